@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * symm: symmetric memory for any language.
+ *
+ * Ranks (processes, or threads of one process) form a group, allocate a block of the same size each, and
+ * after a rendezvous every rank can load from and store to every other rank's block. Collectives run on
+ * that memory. This header is the whole interface: C99, no dependency but <stddef.h> and <stdint.h>.
+ *
+ * Conventions
+ *   Status      Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
+ *               failing call sets symm_last_error() on the calling thread; a succeeding call leaves it alone.
+ *   Outputs     Parameters named out or out_* come last before `stream` and are written only on success.
+ *   Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are only ever
+ *               appended, and zero in an appended field means the default. A struct from a newer header is
+ *               accepted while the part that this library does not know is zero.
+ *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer
+ *               and its group alive, so handles may be released in any order. *_release accepts NULL, is
+ *               local, never waits and never fails. A handle that was released or belongs to the parent of a
+ *               fork is refused with SYMM_ERR_INVALID_HANDLE (best effort, as for any freed object).
+ *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group,
+ *               collective calls must be made in the same order on all ranks; calls from several threads of one
+ *               rank on one group are serialised inside.
+ *   Local       A call marked [local] involves this rank only. A call marked [collective] must be made by every
+ *               rank of the group.
+ *   Blocking    A call marked [blocking] returns when the work is done or its deadline has passed. A call marked
+ *               [stream] is ordered on `stream`. With the host back end `stream` must be NULL and stream
+ *               calls are blocking: the result is there when they return.
+ *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
+ *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
+ *               revoked: every pending and later call on it returns the same status on every rank, and
+ *               symm_group_status() names the rank. Only release and the query calls remain useful; a new
+ *               group of the survivors is made by symm_group_create().
+ */
+#ifndef SYMM_SYMM_H
+#define SYMM_SYMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/** Version of this header, major << 16 | minor << 8 | patch. Compare with symm_version(). */
+#define SYMM_VERSION_MAJOR 0
+#define SYMM_VERSION_MINOR 1
+#define SYMM_VERSION_PATCH 0
+#define SYMM_VERSION ((SYMM_VERSION_MAJOR << 16) | (SYMM_VERSION_MINOR << 8) | SYMM_VERSION_PATCH)
+
+#if defined(__GNUC__) || defined(__clang__)
+#define SYMM_API __attribute__((visibility("default")))
+#else
+#define SYMM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- constants ------------------------------------------------------------------------------------- */
+
+/** Result of a call. Values are fixed for ever; new ones may be added. */
+typedef int32_t symm_status_t;
+enum symm_status_values {
+  SYMM_OK = 0,
+  SYMM_ERR_INVALID_ARGUMENT = -1, /**< an argument is out of range; the message names it */
+  SYMM_ERR_INVALID_HANDLE = -2,   /**< NULL, released, of another type, or inherited through fork() */
+  SYMM_ERR_OUT_OF_MEMORY = -3,    /**< host or device memory, or a limit on it */
+  SYMM_ERR_UNAVAILABLE = -4,      /**< no such device, driver, launcher or feature on this machine */
+  SYMM_ERR_UNSUPPORTED = -5,      /**< this library does not do that (for instance a newer struct) */
+  SYMM_ERR_TIMEOUT = -6,          /**< a deadline passed; the message names who was awaited */
+  SYMM_ERR_ABORTED = -7,          /**< symm_group_abort() was called, here or on another rank */
+  SYMM_ERR_PEER_FAILED = -8,      /**< a rank died or left; the message gives its rank and pid */
+  SYMM_ERR_MISMATCH = -9,         /**< ranks disagree (size, operation, data type, count ...) */
+  SYMM_ERR_SYSTEM = -10,          /**< a system call failed; the message names it and its errno */
+  SYMM_ERR_CUDA = -11,            /**< a CUDA driver call failed; the message names it and its result */
+  SYMM_ERR_BUSY = -12,            /**< the object is in use */
+  SYMM_ERR_INTERNAL = -13         /**< a defect of this library */
+};
+
+/** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
+typedef int32_t symm_dtype_t;
+enum symm_dtype_values {
+  SYMM_DTYPE_I8 = 0x0008,
+  SYMM_DTYPE_I32 = 0x0020,
+  SYMM_DTYPE_I64 = 0x0040,
+  SYMM_DTYPE_U8 = 0x0108,
+  SYMM_DTYPE_U32 = 0x0120,
+  SYMM_DTYPE_U64 = 0x0140,
+  SYMM_DTYPE_F16 = 0x0210,
+  SYMM_DTYPE_F32 = 0x0220,
+  SYMM_DTYPE_F64 = 0x0240,
+  SYMM_DTYPE_BF16 = 0x0410,
+  SYMM_DTYPE_F8E4M3 = 0x0A08, /**< finite-only variant (DLPack float8_e4m3fn); results saturate at +-448 */
+  SYMM_DTYPE_F8E5M2 = 0x0C08  /**< results saturate at +-57344 */
+};
+
+/** Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
+ *  has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
+ *  Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
+ *  (integers: truncated towards zero). The payload of a NaN result is unspecified. */
+typedef int32_t symm_op_t;
+enum symm_op_values {
+  SYMM_OP_SUM = 0,
+  SYMM_OP_AVG = 1,
+  SYMM_OP_MIN = 2,
+  SYMM_OP_MAX = 3,
+  SYMM_OP_PROD = 4
+};
+
+/** What memory a group works on. */
+typedef int32_t symm_backend_t;
+enum symm_backend_values {
+  SYMM_BACKEND_AUTO = 0, /**< CUDA where a device is usable, else host */
+  SYMM_BACKEND_HOST = 1, /**< memory shared between processes of one machine */
+  SYMM_BACKEND_CUDA = 2
+};
+
+/** Collective operations, for symm_collective_plan(). */
+typedef int32_t symm_collective_t;
+enum symm_collective_values {
+  SYMM_COLLECTIVE_ALLREDUCE = 0,
+  SYMM_COLLECTIVE_REDUCE_SCATTER = 1,
+  SYMM_COLLECTIVE_ALLGATHER = 2,
+  SYMM_COLLECTIVE_BROADCAST = 3,
+  SYMM_COLLECTIVE_REDUCE = 4,
+  SYMM_COLLECTIVE_ALLTOALL = 5
+};
+
+/** Algorithms. All give the same bits. */
+typedef int32_t symm_algorithm_t;
+enum symm_algorithm_values {
+  SYMM_ALGORITHM_AUTO = 0,
+  SYMM_ALGORITHM_LL = 1,              /**< flag in data: the message rides in the line that signals it */
+  SYMM_ALGORITHM_ONE_SHOT = 2,        /**< every rank publishes its input, every rank combines all */
+  SYMM_ALGORITHM_TWO_SHOT = 3,        /**< zero copy: each rank combines its slice and stores it to all */
+  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4, /**< the same in chunks through library memory; any buffer */
+  SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5 /**< 8 ranks, each touching 4 neighbours only */
+};
+
+/** Class of the links between devices. */
+typedef int32_t symm_topology_class_t;
+enum symm_topology_class_values {
+  SYMM_TOPOLOGY_UNKNOWN = 0,
+  SYMM_TOPOLOGY_FULLY_CONNECTED = 1,
+  SYMM_TOPOLOGY_HYBRID_CUBE_MESH = 2
+};
+
+/** Severity of a log message. */
+typedef int32_t symm_log_level_t;
+enum symm_log_level_values { SYMM_LOG_ERROR = 1, SYMM_LOG_WARNING = 2, SYMM_LOG_INFO = 3, SYMM_LOG_DEBUG = 4 };
+
+enum symm_misc_values {
+  SYMM_DEVICE_AUTO = -1 /**< the local rank's share: device (local rank modulo device count) */
+};
+
+/** Bits of symm_group_config_t.flags. */
+enum symm_group_flag_values {
+  SYMM_GROUP_OVERLAPPING_DEVICES = 1, /**< several ranks may use one CUDA device */
+  SYMM_GROUP_CHECK = 2                /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
+};
+
+/** No deadline. */
+#define SYMM_TIMEOUT_INFINITE UINT64_MAX
+
+/* ---- handles --------------------------------------------------------------------------------------- */
+
+typedef struct symm_group symm_group_t;   /**< ranks that share memory */
+typedef struct symm_buffer symm_buffer_t; /**< one rank's allocation */
+typedef struct symm_memory symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
+
+/* ---- library --------------------------------------------------------------------------------------- */
+
+/** Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1. */
+SYMM_API uint32_t symm_version(void);
+
+/** Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
+ *  Since 0.1. */
+SYMM_API const char *symm_build_info(void);
+
+/** Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1. */
+SYMM_API const char *symm_status_string(symm_status_t status);
+
+/** Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
+ *  the next failing call on this thread. Never NULL. Since 0.1. */
+SYMM_API const char *symm_last_error(void);
+
+/** Receives log messages, possibly from the library's monitor thread. Must not call into the library. */
+typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const char *message);
+
+/** Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
+ *  Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
+ *  to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
+ *  @return INVALID_ARGUMENT for an unknown level. */
+SYMM_API symm_status_t symm_set_log_callback(symm_log_callback_t callback, void *user, symm_log_level_t level);
+
+/** Size of one element in bytes. [local] Since 0.1.
+ *  @return INVALID_ARGUMENT for an unknown dtype. */
+SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
+
+/* ---- devices --------------------------------------------------------------------------------------- */
+
+/** Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
+ *  Since 0.1.
+ *  @return UNAVAILABLE when the back end cannot be used here; the message says why. */
+SYMM_API symm_status_t symm_device_count(symm_backend_t backend, int32_t *out_count);
+
+/** What is known of one device. Filled by symm_device_info(). */
+typedef struct symm_device_info {
+  size_t struct_size;
+  symm_backend_t backend;
+  int32_t device;
+  uint64_t memory_bytes;      /**< total memory */
+  int32_t compute_units;      /**< processors this process may use, or multiprocessors */
+  int32_t multicast;          /**< 1 if multicast addresses can be had */
+  int32_t fabric;             /**< 1 if memory can be shared across machines */
+  int32_t dmabuf;             /**< 1 if memory can be exported as DMA-BUF */
+  char name[128];             /**< product name */
+  char uuid[64];              /**< GPU UUID; for the host, the boot id */
+  char multicast_reason[128]; /**< why multicast is 0, else "" */
+  char fabric_reason[128];    /**< why fabric is 0, else "" */
+  char dmabuf_reason[128];    /**< why dmabuf is 0, else "" */
+} symm_device_info_t;
+
+/** Describe device `device` of `backend`. [local] Since 0.1.
+ *  @param[in,out] out  struct_size set by the caller; at most that many bytes are written.
+ *  @return UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range. */
+SYMM_API symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_device_info_t *out);
+
+/** Links between the devices of a back end. [local] Since 0.1.
+ *  @param[out] out_class  class of the whole.
+ *  @param[out] out_links  row-major matrix [device_count][device_count] of the number of direct links; the diagonal is 0.
+ *                         NULL with capacity 0 asks for the class only.
+ *  @param capacity        elements that out_links holds; at least device_count * device_count.
+ *  @return UNAVAILABLE, INVALID_ARGUMENT. */
+SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t *out_class, int32_t *out_links,
+                                     size_t capacity);
+
+/* ---- group ----------------------------------------------------------------------------------------- */
+
+/** Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
+ *  is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
+ *  status, which then fails the creation. A key is set once. */
+typedef struct symm_store {
+  size_t struct_size;
+  void *user; /**< passed to every function */
+  /** Store `size` bytes under `key`. */
+  symm_status_t (*set)(void *user, const char *key, const void *value, size_t size, uint64_t timeout_ms);
+  /** Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
+   *  than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length. */
+  symm_status_t (*get)(void *user, const char *key, void *value, size_t capacity, size_t *out_size, uint64_t timeout_ms);
+} symm_store_t;
+
+/** How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init(). */
+typedef struct symm_group_config {
+  size_t struct_size;
+  int32_t rank;           /**< this rank; read only if size > 0 */
+  int32_t size;           /**< number of ranks; 0: rank and size come from the bootstrap */
+  symm_backend_t backend; /**< must be the same on all ranks */
+  int32_t device;         /**< CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it */
+  uint64_t flags;         /**< enum symm_group_flag_values */
+  /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
+   *    "env://"         rank and size from the launcher (SYMM_*, torchrun, Open MPI, PMI-1, Slurm, or a single process);
+   *                     sources that disagree are an error.
+   *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
+   *    "thread://name"  ranks are threads of this process; `name` is any string. */
+  const char *bootstrap;
+  const symm_store_t *store;  /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
+  uint64_t create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
+  uint64_t timeout_ms;        /**< for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000 */
+  const char *name;           /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
+} symm_group_config_t;
+
+#define SYMM_GROUP_CONFIG_INIT                                                                                   \
+  { sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, SYMM_DEVICE_AUTO, 0, NULL, NULL, 0, 0, NULL }
+
+/** Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
+ *  @return INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1. */
+SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_t struct_size);
+
+/** Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
+ *  leaves nothing behind. The first group of a process starts its monitor thread. Since 0.1.
+ *  @param config   NULL for the defaults.
+ *  @param[out] out one reference, for symm_group_release().
+ *  @return INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
+ *          SYSTEM, OUT_OF_MEMORY. */
+SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm_group_t **out);
+
+/** Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
+ *  ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
+ *  @param color  >= 0, or negative to be in no new group: then *out is set to NULL.
+ *  @return as symm_group_create(). */
+SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key, symm_group_t **out);
+
+/** This process's rank in the group. [local] Since 0.1. */
+SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
+
+/** Number of ranks. [local] Since 0.1. */
+SYMM_API symm_status_t symm_group_size(symm_group_t *group, int32_t *out_size);
+
+/** What is known of a group. Filled by symm_group_info(). */
+typedef struct symm_group_info {
+  size_t struct_size;
+  int32_t rank;
+  int32_t size;
+  symm_backend_t backend;
+  int32_t device;
+  uint64_t id;                   /**< the same on all ranks, different for every group */
+  int32_t channels;              /**< barrier channels, and signal channels of each memory: 0 .. channels-1 */
+  int32_t unwatched_peers;       /**< peers whose death is noticed by their closed socket only, for want of a pidfd */
+  uint64_t rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
+  char bootstrap[64];            /**< what the ranks were found by, for instance "env:// (Open MPI)" */
+  char name[64];
+} symm_group_info_t;
+
+/** Describe a group. [local] Since 0.1. */
+SYMM_API symm_status_t symm_group_info(symm_group_t *group, symm_group_info_t *out);
+
+/** Health of a group. Filled by symm_group_status(). */
+typedef struct symm_group_status {
+  size_t struct_size;
+  symm_status_t status; /**< SYMM_OK, or why the group was revoked */
+  int32_t failed_rank;  /**< rank that caused it, -1 if none */
+  int64_t failed_pid;   /**< its process id where known, else 0 */
+  char message[256];    /**< "" while status is SYMM_OK */
+} symm_group_status_t;
+
+/** Ask whether the group was revoked, and why. [local] Never waits. Since 0.1. */
+SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_t *out);
+
+/** Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
+ *  @param reason  shown in the messages; NULL for none. Since 0.1. */
+SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
+
+/** Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
+ *  [collective] [blocking] Optional. Afterwards only queries and release are allowed. Since 0.1.
+ *  @return TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same. */
+SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, uint64_t timeout_ms);
+
+/** Add a reference. [local] Since 0.1. */
+SYMM_API symm_status_t symm_group_retain(symm_group_t *group);
+/** Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1. */
+SYMM_API void symm_group_release(symm_group_t *group);
+
+/* ---- memory ---------------------------------------------------------------------------------------- */
+
+/** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
+ *  group and on any other group of the same device. Since 0.1.
+ *  @param size   bytes, > 0.
+ *  @param flags  0.
+ *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT. */
+SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, uint64_t flags, symm_buffer_t **out);
+
+/** Address of the block; aligned to at least 4096 bytes. [local] Valid while the buffer or a memory of it lives. Since 0.1. */
+SYMM_API symm_status_t symm_buffer_pointer(symm_buffer_t *buffer, void **out_pointer);
+/** Bytes asked for. [local] Since 0.1. */
+SYMM_API symm_status_t symm_buffer_size(symm_buffer_t *buffer, size_t *out_bytes);
+/** Add a reference. [local] Since 0.1. */
+SYMM_API symm_status_t symm_buffer_retain(symm_buffer_t *buffer);
+/** Drop a reference. [local] NULL is accepted. Since 0.1. */
+SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
+
+/** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
+ *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
+ *  Since 0.1.
+ *  @param buffer   of the same size on all ranks.
+ *  @param tag      calls with equal tags meet, in the order in which they are made; 0 is as good as any.
+ *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY. */
+SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, uint64_t tag, symm_memory_t **out);
+
+/** What is known of a memory. Filled by symm_memory_info(). */
+typedef struct symm_memory_info {
+  size_t struct_size;
+  int32_t rank;
+  int32_t size;            /**< ranks */
+  uint64_t bytes;          /**< of each block */
+  uint64_t id;             /**< the same on all ranks */
+  int32_t channels;        /**< signal channels */
+  int32_t signal_pad_bytes; /**< of each pad: channels * size * 4 */
+} symm_memory_info_t;
+
+/** Describe a memory. [local] Since 0.1. */
+SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_t *out);
+
+/** Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
+ *  Since 0.1. */
+SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
+
+/** Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
+ *  source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. Since 0.1. */
+SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
+
+/** Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
+ *  while the memory lives. Since 0.1. */
+SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
+/** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
+SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
+
+/** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] Since 0.1.
+ *  @param[out] out         one reference, for symm_memory_release(); may be NULL.
+ *  @param[out] out_rank    whose block it is; may be NULL.
+ *  @param[out] out_offset  bytes from the start of the block; may be NULL.
+ *  @return INVALID_ARGUMENT if no memory of the group maps the address. */
+SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address, symm_memory_t **out, int32_t *out_rank,
+                                        size_t *out_offset);
+
+/** Add a reference. [local] Since 0.1. */
+SYMM_API symm_status_t symm_memory_retain(symm_memory_t *memory);
+/** Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1. */
+SYMM_API void symm_memory_release(symm_memory_t *memory);
+
+/* ---- signals --------------------------------------------------------------------------------------- */
+
+/** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
+ *  Barriers on different channels, and of different sets, are independent. Since 0.1.
+ *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
+ *  @param channel  0 .. channels-1.
+ *  @return TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
+SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
+                                    uint64_t timeout_ms, void *stream);
+
+/** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
+ *  outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1. */
+SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
+
+/** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
+ *  @return TIMEOUT: nothing was taken and the group stays usable; PEER_FAILED; ABORTED. */
+SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t timeout_ms,
+                                        void *stream);
+
+/* ---- data ------------------------------------------------------------------------------------------ */
+
+/** Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
+ *  be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1. */
+SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
+                                void *stream);
+/** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1. */
+SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size,
+                                void *stream);
+/** symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1. */
+SYMM_API symm_status_t symm_put_with_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source,
+                                            size_t size, int32_t channel, void *stream);
+/** Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1. */
+SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, size_t count,
+                                   void *stream);
+/** Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
+ *  (release order). [local] [stream] Since 0.1. */
+SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, void *stream);
+
+/* ---- collectives ----------------------------------------------------------------------------------- */
+
+/* Common to all six: [collective] [stream]. send and recv may be any memory of this process with any alignment; memory of
+ * symm_rendezvous() on the same group is used without a copy. They may be equal where "in place" is described and must not
+ * overlap otherwise. count 0 is allowed, also with NULL pointers. Arguments must agree on all ranks, except that some ranks
+ * may pass symmetric memory and others not, and at different offsets. A disagreement in operation, dtype, op, root or count is
+ * MISMATCH and names two ranks that differ; SYMM_CHECK=1 (or SYMM_GROUP_CHECK) makes every rank compare with every other in
+ * every call, where otherwise ranks compare only with those for which they wait anyway.
+ * Errors: INVALID_ARGUMENT (dtype, op, root, NULL, overlap, an algorithm that cannot do it), TIMEOUT, PEER_FAILED, ABORTED,
+ * MISMATCH. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in
+ * place). */
+
+/** Options of one collective call; NULL means the defaults. */
+typedef struct symm_collective_options {
+  size_t struct_size;
+  symm_algorithm_t algorithm; /**< force one; must be the same on all ranks */
+  uint64_t timeout_ms;        /**< 0: the group's */
+} symm_collective_options_t;
+
+#define SYMM_COLLECTIVE_OPTIONS_INIT \
+  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0 }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options, size_t struct_size);
+
+/** recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1. */
+SYMM_API symm_status_t symm_allreduce(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                      symm_op_t op, const symm_collective_options_t *options, void *stream);
+
+/** recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
+ *  In place: recv == send + rank * recv_count elements. Since 0.1. */
+SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send, void *recv, size_t recv_count,
+                                           symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t *options,
+                                           void *stream);
+
+/** recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
+ *  In place: send == recv + rank * send_count elements. Since 0.1. */
+SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv, size_t send_count,
+                                      symm_dtype_t dtype, const symm_collective_options_t *options, void *stream);
+
+/** recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1. */
+SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                      int32_t root, const symm_collective_options_t *options, void *stream);
+
+/** recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
+ *  Since 0.1. */
+SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                   symm_op_t op, int32_t root, const symm_collective_options_t *options, void *stream);
+
+/** recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
+ *  Since 0.1. */
+SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                     const symm_collective_options_t *options, void *stream);
+
+/** The algorithm chosen for a call, and why. Filled by symm_collective_plan(). */
+typedef struct symm_plan_info {
+  size_t struct_size;
+  symm_algorithm_t algorithm;
+  int32_t slices;       /**< parts into which the work is divided among the ranks */
+  uint64_t chunk_bytes; /**< bytes moved per step and rank when staged, else 0 */
+  int32_t nontemporal;  /**< 1 if results bypass the cache */
+  char reason[192];
+} symm_plan_info_t;
+
+/** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
+ *  @param count  as the collective's own count argument.
+ *  @param op     ignored where the collective has none. */
+SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, symm_collective_t collective, const void *send,
+                                            const void *recv, size_t count, symm_dtype_t dtype, symm_op_t op,
+                                            const symm_collective_options_t *options, symm_plan_info_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SYMM_SYMM_H */

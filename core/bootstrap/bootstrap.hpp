@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a bootstrap string to a store, a rank and a size.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/bootstrap/store.hpp"
+
+namespace symm {
+
+// Callbacks of a user's store in C++ clothes; capi fills it from symm_store_t. The functions return a Status value.
+struct StoreCallbacks {
+  void* user = nullptr;
+  int32_t (*set)(void*, const char*, const void*, size_t, uint64_t) = nullptr;
+  int32_t (*get)(void*, const char*, void*, size_t, size_t*, uint64_t) = nullptr;
+};
+
+struct BootstrapConfig {
+  std::string url;  // "env://", "dir:///path", "thread://name"
+  const StoreCallbacks* callbacks = nullptr;
+  int rank = 0;
+  int size = 0;  // 0: from the bootstrap
+  std::string name;
+};
+
+// Where the ranks of one group meet. The store is scoped to this creation: successive creations with the same bootstrap and name never see
+// each other's keys, nor those of a crashed former job.
+struct Meeting {
+  std::unique_ptr<Store> store;
+  int rank = 0;
+  int size = 1;
+  std::string description;  // "env:// (Open MPI)"
+};
+
+Meeting meet(const BootstrapConfig& config, Deadline deadline);
+
+}  // namespace symm

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only place that waits. Every wait has a deadline, and every wait on another rank ends early when the group is revoked.
+//
+// A word on which ranks wait is a 32-bit counter with one writer that only grows (compared as a signed difference, so that it
+// may wrap). A waiter spins for a while, then registers itself in the word's sleeper byte and sleeps in the kernel on the word
+// and on the group's event counter at once (futex_waitv; in 1 ms slices where the kernel lacks it). The writer stores the word,
+// and only if it then sees a sleeper pays for a wake-up.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace symm {
+
+using Word = std::atomic<uint32_t>;
+using Sleeper = std::atomic<uint8_t>;  // number of sleeping threads of one rank; written by that rank only
+
+// A point in time (CLOCK_MONOTONIC) after which a wait gives up.
+class Deadline {
+ public:
+  static constexpr uint64_t kInfinite = UINT64_MAX;
+  static Deadline after_ms(uint64_t milliseconds) noexcept;
+  static Deadline never() noexcept { return Deadline(kInfinite); }
+  bool expired() const noexcept;
+  uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
+  int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30
+
+ private:
+  explicit Deadline(uint64_t ns) noexcept : ns_(ns) {}
+  uint64_t ns_;
+};
+
+// Why a group no longer works, and which of its ranks have left. Set by the monitor or any thread, read by every wait.
+class Revocation {
+ public:
+  explicit Revocation(int size);
+
+  bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
+  // The first call decides; later ones change nothing. Wakes every waiter. Returns true if this call decided.
+  bool revoke(Failure failure);
+  Failure failure() const;  // status ok if not revoked
+  void throw_if_revoked() const;
+
+  // `rank` released the group in good order: only waits for that rank fail.
+  void depart(int rank, int64_t pid);
+  bool departed(int rank) const noexcept;
+  int64_t pid_of_departed(int rank) const noexcept;
+
+  // Grows with every event of the above; waiters sleep on it besides their own word.
+  const Word& events() const noexcept { return events_; }
+
+ private:
+  void announce() noexcept;
+  std::atomic<bool> revoked_{false};
+  Word events_{0};
+  mutable std::mutex mutex_;
+  Failure failure_;
+  std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
+};
+
+// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not.
+struct SpinPolicy {
+  uint32_t spins = 0;
+  static SpinPolicy for_ranks(int local_ranks);  // from affinity mask and cgroup quota; SYMM_SPIN overrides
+};
+
+// How a wait ended when it did not succeed.
+enum class WaitEnd { reached, timed_out, peer_departed, revoked };
+
+// Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at once more after
+// the event, so data that was there in time is never lost.
+WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
+                  Deadline deadline);
+
+inline bool reached(const Word& word, uint32_t target) noexcept {
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
+}
+
+// Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.
+void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers) noexcept;
+
+// Sleep until *word != seen or (if other is not null) *other != other_seen, or the deadline. May return early.
+// Works on private and shared words.
+void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept;
+void wake_all(const Word& word) noexcept;
+
+// poll() until something is ready (returns true) or the deadline passes (false). Throws Error(system).
+bool poll_until(std::span<pollfd> fds, Deadline deadline);
+
+// For things that can only be asked again and again (a file that another rank will write): call until it returns true, with
+// pauses growing from 0.1 to 5 ms. False when the deadline passes.
+bool retry_until(const std::function<bool()>& ready, Deadline deadline);
+
+}  // namespace symm

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an algorithm of the host back end is given: the operands of one collective call and the means to keep step with the
+// other ranks. core/host implements Sync; the algorithms know nothing of groups, segments or deadlines.
+//
+// The protocol. Every rank makes the same calls in the same order. A call begins when a rank *enters* it, which publishes 56
+// bytes of its choice (its inlined data, for LL). After that ranks keep step by *arriving*: each arrival says "what I wrote
+// before is there, what I read before I am done with". An algorithm must perform the same number of arrivals on every rank.
+//
+// Scratch. Each rank owns a scratch area that all ranks can read and write, in two halves which alternate from call to call.
+// Entering a call waits until every rank has entered the previous one, so the half that this call uses is surely no
+// longer read by anybody: an algorithm that only publishes (LL, one-shot) needs no arrival at its end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/host/plan.hpp"
+#include "kernels/types.hpp"
+
+namespace symm::host {
+
+inline constexpr size_t kEntryPayload = 56;
+using EntryPayload = std::array<std::byte, kEntryPayload>;
+
+class Sync {
+ public:
+  virtual ~Sync() = default;
+
+  // Enter the call and publish `size` <= 56 bytes. What this rank wrote before is visible to whoever awaits the entry. Once a
+  // call, by every rank.
+  virtual void enter(const void* payload, size_t size) = 0;
+  // Wait until `peer` has entered this call; returns its 56 bytes, valid until this rank's next call. Own rank allowed.
+  virtual const std::byte* await_entry(int peer) = 0;
+  // Announce my next step to all ranks.
+  virtual void arrive() = 0;
+  // Wait until `peer` has arrived as often in this call as I have.
+  virtual void await(int peer) = 0;
+
+  void await_all_entries(int size) {
+    for (int peer = 0; peer < size; ++peer) await_entry(peer);
+  }
+  void await_all(int size) {
+    for (int peer = 0; peer < size; ++peer) await(peer);
+  }
+};
+
+// One collective call as its algorithm sees it. Values are equal on all ranks unless marked "mine".
+struct Call {
+  Collective collective{};
+  DType dtype{};
+  Op op{};
+  int root = 0;
+  size_t count = 0;  // as in symm.h: per rank for all but allreduce, broadcast and reduce
+  int rank = 0;      // mine
+  int size = 1;
+  const std::byte* send = nullptr;  // mine
+  std::byte* recv = nullptr;        // mine
+  // Where each rank's operands are mapped here; valid only if plan.zero_copy, in which case the call has been entered and all
+  // entries awaited before the algorithm starts.
+  const std::byte* const* peer_send = nullptr;
+  std::byte* const* peer_recv = nullptr;
+  std::byte* const* scratch = nullptr;  // each rank's half for this call, 64-byte aligned
+  size_t scratch_bytes = 0;             // of one half
+  Plan plan{};
+  Sync* sync = nullptr;
+};
+
+// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand if and only if plan.entered is set.
+void run(const Call& call);
+
+}  // namespace symm::host

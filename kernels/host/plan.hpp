@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which algorithm a collective uses on the host: a pure function of values that are equal on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/types.hpp"
+
+namespace symm::host {
+
+struct PlanInput {
+  Collective collective{};
+  DType dtype{};
+  Op op{};
+  size_t count = 0;  // as in symm.h
+  int size = 1;
+  Algorithm forced = Algorithm::automatic;
+  size_t scratch_bytes = 0;  // of one half of one rank's scratch
+  size_t llc_bytes = 0;      // last-level cache of the machine; 0 if unknown
+};
+
+struct Plan {
+  Algorithm algorithm = Algorithm::automatic;
+  bool entered = false;    // the executor enters the call (publishing where the operands lie) before the algorithm starts
+  bool zero_copy = false;  // algorithm reads peer_send and writes peer_recv: every rank's operands must be symmetric
+  bool nontemporal = false;
+  int slices = 1;          // parts into which the work is divided among the ranks
+  size_t chunk_bytes = 0;  // bytes of one rank's share that move per step when staged, else 0
+};
+
+// The plan before anything is known of the operands. If plan.entered is set, all ranks then learn where all operands lie, and
+// call settle() with the conjunction; that result is what runs.
+Plan plan(const PlanInput& input);
+
+// Final plan of an entered call. `all_symmetric`: every operand that the algorithm would touch remotely is symmetric memory on
+// every rank. Throws nothing; a forced zero-copy algorithm on private memory is refused by explain() on each rank beforehand.
+Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric);
+
+// Why `input` cannot use input.forced with operands that are (not) symmetric, or "" if it can.
+std::string refuse(const PlanInput& input, bool symmetric);
+
+// One sentence for people: why this plan.
+std::string explain(const PlanInput& input, const Plan& chosen);
+
+}  // namespace symm::host
