@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a back end must offer: memory that can be shared, and a plane, which is the half of a group that moves bytes. Group, buffer and
+// memory are written against these interfaces and know nothing of memfds or drivers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/bootstrap/mesh.hpp"
+#include "core/error.hpp"
+#include "core/wait.hpp"
+#include "kernels/types.hpp"
+
+namespace symm {
+
+enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
+
+// A piece of memory mapped into this process: allocated here, or a peer's.
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual std::byte* data() const noexcept = 0;
+  virtual size_t size() const noexcept = 0;
+};
+
+// What travels so that a peer can map a block. The counts are the same for every block of a back end.
+struct Share {
+  Bytes body;
+  std::vector<int> fds;  // borrowed from the block
+};
+
+// Operands and options of one collective call.
+struct CollectiveCall {
+  Collective collective{};
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  DType dtype{};
+  Op op = Op::sum;
+  int root = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  uint64_t timeout_ms = 0;  // already resolved: never 0
+  void* stream = nullptr;
+};
+
+struct PlanReport {
+  Algorithm algorithm{};
+  int slices = 1;
+  uint64_t chunk_bytes = 0;
+  bool nontemporal = false;
+  std::string reason;
+};
+
+// Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Planes look operands up in it.
+struct MemoryView {
+  uint64_t id = 0;
+  size_t bytes = 0;
+  std::vector<std::byte*> blocks;
+  std::vector<std::byte*> pads;
+};
+
+// Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the group.
+class MemoryDirectory {
+ public:
+  virtual ~MemoryDirectory() = default;
+  virtual std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const = 0;
+  virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
+};
+
+// What a plane may ask of its group.
+struct PlaneContext {
+  int rank = 0;
+  int size = 1;
+  uint64_t group = 0;
+  int channels = 0;
+  bool check = false;
+  std::vector<int64_t> pids;                // by group rank, for messages
+  std::shared_ptr<Revocation> revocation;
+  std::function<void(const Failure&)> fail;  // revoke the group on all ranks
+  const MemoryDirectory* directory = nullptr;
+};
+
+class Plane {
+ public:
+  virtual ~Plane() = default;
+  // Creation, in this order: share() on every rank, then connect() with what every peer shared.
+  virtual Share share() const = 0;
+  virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
+
+  virtual void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;  // empty: all
+  virtual void put_signal(const MemoryView& memory, int rank, int channel, void* stream) = 0;
+  // `taken`: signals already taken from that rank on that channel. Throws Error(timeout) without revoking the group.
+  virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
+  virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
+  virtual void write32(void* to, uint32_t value, void* stream) = 0;
+  virtual void collective(const CollectiveCall& call) = 0;
+  virtual PlanReport plan(const CollectiveCall& call) = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual BackendKind kind() const noexcept = 0;
+  virtual int device() const noexcept = 0;
+  // Two ranks may share memory if these are equal (host: boot id).
+  virtual std::string domain() const = 0;
+  virtual std::shared_ptr<Block> allocate(size_t bytes, uint64_t flags) = 0;
+  virtual Share share(const Block& block) const = 0;
+  virtual size_t share_body_size() const noexcept = 0;
+  virtual size_t share_fd_count() const noexcept = 0;
+  virtual std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity& from) = 0;
+  // Bytes that a signal pad needs beside its channels * size words.
+  virtual size_t pad_extra() const noexcept = 0;
+  virtual std::unique_ptr<Plane> make_plane(PlaneContext context) = 0;
+  virtual size_t plane_share_body_size() const noexcept = 0;
+  virtual size_t plane_share_fd_count() const noexcept = 0;
+};
+
+// The back end for a new group. Throws Error(unavailable) with the reason.
+std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank);
+
+}  // namespace symm

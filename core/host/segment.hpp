@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shared memory of the host back end: a sealed memfd of exact size. The kernel owns its lifetime; there is no name to leave behind and
+// no counter to get wrong. One process maps an inode once, however many groups share it.
+#pragma once
+
+#include <memory>
+
+#include "core/backend.hpp"
+#include "core/fd.hpp"
+
+namespace symm::host {
+
+class Segment final : public Block {
+ public:
+  // Zeroed. The pages are allocated now (on this thread's NUMA node), so that a full memory is an error here and no SIGBUS later.
+  static std::shared_ptr<Segment> create(size_t bytes, const char* name);
+  // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change size.
+  static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
+
+  Segment(Fd fd, std::byte* data, size_t bytes, size_t mapped) noexcept
+      : fd_(std::move(fd)), data_(data), bytes_(bytes), mapped_(mapped) {}
+  ~Segment() override;
+
+  std::byte* data() const noexcept override { return data_; }
+  size_t size() const noexcept override { return bytes_; }
+  int fd() const noexcept { return fd_.get(); }
+
+ private:
+  Fd fd_;
+  std::byte* data_;
+  size_t bytes_;
+  size_t mapped_;
+};
+
+}  // namespace symm::host
