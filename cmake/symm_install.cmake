@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What `cmake --install` installs: header, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
+# prefix, so the tree can be moved.
+include(CMakePackageConfigHelpers)
+
+set_target_properties(symm PROPERTIES INSTALL_RPATH "") # it needs libc only
+install(TARGETS symm EXPORT symm-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+if(TARGET symm_tool)
+  install(TARGETS symm_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+set(symm_cmakedir ${CMAKE_INSTALL_LIBDIR}/cmake/symm)
+configure_package_config_file(cmake/symmConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/symmConfig.cmake
+                              INSTALL_DESTINATION ${symm_cmakedir}
+                              NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/symmConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(EXPORT symm-targets NAMESPACE symm:: DESTINATION ${symm_cmakedir} FILE symmTargets.cmake)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symmConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/symmConfigVersion.cmake
+        DESTINATION ${symm_cmakedir})
+
+# In terms of ${pcfiledir}, which pkg-config sets to wherever symm.pc lies.
+file(RELATIVE_PATH symm_pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+file(RELATIVE_PATH symm_pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
+file(RELATIVE_PATH symm_pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+string(REGEX REPLACE "/$" "" symm_pc_prefix "${symm_pc_prefix}")
+configure_file(cmake/symm.pc.in ${CMAKE_CURRENT_BINARY_DIR}/symm.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What all targets of ours are compiled with. Never part of what is installed.
+add_library(symm_options INTERFACE)
+target_compile_options(symm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+target_include_directories(symm_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/generated)
+target_link_libraries(symm_options INTERFACE Threads::Threads)
+
+if(SYMM_SANITIZE STREQUAL "address")
+  set(symm_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(SYMM_SANITIZE STREQUAL "thread")
+  set(symm_sanitizer_flags -fsanitize=thread)
+elseif(SYMM_SANITIZE)
+  message(FATAL_ERROR "SYMM_SANITIZE is '${SYMM_SANITIZE}'; known are address, thread and nothing")
+endif()
+if(SYMM_SANITIZE)
+  target_compile_options(symm_options INTERFACE ${symm_sanitizer_flags} -fno-omit-frame-pointer)
+  target_link_options(symm_options INTERFACE ${symm_sanitizer_flags})
+endif()

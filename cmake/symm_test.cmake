@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL])
+#
+# A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
+# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. Labels that ./dev knows:
+#   slow     not run under sanitizers
+#   no_asan  not run under AddressSanitizer
+#   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
+function(symm_gtest name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "PROCESSORS;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "symm_gtest(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
+
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(properties TIMEOUT ${arg_TIMEOUT})
+  if(arg_PROCESSORS)
+    list(APPEND properties PROCESSORS ${arg_PROCESSORS})
+  endif()
+  if(arg_SERIAL)
+    list(APPEND properties RUN_SERIAL ON)
+  endif()
+  # A list of labels does not survive gtest_discover_tests unless its separators are escaped.
+  string(REPLACE ";" "\\;" labels "${arg_LABELS}")
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+                       PROPERTIES ${properties} LABELS "${labels}")
+endfunction()

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# cmake -DSOURCE=dir -DIN=template -DOUT=header -P: fills in the git revision. The header is touched only when it changes.
+set(symm_git_revision unknown)
+if(EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND git rev-parse --short=12 HEAD WORKING_DIRECTORY ${SOURCE}
+                  OUTPUT_VARIABLE revision OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed)
+    set(symm_git_revision ${revision})
+    execute_process(COMMAND git diff --quiet HEAD -- WORKING_DIRECTORY ${SOURCE} ERROR_QUIET RESULT_VARIABLE changed)
+    if(changed)
+      string(APPEND symm_git_revision -dirty)
+    endif()
+  endif()
+endif()
+configure_file(${IN} ${OUT} @ONLY)
