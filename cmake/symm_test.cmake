@@ -3,7 +3,7 @@
 # symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL])
 #
 # A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
-# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. Labels that ./dev knows:
+# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. The room is a label by itself. Labels that ./dev knows:
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
 #   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
@@ -25,8 +25,10 @@ function(symm_gtest name)
   if(arg_SERIAL)
     list(APPEND properties RUN_SERIAL ON)
   endif()
-  # A list of labels does not survive gtest_discover_tests unless its separators are escaped.
-  string(REPLACE ";" "\\;" labels "${arg_LABELS}")
+  get_filename_component(room ${CMAKE_CURRENT_SOURCE_DIR} NAME)
+  list(PREPEND arg_LABELS ${room})
+  # gtest_discover_tests cannot pass on a list; ctest -L and -LE search by regular expression, so one joined label does as well.
+  list(JOIN arg_LABELS "," labels)
   gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
                        PROPERTIES ${properties} LABELS "${labels}")
 endfunction()

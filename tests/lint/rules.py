@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""House rules that no compiler knows. rules.py <repository root> <rule>; prints each offence as file:line and fails."""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+root, rule = Path(sys.argv[1]), sys.argv[2]
+LIBRARY = ("capi/", "core/", "kernels/")
+CODE = (".c", ".h", ".cpp", ".hpp")
+
+
+def files():
+    listing = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                             check=True, capture_output=True, text=True).stdout
+    return sorted(name for name in listing.split("\0") if name and (root / name).is_file())
+
+
+def lines(name):
+    return (root / name).read_text(encoding="utf-8", errors="replace").splitlines()
+
+
+def code_lines(name):
+    """(number, line) without comments and string literals, so that prose may say `abort`."""
+    text = "\n".join(lines(name))
+    blank = lambda match: re.sub(r"[^\n]", " ", match[0])
+    literals = r"""R"\(.*?\)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])'"""
+    text = re.sub(rf"/\*.*?\*/|//[^\n]*|{literals}", blank, text, flags=re.S)
+    return enumerate(text.split("\n"), 1)
+
+
+def library_code():
+    return [name for name in files() if name.startswith(LIBRARY) and name.endswith(CODE)]
+
+
+def spdx():
+    """Every source file says its licence in its first lines."""
+    suffixes = CODE + (".py", ".sh", ".cmake", ".map", ".txt.in", ".hpp.in")
+    names = ("CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig")
+    for name in files():
+        if name.endswith(suffixes) or Path(name).name in names:
+            if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines(name)[:2]):
+                yield f"{name}:1: no SPDX-License-Identifier: Apache-2.0"
+
+
+def machine_paths():
+    """No committed file names a directory of the machine on which it was written."""
+    private = re.compile(r"(?<![\w.$}{/-])/(?:home|root|Users|work|build|mnt)/\w")
+    here = str(root.resolve()) + "/"
+    for name in files():
+        for number, line in enumerate(lines(name), 1):
+            if private.search(line) or here in line:
+                yield f"{name}:{number}: {line.strip()[:120]}"
+
+
+def manners():
+    """The library never ends the process, prints, handles signals or changes the environment."""
+    calls = ("exit|_exit|_Exit|quick_exit|abort|atexit|terminate|printf|vprintf|puts|putchar|perror|fputs|fwrite|system|"
+             "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|raise|sleep")
+    forbidden = re.compile(rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(")
+    allowed = {"core/log.cpp": r"fputs|fwrite"}  # SYMM_LOG
+    for name in library_code():
+        for number, line in code_lines(name):
+            found = forbidden.search(line)
+            if found and not re.search(allowed.get(name, r"(?!)"), found[0]):
+                yield f"{name}:{number}: {line.strip()}"
+
+
+def waits():
+    """core/wait is the only place that waits."""
+    forbidden = re.compile(r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
+                           r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
+                           r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\(")
+    for name in library_code():
+        if Path(name).parent.as_posix() == "core" and Path(name).stem.startswith("wait"):
+            continue
+        for number, line in code_lines(name):
+            if forbidden.search(line):
+                yield f"{name}:{number}: {line.strip()}"
+
+
+def guards():
+    """Every function of the C ABI that can fail runs inside guard()."""
+    never_fail = {"symm_version", "symm_build_info", "symm_status_string", "symm_last_error"}
+    found = set()
+    for name in files():
+        if not (name.startswith("capi/") and name.endswith(".cpp")):
+            continue
+        text = "\n".join(line for _, line in code_lines(name))
+        for match in re.finditer(r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{", text, flags=re.M):
+            function, line = match[1], text.count("\n", 0, match.start()) + 1
+            found.add(function)
+            body = text[match.end(): text.find("\n}", match.end())]
+            if function not in never_fail and not re.match(r"\s*(?:return\s+)?guard\w*\(", body):
+                one_line = text[match.end():].split("\n", 1)[0]
+                if not re.match(r"\s*(?:return\s+)?guard\w*\(", one_line):
+                    yield f"{name}:{line}: {function} does not go through guard()"
+    sys.path.insert(0, str(root / "tests/abi"))
+    from header import parse
+    for function in sorted(set(parse(root / "capi/include/symm/symm.h").functions) - found):
+        yield f"capi: no definition of {function} was recognised"
+
+
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards)}[rule]())
+print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
+sys.exit(bool(offences))
