@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,8 @@ class Block {
   virtual ~Block() = default;
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
+  // Backend::share() will not be asked for it again, so a descriptor need not be kept.
+  virtual void will_not_be_shared() noexcept {}
 };
 
 // What travels so that a peer can map a block. The counts are the same for every block of a back end.
@@ -62,6 +65,7 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
+  std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
 };
 
 // Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the group.

@@ -152,7 +152,7 @@ SpinPolicy SpinPolicy::for_ranks(int local_ranks) {
 }
 
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
-                  Deadline deadline) {
+                  LazyDeadline& deadline) {
   for (uint32_t i = 0; i < spin.spins; ++i) {
     if (reached(word, target)) return WaitEnd::reached;
     pause();
@@ -177,7 +177,7 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
       end = revoked ? WaitEnd::revoked : WaitEnd::peer_departed;
       break;
     }
-    const uint64_t left = deadline.remaining_ns();
+    const uint64_t left = deadline.get().remaining_ns();
     if (left == 0) {
       end = WaitEnd::timed_out;
       break;

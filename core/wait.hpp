@@ -41,6 +41,26 @@ class Deadline {
   uint64_t ns_;
 };
 
+// A deadline whose clock starts when it is first asked for: reading the clock would cost a fifth of a small collective, and a wait that
+// succeeds while it spins never needs it.
+class LazyDeadline {
+ public:
+  explicit LazyDeadline(uint64_t timeout_ms) noexcept : timeout_ms_(timeout_ms) {}
+  Deadline get() noexcept {
+    if (!started_) {
+      deadline_ = timeout_ms_ == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout_ms_);
+      started_ = true;
+    }
+    return deadline_;
+  }
+  uint64_t timeout_ms() const noexcept { return timeout_ms_; }
+
+ private:
+  uint64_t timeout_ms_;
+  bool started_ = false;
+  Deadline deadline_ = Deadline::never();
+};
+
 // Why a group no longer works, and which of its ranks have left. Set by the monitor or any thread, read by every wait.
 class Revocation {
  public:
@@ -81,7 +101,7 @@ enum class WaitEnd { reached, timed_out, peer_departed, revoked };
 // Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at once more after
 // the event, so data that was there in time is never lost.
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
-                  Deadline deadline);
+                  LazyDeadline& deadline);
 
 inline bool reached(const Word& word, uint32_t target) noexcept {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;

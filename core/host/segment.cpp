@@ -20,7 +20,7 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-using Inode = std::pair<dev_t, ino_t>;
+using Inode = Segment::Inode;
 
 // Which inodes are mapped. Leaked, because segments may be released while static objects are destroyed.
 struct Registry {
@@ -76,7 +76,7 @@ std::byte* map_shared(int fd, size_t bytes) {
 
 std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t bytes, size_t mapped) {
   std::byte* data = map_shared(fd.get(), mapped);
-  auto segment = std::make_shared<Segment>(std::move(fd), data, bytes, mapped);
+  auto segment = std::make_shared<Segment>(std::move(fd), inode, data, bytes, mapped);
   registry().segments[inode] = segment;
   return segment;
 }
@@ -117,19 +117,18 @@ std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
   if (const auto found = registry().segments.find(inode); found != registry().segments.end()) {
     if (auto segment = found->second.lock()) return segment;
   }
-  return register_segment(std::move(fd), inode, bytes, mapped);
+  auto segment = register_segment(std::move(fd), inode, bytes, mapped);
+  segment->will_not_be_shared();
+  return segment;
 }
 
 Segment::~Segment() {
   {
     Registry& known = registry();
     const std::lock_guard lock(known.mutex);
-    struct stat status {};
-    if (fstat(fd_.get(), &status) == 0) {
-      const auto found = known.segments.find({status.st_dev, status.st_ino});
-      // A new segment for the inode may have been registered after our last reference went.
-      if (found != known.segments.end() && found->second.expired()) known.segments.erase(found);
-    }
+    const auto found = known.segments.find(inode_);
+    // A new segment for the inode may have been registered after our last reference went.
+    if (found != known.segments.end() && found->second.expired()) known.segments.erase(found);
   }
   munmap(data_, mapped_);
 }

@@ -18,16 +18,20 @@ class Segment final : public Block {
   // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
-  Segment(Fd fd, std::byte* data, size_t bytes, size_t mapped) noexcept
-      : fd_(std::move(fd)), data_(data), bytes_(bytes), mapped_(mapped) {}
+  using Inode = std::pair<uint64_t, uint64_t>;  // device, number
+
+  Segment(Fd fd, Inode inode, std::byte* data, size_t bytes, size_t mapped) noexcept
+      : fd_(std::move(fd)), inode_(inode), data_(data), bytes_(bytes), mapped_(mapped) {}
   ~Segment() override;
 
   std::byte* data() const noexcept override { return data_; }
   size_t size() const noexcept override { return bytes_; }
-  int fd() const noexcept { return fd_.get(); }
+  void will_not_be_shared() noexcept override { fd_.reset(); }
+  int fd() const noexcept { return fd_.get(); }  // -1 for a peer's segment: the mapping alone keeps it alive
 
  private:
   Fd fd_;
+  Inode inode_;
   std::byte* data_;
   size_t bytes_;
   size_t mapped_;

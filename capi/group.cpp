@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <symm/symm.h>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+
+using symm::Error;
+using symm::Group;
+using symm::Status;
+using symm::capi::group_of;
+using symm::capi::guard;
+using symm::capi::make_handle;
+using symm::capi::require;
+using symm::capi::write_text;
+
+namespace {
+
+const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
+constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, name);
+constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK;
+
+symm::StoreCallbacks callbacks_of(const symm_store_t& given) {
+  symm_store_t none{};
+  none.struct_size = sizeof none;
+  const symm_store_t store = symm::capi::read_struct(given, none, SYMM_FIRST_SIZE(symm_store_t, get), "config.store");
+  require(store.set, "config.store.set");
+  require(store.get, "config.store.get");
+  return {store.user, store.set, store.get};
+}
+
+}  // namespace
+
+symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) {
+  return guard([&] {
+    require(config, "config");
+    symm::capi::require_struct_size(struct_size, kConfigSize, "config");
+    config->struct_size = struct_size;
+    symm::capi::write_struct(kDefaults, config);
+  });
+}
+
+symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
+  return guard([&] {
+    require(out, "out");
+    const symm_group_config_t given = config == nullptr ? kDefaults : symm::capi::read_struct(*config, kDefaults, kConfigSize, "config");
+    if ((given.flags & ~kKnownFlags) != 0) {
+      throw Error(Status::invalid_argument, symm::format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
+    }
+    if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
+      throw Error(Status::invalid_argument, symm::format("config.backend: %d is not known", given.backend));
+    }
+    if (given.device < SYMM_DEVICE_AUTO) throw Error(Status::invalid_argument, symm::format("config.device: %d is negative", given.device));
+    symm::StoreCallbacks callbacks;
+    symm::GroupConfig asked;
+    if (given.store != nullptr) {
+      callbacks = callbacks_of(*given.store);
+      asked.callbacks = &callbacks;
+    }
+    asked.rank = given.rank;
+    asked.size = given.size;
+    asked.backend = static_cast<symm::BackendKind>(given.backend);
+    asked.device = given.device;
+    asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
+    asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
+    asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
+    asked.create_timeout_ms = given.create_timeout_ms;
+    asked.timeout_ms = given.timeout_ms;
+    asked.name = given.name == nullptr ? "" : given.name;
+    *out = make_handle<symm_group_t>(Group::create(asked));
+  });
+}
+
+symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
+  return guard([&] {
+    require(out, "out");
+    const std::shared_ptr<Group> parent = group_of(group);
+    std::shared_ptr<Group> part = parent->split(color, key);
+    *out = part ? make_handle<symm_group_t>(std::move(part)) : nullptr;
+  });
+}
+
+symm_status_t symm_group_rank(symm_group_t* group, int32_t* out_rank) {
+  return guard([&] { require(out_rank, "out_rank") = group_of(group)->rank(); });
+}
+
+symm_status_t symm_group_size(symm_group_t* group, int32_t* out_size) {
+  return guard([&] { require(out_size, "out_size") = group_of(group)->size(); });
+}
+
+symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_info_t, name), "out");
+    const Group& of = *group_of(group);
+    symm_group_info_t filled{};
+    filled.rank = of.rank();
+    filled.size = of.size();
+    filled.backend = static_cast<int32_t>(of.backend().kind());
+    filled.device = of.backend().device();
+    filled.id = of.id();
+    filled.channels = symm::kChannels;
+    filled.unwatched_peers = of.unwatched_peers();
+    filled.rejected_connections = of.rejected_connections();
+    write_text(filled.bootstrap, of.bootstrap());
+    write_text(filled.name, of.name());
+    symm::capi::write_struct(filled, out);
+  });
+}
+
+symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_status_t, message), "out");
+    const symm::Failure failure = group_of(group)->revocation().failure();
+    symm_group_status_t filled{};
+    filled.status = static_cast<int32_t>(failure.status);
+    filled.failed_rank = failure.rank;
+    filled.failed_pid = failure.pid;
+    write_text(filled.message, failure.message);
+    symm::capi::write_struct(filled, out);
+  });
+}
+
+symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
+  return guard([&] {
+    Group& of = *group_of(group);
+    const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
+    of.fail({Status::aborted, of.rank(), of.identity(of.rank()).pid,
+             symm::format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
+  });
+}
+
+symm_status_t symm_group_finalize(symm_group_t* group, uint64_t timeout_ms) {
+  return guard([&] { group_of(group)->finalize(timeout_ms); });
+}
+
+symm_status_t symm_group_retain(symm_group_t* group) {
+  return guard([&] { symm::capi::retain<Group>(group, "group"); });
+}
+
+void symm_group_release(symm_group_t* group) { symm::capi::release<Group>(group); }

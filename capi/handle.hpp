@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a handle of the C ABI points to: a slot in an arena that is never unmapped. So any pointer, however wrong, can be checked without
+// touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by this process.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+
+#include "capi/guard.hpp"
+#include "core/process.hpp"
+
+namespace symm::capi {
+
+template <class Object>
+struct Slot {
+  std::atomic<uint32_t> references{0};  // 0: free
+  uint32_t fork_generation = 0;
+  std::shared_ptr<Object> object;
+  Slot* next_free = nullptr;
+};
+
+template <class Object>
+class Arena {
+ public:
+  using Entry = Slot<Object>;
+
+  static Arena& instance() {
+    static auto* arena = new Arena;  // leaked: handles may be released while static objects are destroyed
+    return *arena;
+  }
+
+  Entry* take(std::shared_ptr<Object> object) {
+    const std::lock_guard lock(mutex_);
+    Entry* entry = free_;
+    if (entry != nullptr) {
+      free_ = entry->next_free;
+    } else {
+      const size_t used = used_.load(std::memory_order_relaxed);
+      if (used == kSlots) throw Error(Status::out_of_memory, format("all %zu handles of one kind are in use", kSlots));
+      entry = new (slots_ + used) Entry;
+      used_.store(used + 1, std::memory_order_release);
+    }
+    entry->object = std::move(object);
+    entry->fork_generation = process::fork_generation();
+    entry->references.store(1, std::memory_order_release);
+    return entry;
+  }
+
+  void give(Entry* entry) noexcept {
+    // The object goes outside the lock: its destructor may give other handles' objects.
+    const std::shared_ptr<Object> object = std::move(entry->object);
+    const std::lock_guard lock(mutex_);
+    entry->next_free = free_;
+    free_ = entry;
+  }
+
+  // The slot behind a handle, or null.
+  Entry* find(const void* handle) const noexcept {
+    const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
+    if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) || offset % sizeof(Entry) != 0) return nullptr;
+    Entry* entry = slots_ + offset / sizeof(Entry);
+    return entry->references.load(std::memory_order_acquire) != 0 && entry->fork_generation == process::fork_generation() ? entry : nullptr;
+  }
+
+ private:
+  static constexpr size_t kSlots = size_t{1} << 20;
+
+  Arena() {
+    void* memory = mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw system_error(errno, "mmap", "table of handles");
+    slots_ = static_cast<Entry*>(memory);
+  }
+
+  std::mutex mutex_;
+  Entry* slots_ = nullptr;
+  std::atomic<size_t> used_{0};
+  Entry* free_ = nullptr;
+};
+
+// Make a handle with one reference.
+template <class Handle, class Object>
+Handle* make_handle(std::shared_ptr<Object> object) {
+  return reinterpret_cast<Handle*>(Arena<Object>::instance().take(std::move(object)));
+}
+
+template <class Object>
+Slot<Object>& slot_of(const void* handle, const char* argument) {
+  if (handle == nullptr) throw Error(Status::invalid_handle, format("%s: is NULL", argument));
+  Slot<Object>* slot = Arena<Object>::instance().find(handle);
+  if (slot == nullptr) {
+    throw Error(Status::invalid_handle, format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
+  }
+  return *slot;
+}
+
+template <class Object>
+void retain(const void* handle, const char* argument) {
+  slot_of<Object>(handle, argument).references.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <class Object>
+void release(const void* handle) noexcept {
+  if (handle == nullptr) return;
+  Slot<Object>* slot = nullptr;
+  try {
+    slot = Arena<Object>::instance().find(handle);
+  } catch (...) {
+    return;  // no arena could be made: there are no handles
+  }
+  if (slot != nullptr && slot->references.fetch_sub(1, std::memory_order_acq_rel) == 1) Arena<Object>::instance().give(slot);
+}
+
+}  // namespace symm::capi

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <symm/symm.h>
+
+#include <cstring>
+
+#include "capi/guard.hpp"
+#include "core/log.hpp"
+#include "build_info.hpp"
+#include "kernels/types.hpp"
+
+// The numbers of symm.h and of core and kernels are the same.
+#define SYMM_SAME(c_name, cpp_value) static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
+SYMM_SAME(SYMM_OK, symm::Status::ok);
+SYMM_SAME(SYMM_ERR_INVALID_ARGUMENT, symm::Status::invalid_argument);
+SYMM_SAME(SYMM_ERR_INVALID_HANDLE, symm::Status::invalid_handle);
+SYMM_SAME(SYMM_ERR_OUT_OF_MEMORY, symm::Status::out_of_memory);
+SYMM_SAME(SYMM_ERR_UNAVAILABLE, symm::Status::unavailable);
+SYMM_SAME(SYMM_ERR_UNSUPPORTED, symm::Status::unsupported);
+SYMM_SAME(SYMM_ERR_TIMEOUT, symm::Status::timeout);
+SYMM_SAME(SYMM_ERR_ABORTED, symm::Status::aborted);
+SYMM_SAME(SYMM_ERR_PEER_FAILED, symm::Status::peer_failed);
+SYMM_SAME(SYMM_ERR_MISMATCH, symm::Status::mismatch);
+SYMM_SAME(SYMM_ERR_SYSTEM, symm::Status::system);
+SYMM_SAME(SYMM_ERR_CUDA, symm::Status::cuda);
+SYMM_SAME(SYMM_ERR_BUSY, symm::Status::busy);
+SYMM_SAME(SYMM_ERR_INTERNAL, symm::Status::internal);
+SYMM_SAME(SYMM_DTYPE_I8, symm::DType::i8);
+SYMM_SAME(SYMM_DTYPE_I32, symm::DType::i32);
+SYMM_SAME(SYMM_DTYPE_I64, symm::DType::i64);
+SYMM_SAME(SYMM_DTYPE_U8, symm::DType::u8);
+SYMM_SAME(SYMM_DTYPE_U32, symm::DType::u32);
+SYMM_SAME(SYMM_DTYPE_U64, symm::DType::u64);
+SYMM_SAME(SYMM_DTYPE_F16, symm::DType::f16);
+SYMM_SAME(SYMM_DTYPE_F32, symm::DType::f32);
+SYMM_SAME(SYMM_DTYPE_F64, symm::DType::f64);
+SYMM_SAME(SYMM_DTYPE_BF16, symm::DType::bf16);
+SYMM_SAME(SYMM_DTYPE_F8E4M3, symm::DType::f8e4m3);
+SYMM_SAME(SYMM_DTYPE_F8E5M2, symm::DType::f8e5m2);
+SYMM_SAME(SYMM_OP_SUM, symm::Op::sum);
+SYMM_SAME(SYMM_OP_AVG, symm::Op::avg);
+SYMM_SAME(SYMM_OP_MIN, symm::Op::min);
+SYMM_SAME(SYMM_OP_MAX, symm::Op::max);
+SYMM_SAME(SYMM_OP_PROD, symm::Op::prod);
+SYMM_SAME(SYMM_COLLECTIVE_ALLREDUCE, symm::Collective::allreduce);
+SYMM_SAME(SYMM_COLLECTIVE_REDUCE_SCATTER, symm::Collective::reduce_scatter);
+SYMM_SAME(SYMM_COLLECTIVE_ALLGATHER, symm::Collective::allgather);
+SYMM_SAME(SYMM_COLLECTIVE_BROADCAST, symm::Collective::broadcast);
+SYMM_SAME(SYMM_COLLECTIVE_REDUCE, symm::Collective::reduce);
+SYMM_SAME(SYMM_COLLECTIVE_ALLTOALL, symm::Collective::alltoall);
+SYMM_SAME(SYMM_ALGORITHM_AUTO, symm::Algorithm::automatic);
+SYMM_SAME(SYMM_ALGORITHM_LL, symm::Algorithm::ll);
+SYMM_SAME(SYMM_ALGORITHM_ONE_SHOT, symm::Algorithm::one_shot);
+SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT, symm::Algorithm::two_shot);
+SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT_STAGED, symm::Algorithm::two_shot_staged);
+SYMM_SAME(SYMM_ALGORITHM_HYBRID_CUBE_MESH, symm::Algorithm::hybrid_cube_mesh);
+SYMM_SAME(SYMM_LOG_ERROR, symm::log::Level::error);
+SYMM_SAME(SYMM_LOG_WARNING, symm::log::Level::warning);
+SYMM_SAME(SYMM_LOG_INFO, symm::log::Level::info);
+SYMM_SAME(SYMM_LOG_DEBUG, symm::log::Level::debug);
+
+namespace symm::capi {
+namespace {
+// Plain memory: no destructor to run when a thread ends, nothing to allocate when memory is short.
+thread_local char last_error[1024];
+}  // namespace
+
+symm_status_t fail(Status status, const char* message) noexcept {
+  size_t length = 0;
+  for (; message[length] != '\0' && length < sizeof last_error - 1; ++length) {
+    last_error[length] = message[length] == '\n' ? ' ' : message[length];
+  }
+  last_error[length] = '\0';
+  return static_cast<symm_status_t>(status);
+}
+
+}  // namespace symm::capi
+
+using symm::capi::guard;
+using symm::capi::require;
+
+uint32_t symm_version(void) { return SYMM_VERSION; }
+
+const char* symm_build_info(void) { return symm::generated::kBuildInfo; }
+
+const char* symm_status_string(symm_status_t status) { return symm::name_of(static_cast<symm::Status>(status)); }
+
+const char* symm_last_error(void) { return symm::capi::last_error; }
+
+symm_status_t symm_set_log_callback(symm_log_callback_t callback, void* user, symm_log_level_t level) {
+  return guard([&] {
+    if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) {
+      throw symm::Error(symm::Status::invalid_argument, symm::format("level: %d is not known", level));
+    }
+    symm::log::set_callback(callback, user, static_cast<symm::log::Level>(level));
+  });
+}
+
+symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {
+  return guard([&] {
+    require(out_bytes, "out_bytes");
+    const auto type = static_cast<symm::DType>(dtype);
+    if (!symm::is_valid(type)) throw symm::Error(symm::Status::invalid_argument, symm::format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
+    *out_bytes = symm::size_of(type);
+  });
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <symm/symm.h>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+
+using symm::Buffer;
+using symm::Error;
+using symm::Memory;
+using symm::Status;
+using symm::capi::buffer_of;
+using symm::capi::group_of;
+using symm::capi::guard;
+using symm::capi::make_handle;
+using symm::capi::memory_of;
+using symm::capi::require;
+
+symm_status_t symm_alloc(symm_group_t* group, size_t size, uint64_t flags, symm_buffer_t** out) {
+  return guard([&] {
+    require(out, "out");
+    *out = make_handle<symm_buffer_t>(Buffer::allocate(*group_of(group), size, flags));
+  });
+}
+
+symm_status_t symm_buffer_pointer(symm_buffer_t* buffer, void** out_pointer) {
+  return guard([&] { require(out_pointer, "out_pointer") = buffer_of(buffer)->data(); });
+}
+
+symm_status_t symm_buffer_size(symm_buffer_t* buffer, size_t* out_bytes) {
+  return guard([&] { require(out_bytes, "out_bytes") = buffer_of(buffer)->bytes(); });
+}
+
+symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
+  return guard([&] { symm::capi::retain<Buffer>(buffer, "buffer"); });
+}
+
+void symm_buffer_release(symm_buffer_t* buffer) { symm::capi::release<Buffer>(buffer); }
+
+symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, uint64_t tag, symm_memory_t** out) {
+  return guard([&] {
+    require(out, "out");
+    *out = make_handle<symm_memory_t>(Memory::rendezvous(group_of(group), buffer_of(buffer), tag));
+  });
+}
+
+symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes), "out");
+    const Memory& of = *memory_of(memory);
+    symm_memory_info_t filled{};
+    filled.rank = of.group().rank();
+    filled.size = of.group().size();
+    filled.bytes = of.view().bytes;
+    filled.id = of.view().id;
+    filled.channels = symm::kChannels;
+    filled.signal_pad_bytes = symm::kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint32_t));
+    symm::capi::write_struct(filled, out);
+  });
+}
+
+symm_status_t symm_memory_pointer(symm_memory_t* memory, int32_t rank, void** out_pointer) {
+  return guard([&] { require(out_pointer, "out_pointer") = memory_of(memory)->pointer(rank); });
+}
+
+symm_status_t symm_memory_signal_pad(symm_memory_t* memory, int32_t rank, void** out_pad) {
+  return guard([&] { require(out_pad, "out_pad") = memory_of(memory)->pad(rank); });
+}
+
+symm_status_t symm_memory_pointer_table(symm_memory_t* memory, void* const** out_table) {
+  return guard([&] { require(out_table, "out_table") = memory_of(memory)->pointer_table(); });
+}
+
+symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** out_table) {
+  return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
+}
+
+symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank, size_t* out_offset) {
+  return guard([&] {
+    symm::AddressMap::Found found = group_of(group)->addresses().find(address);
+    if (!found.memory) throw Error(Status::invalid_argument, symm::format("address: no memory of the group maps %p", address));
+    if (out != nullptr) *out = make_handle<symm_memory_t>(std::move(found.memory));
+    if (out_rank != nullptr) *out_rank = found.rank;
+    if (out_offset != nullptr) *out_offset = found.offset;
+  });
+}
+
+symm_status_t symm_memory_retain(symm_memory_t* memory) {
+  return guard([&] { symm::capi::retain<Memory>(memory, "memory"); });
+}
+
+void symm_memory_release(symm_memory_t* memory) { symm::capi::release<Memory>(memory); }
+
+// ---- signals and data
+
+symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, uint64_t timeout_ms, void* stream) {
+  return guard([&] {
+    symm::Group& of = *group_of(group);
+    if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
+    if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
+    of.barrier({ranks, count}, channel, timeout_ms, stream);
+  });
+}
+
+symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
+  return guard([&] { memory_of(memory)->put_signal(rank, channel, stream); });
+}
+
+symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t timeout_ms, void* stream) {
+  return guard([&] { memory_of(memory)->wait_signal(rank, channel, timeout_ms, stream); });
+}
+
+symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, void* stream) {
+  return guard([&] { memory_of(memory)->put(rank, offset, source, size, stream); });
+}
+
+symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination, size_t size, void* stream) {
+  return guard([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
+}
+
+symm_status_t symm_put_with_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, int32_t channel,
+                                   void* stream) {
+  return guard([&] {
+    Memory& of = *memory_of(memory);
+    of.group().require_channel(channel);  // before anything is written
+    of.put(rank, offset, source, size, stream);
+    of.put_signal(rank, channel, stream);
+  });
+}
+
+symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  return guard([&] { memory_of(memory)->fill32(rank, offset, value, count, stream); });
+}
+
+symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
+  return guard([&] { memory_of(memory)->write32(rank, offset, value, stream); });
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From the opaque types of symm.h to the objects of core.
+#pragma once
+
+#include "capi/handle.hpp"
+#include "core/memory.hpp"
+
+namespace symm::capi {
+
+inline std::shared_ptr<Group>& group_of(symm_group_t* handle) { return slot_of<Group>(handle, "group").object; }
+inline std::shared_ptr<Buffer>& buffer_of(symm_buffer_t* handle) { return slot_of<Buffer>(handle, "buffer").object; }
+inline std::shared_ptr<Memory>& memory_of(symm_memory_t* handle) { return slot_of<Memory>(handle, "memory").object; }
+
+}  // namespace symm::capi

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Structs that grow. `first` is the size that the struct had in the release which introduced it; callers built against any release since
+// then are served.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "capi/guard.hpp"
+
+namespace symm::capi {
+
+// End of the struct's last field in its first release, which sizeof would round up.
+#define SYMM_FIRST_SIZE(type, last_field) (offsetof(type, last_field) + sizeof(type::last_field))
+
+inline void require_struct_size(size_t size, size_t first, const char* argument) {
+  if (size < first) {
+    throw Error(Status::invalid_argument, format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
+  }
+}
+
+// Copy a caller's struct over `defaults`. What this library does not know of it must be zero.
+template <class T>
+T read_struct(const T& from, const T& defaults, size_t first, const char* argument) {
+  require_struct_size(from.struct_size, first, argument);
+  T into = defaults;
+  std::memcpy(&into, &from, std::min(from.struct_size, sizeof(T)));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&from);
+  for (size_t i = sizeof(T); i < from.struct_size; ++i) {
+    if (bytes[i] != 0) {
+      throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument, i,
+                                              SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
+    }
+  }
+  into.struct_size = sizeof(T);
+  return into;
+}
+
+// Write to a caller's struct as much as it holds; what it has beyond ours becomes zero.
+template <class T>
+void write_struct(const T& from, T* to) {
+  const size_t size = to->struct_size;
+  T copy = from;
+  copy.struct_size = size;
+  std::memcpy(to, &copy, std::min(size, sizeof(T)));
+  if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
+}
+
+// Text into a fixed field, cut if need be.
+template <size_t N>
+void write_text(char (&field)[N], const std::string& text) {
+  const size_t length = std::min(text.size(), N - 1);
+  std::memcpy(field, text.data(), length);
+  field[length] = '\0';
+}
+
+}  // namespace symm::capi

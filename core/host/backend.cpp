@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/backend.hpp"
+
+#include <cstring>
+
+#include "core/host/plane.hpp"
+#include "core/host/segment.hpp"
+#include "core/process.hpp"
+
+namespace symm::host {
+namespace {
+
+struct BlockShare {
+  uint64_t bytes;
+};
+
+class HostBackend final : public Backend {
+ public:
+  BackendKind kind() const noexcept override { return BackendKind::host; }
+  int device() const noexcept override { return 0; }
+  std::string domain() const override { return process::boot_id(); }
+
+  std::shared_ptr<Block> allocate(size_t bytes, uint64_t) override { return Segment::create(bytes, "symm-block"); }
+
+  Share share(const Block& block) const override {
+    const auto& segment = static_cast<const Segment&>(block);
+    const BlockShare body{segment.size()};
+    Share share;
+    share.body.resize(sizeof body);
+    std::memcpy(share.body.data(), &body, sizeof body);
+    share.fds = {segment.fd()};
+    return share;
+  }
+  size_t share_body_size() const noexcept override { return sizeof(BlockShare); }
+  size_t share_fd_count() const noexcept override { return 1; }
+
+  std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
+    BlockShare body{};
+    std::memcpy(&body, message.body.data(), sizeof body);
+    if (body.bytes != bytes) throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+    return Segment::import(std::move(message.fds.at(0)), bytes);
+  }
+
+  // The owner's sleeper byte, on a line of its own behind the words.
+  size_t pad_extra() const noexcept override { return 2 * kLine; }
+
+  std::unique_ptr<Plane> make_plane(PlaneContext context) override { return std::make_unique<HostPlane>(std::move(context)); }
+  size_t plane_share_body_size() const noexcept override { return HostPlane::share_body_size(); }
+  size_t plane_share_fd_count() const noexcept override { return 1; }
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> open() { return std::make_shared<HostBackend>(); }
+
+}  // namespace symm::host

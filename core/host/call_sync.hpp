@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How one collective call keeps step with its peers: kernels/host/call.hpp's Sync on the words of the control segments.
+#pragma once
+
+#include "core/host/plane.hpp"
+
+namespace symm::host {
+
+class CallSync final : public Sync {
+ public:
+  CallSync(HostPlane& plane, const CollectiveCall& call);
+
+  void enter(const void* payload, size_t size) override;
+  const std::byte* await_entry(int peer) override;
+  void arrive() override;
+  void await(int peer) override;
+
+  uint32_t op() const noexcept { return op_; }
+
+ private:
+  void compare(int peer, const EntryLine& entry);
+  [[noreturn]] void report_mismatch(int peer);
+  void await_word(Word& word, uint32_t target, int peer);
+
+  HostPlane& plane_;
+  const CollectiveCall& call_;
+  LazyDeadline deadline_;
+  uint32_t op_;
+  uint32_t signature_;
+};
+
+}  // namespace symm::host

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control segment of one rank in one group: the words by which it announces where it is, and its scratch. Only its owner writes
+// it, with two exceptions that have one writer each all the same: byte r of `sleepers` belongs to rank r, and so does word r of each
+// row of `pairs`.
+//
+// Everything a peer reads here is treated as untrusted: indices and sizes never come from this memory without a check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/host/segment.hpp"
+#include "core/wait.hpp"
+#include "kernels/host/call.hpp"
+
+namespace symm::host {
+
+inline constexpr size_t kLine = 64;
+
+// Entering call number `op` publishes this line. Two alternate.
+struct alignas(kLine) EntryLine {
+  Word op;
+  uint32_t signature;  // of the arguments that must agree
+  std::byte payload[kEntryPayload];
+};
+static_assert(sizeof(EntryLine) == kLine);
+
+// The arguments themselves, read by a peer only when signatures differ, to say what does.
+struct alignas(kLine) DetailLine {
+  int32_t collective;
+  int32_t dtype;
+  int32_t op;
+  int32_t root;
+  int32_t algorithm;
+  uint64_t count;
+};
+
+struct alignas(kLine) WordLine {
+  Word word;
+};
+
+struct ControlHeader {
+  uint64_t magic;
+  uint64_t group;
+  int32_t rank;
+  int32_t size;
+  int32_t channels;
+  uint32_t layout;  // version of what follows
+};
+inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
+inline constexpr uint32_t kControlLayout = 1;
+
+class Control {
+ public:
+  static size_t bytes(int size, int channels);
+  static size_t scratch_half(int size);
+
+  Control() = default;
+  Control(std::shared_ptr<Segment> segment, int size, int channels);
+
+  ControlHeader& header() const { return at<ControlHeader>(0)[0]; }
+  EntryLine& entry(uint32_t op) const { return at<EntryLine>(kEntries)[op & 1U]; }
+  DetailLine& detail(uint32_t op) const { return at<DetailLine>(kDetails)[op & 1U]; }
+  Word& step() const { return at<WordLine>(kStep)->word; }
+  // How often the owner has come to the barrier of all ranks on a channel. One channel more than users have, for finalize.
+  Word& barrier(int channel) const { return at<WordLine>(kBarriers)[channel].word; }
+  std::span<Sleeper> sleepers() const { return {at<Sleeper>(sleepers_), static_cast<size_t>(size_)}; }
+  // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
+  Word& pair(int channel, int source) const { return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)]; }
+  std::span<Sleeper> pair_sleeper() const { return {at<Sleeper>(pair_sleeper_), 1}; }
+  std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * scratch_half(size_); }
+
+  const std::shared_ptr<Segment>& segment() const { return segment_; }
+
+ private:
+  static constexpr size_t kEntries = kLine;
+  static constexpr size_t kDetails = kEntries + 2 * kLine;
+  static constexpr size_t kStep = kDetails + 2 * kLine;
+  static constexpr size_t kBarriers = kStep + kLine;
+
+  template <class T>
+  T* at(size_t offset) const {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+
+  std::shared_ptr<Segment> segment_;
+  std::byte* base_ = nullptr;
+  int size_ = 0;
+  size_t sleepers_ = 0;
+  size_t pair_sleeper_ = 0;
+  size_t pairs_ = 0;
+  size_t scratch_ = 0;
+};
+
+}  // namespace symm::host

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the host back end wants to know of the machine.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace symm::host {
+
+// Of one last-level cache; 0 if the system does not say.
+size_t last_level_cache_bytes();
+// Memory of the machine in bytes.
+size_t memory_bytes();
+// Processors this process may run on.
+int processors();
+// As the processor calls itself, or "processor".
+std::string processor_name();
+
+}  // namespace symm::host

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The host back end's half of a group: control segments of all ranks, and what is done with them.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "core/host/control.hpp"
+#include "core/turn.hpp"
+
+namespace symm::host {
+
+class HostPlane final : public Plane {
+ public:
+  explicit HostPlane(PlaneContext context);
+
+  Share share() const override;
+  void connect(int peer, Message message, const PeerIdentity& identity) override;
+
+  void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
+  void put_signal(const MemoryView& memory, int rank, int channel, void* stream) override;
+  void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) override;
+  void copy(void* to, const void* from, size_t bytes, void* stream) override;
+  void fill32(void* to, uint32_t value, size_t count, void* stream) override;
+  void write32(void* to, uint32_t value, void* stream) override;
+  void collective(const CollectiveCall& call) override;
+  PlanReport plan(const CollectiveCall& call) override;
+
+  static size_t share_body_size();
+
+ private:
+  friend class CallSync;
+  void barrier_of_all(int channel, uint64_t timeout_ms);
+  void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
+  // Wait, or revoke the group and throw: `what` says what was awaited.
+  void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
+  [[noreturn]] void fail(Failure failure);
+  PlanInput plan_input(const CollectiveCall& call) const;
+
+  PlaneContext context_;
+  SpinPolicy spin_;
+  size_t llc_bytes_;
+  std::vector<Control> controls_;  // by group rank
+  Control& mine_;
+
+  Turn collective_turn_;
+  uint32_t op_ = 0;    // calls entered
+  uint32_t step_ = 0;  // arrivals announced in all calls
+  std::vector<uint32_t> known_op_;  // last call that each peer is known to have entered
+  std::vector<std::byte*> scratch_;
+  std::vector<const std::byte*> peer_send_;
+  std::vector<std::byte*> peer_recv_;
+
+  struct BarrierState {
+    Turn turn;
+    uint32_t count = 0;
+    std::vector<uint32_t> sent, taken;  // by peer, for barriers of subsets
+  };
+  std::vector<BarrierState> barriers_;
+};
+
+}  // namespace symm::host

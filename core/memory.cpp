@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/memory.hpp"
+
+namespace symm {
+
+std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (flags != 0) throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", static_cast<unsigned long long>(flags)));
+  Backend& backend = group.backend();
+  return std::make_shared<Buffer>(backend.allocate(bytes, flags), bytes, backend.kind(), backend.device());
+}
+
+Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
+    : group_(std::move(group)),
+      buffer_(std::move(buffer)),
+      view_(std::move(view)),
+      pointer_table_(view_->blocks.begin(), view_->blocks.end()),
+      pad_table_(view_->pads.begin(), view_->pads.end()),
+      taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {}
+
+Memory::~Memory() { group_->addresses().erase(*view_); }
+
+std::byte* Memory::pointer(int rank) const {
+  group_->require_rank("rank", rank);
+  return view_->blocks[static_cast<size_t>(rank)];
+}
+
+std::byte* Memory::pad(int rank) const {
+  group_->require_rank("rank", rank);
+  return view_->pads[static_cast<size_t>(rank)];
+}
+
+std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  if (offset > view_->bytes || bytes > view_->bytes - offset) {
+    throw Error(Status::invalid_argument, format("offset: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+  }
+  return view_->blocks[static_cast<size_t>(rank)] + offset;
+}
+
+void Memory::put_signal(int rank, int channel, void* stream) {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  group_->require_channel(channel);
+  group_->plane().put_signal(*view_, rank, channel, stream);
+}
+
+void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  group_->require_channel(channel);
+  const uint64_t timeout = group_->timeout_or_default(timeout_ms);
+  Taken& taken = taken_[static_cast<size_t>(channel) * view_->pads.size() + static_cast<size_t>(rank)];
+  const TurnGuard turn(taken.turn, timeout, "wait_signal");
+  group_->plane().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
+  ++taken.count;
+}
+
+void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
+  std::byte* to = range(rank, offset, bytes);
+  if (bytes == 0) return;
+  if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
+  group_->plane().copy(to, source, bytes, stream);
+}
+
+void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
+  const std::byte* from = range(rank, offset, bytes);
+  if (bytes == 0) return;
+  if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
+  group_->plane().copy(destination, from, bytes, stream);
+}
+
+void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
+  group_->plane().fill32(range(rank, offset, count * sizeof value), value, count, stream);
+}
+
+void Memory::write32(int rank, size_t offset, uint32_t value, void* stream) {
+  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  group_->plane().write32(range(rank, offset, sizeof value), value, stream);
+}
+
+}  // namespace symm

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The links between devices and what shape they make.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/backend.hpp"
+
+namespace symm {
+
+enum class TopologyClass : int32_t { unknown = 0, fully_connected = 1, hybrid_cube_mesh = 2 };
+
+// Row-major matrix of the number of direct links between each two devices.
+struct Links {
+  int devices = 0;
+  std::vector<int32_t> count;
+  int32_t between(int a, int b) const { return count[static_cast<size_t>(a) * static_cast<size_t>(devices) + static_cast<size_t>(b)]; }
+};
+
+// The class of a link matrix: pure. Fully connected: every pair has a link (one device is). Hybrid cube mesh: 8 devices in two fully connected
+// quads, in which each device has exactly one neighbour in the other quad.
+TopologyClass classify(const Links& links);
+
+struct DeviceInfo {
+  BackendKind backend{};
+  int device = 0;
+  uint64_t memory_bytes = 0;
+  int compute_units = 0;
+  std::string name, uuid;
+  // Empty: supported. Otherwise why not.
+  std::string multicast_reason, fabric_reason, dmabuf_reason;
+};
+
+// What `automatic` means on this machine. Throws Error(unavailable) with the reason for a back end that cannot be used.
+BackendKind resolve(BackendKind kind);
+int device_count(BackendKind kind);
+DeviceInfo device_info(BackendKind kind, int device);
+Links links(BackendKind kind);
+
+}  // namespace symm
