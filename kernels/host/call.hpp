@@ -8,8 +8,12 @@
 // before is there, what I read before I am done with". An algorithm must perform the same number of arrivals on every rank.
 //
 // Scratch. Each rank owns a scratch area that all ranks can read and write, in two halves which alternate from call to call.
-// Entering a call waits until every rank has entered the previous one, so the half that this call uses is surely no
-// longer read by anybody: an algorithm that only publishes (LL, one-shot) needs no arrival at its end.
+// Before run() is called (so before this rank enters, and not only when it does) the executor waits until every rank has
+// entered the previous call. Who has entered the previous call has finished the one before it, so the half that this call
+// uses is no longer read or written by anybody, and this rank may write its own half at once; an algorithm needs no
+// arrival at its end to protect scratch. It needs one where a rank leaves while others still read its operands, or before others
+// have written them: those are the caller's again on return.
+// Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and the operands of others in zero-copy forms.
 #pragma once
 
 #include <array>
@@ -35,7 +39,7 @@ class Sync {
   virtual const std::byte* await_entry(int peer) = 0;
   // Announce my next step to all ranks.
   virtual void arrive() = 0;
-  // Wait until `peer` has arrived as often in this call as I have.
+  // Wait until `peer` has arrived as often in this call as I have. At once if it has arrived more often, and own rank allowed.
   virtual void await(int peer) = 0;
 
   void await_all_entries(int size) {
@@ -67,7 +71,8 @@ struct Call {
   Sync* sync = nullptr;
 };
 
-// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand if and only if plan.entered is set.
+// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand, and awaits all entries, if and only if
+// plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
 void run(const Call& call);
 
 }  // namespace symm::host

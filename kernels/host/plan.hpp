@@ -35,6 +35,20 @@ struct Plan {
 // call settle() with the conjunction; that result is what runs.
 Plan plan(const PlanInput& input);
 
+// The operands that the zero-copy form of a collective touches on other ranks, and so must be symmetric: on every rank, or on the
+// root only. In an all-to-all in place ranks would overwrite what others still read: there zero copy also needs every rank's
+// send and recv to be different.
+struct RemoteOperands {
+  bool send = false;
+  bool recv = false;
+  bool root_only = false;     // broadcast's send, and reduce's recv: only the root's counts
+  bool out_of_place = false;  // every rank's recv must differ from its send
+};
+RemoteOperands remote_operands(Collective collective) noexcept;
+
+// The least scratch (one half of one rank) with which every collective works. More is faster, up to about 1 MB.
+size_t minimum_scratch(int size) noexcept;
+
 // Final plan of an entered call. `all_symmetric`: every operand that the algorithm would touch remotely is symmetric memory on
 // every rank. Throws nothing; a forced zero-copy algorithm on private memory is refused by explain() on each rank beforehand.
 Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The caller may have set another rounding, flush-to-zero or traps (fast-math programs, machine-learning frameworks). For the time of
+// a reduction the IEEE defaults hold, or ranks that differ in this would differ in their results.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+namespace symm::host {
+
+class FloatEnvironment {
+ public:
+#if defined(__x86_64__)
+  explicit FloatEnvironment(bool wanted) noexcept {
+    if (!wanted) return;
+    saved_ = _mm_getcsr();
+    changed_ = (saved_ & kControl) != kDefault;  // writing the register is slow, and hardly ever needed
+    if (changed_) _mm_setcsr(kDefault);
+  }
+  ~FloatEnvironment() {
+    if (changed_) _mm_setcsr(saved_);
+  }
+
+ private:
+  static constexpr uint32_t kControl = 0xFFC0;  // rounding, masks, flush to zero, denormals are zero
+  static constexpr uint32_t kDefault = 0x1F80;
+  uint32_t saved_ = 0;
+  bool changed_ = false;
+#elif defined(__aarch64__)
+  explicit FloatEnvironment(bool wanted) noexcept {
+    if (!wanted) return;
+    asm volatile("mrs %0, fpcr" : "=r"(saved_));
+    changed_ = saved_ != 0;
+    if (changed_) asm volatile("msr fpcr, %0" : : "r"(uint64_t{0}));
+  }
+  ~FloatEnvironment() {
+    if (changed_) asm volatile("msr fpcr, %0" : : "r"(saved_));
+  }
+
+ private:
+  uint64_t saved_ = 0;
+  bool changed_ = false;
+#else
+  explicit FloatEnvironment(bool) noexcept {}
+#endif
+
+ public:
+  FloatEnvironment(const FloatEnvironment&) = delete;
+  FloatEnvironment& operator=(const FloatEnvironment&) = delete;
+};
+
+}  // namespace symm::host

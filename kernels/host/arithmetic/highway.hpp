@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What has to be settled before Highway is included, once per translation unit. Only its headers are used: its library (processor
+// detection, hwy::Abort) is shared-only on some systems, and ours may need nothing but libc.
+#pragma once
+
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#ifndef HWY_BROKEN_EMU128  // the same fallback with every compiler
+#define HWY_BROKEN_EMU128 1
+#endif
+#include <hwy/base.h>
+
+#undef HWY_ABORT
+#define HWY_ABORT(...) __builtin_trap()

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host/arithmetic/reduce.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/host/arithmetic/float_environment.hpp"
+#include "kernels/host/arithmetic/table.hpp"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+namespace symm::host {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
+constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
+
+bool is_float(DType dtype) noexcept {
+  switch (dtype) {
+    case DType::f16:
+    case DType::f32:
+    case DType::f64:
+    case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return true;
+    default: return false;
+  }
+}
+
+Kernel find(DType dtype, Op op) noexcept {
+  const auto simd = static_cast<size_t>(current_simd());
+  const KernelTable& table = !is_float(dtype)                               ? integer_table()
+                             : dtype == DType::f32 || dtype == DType::f64 ? float_table()
+                                                                            : small_float_table();
+  return table.kernels[simd](dtype, op);
+}
+
+void fence() noexcept {
+#if defined(__x86_64__)
+  _mm_sfence();
+#endif
+}
+
+void stream_unfenced(std::byte* to, const std::byte* from, size_t bytes) noexcept {
+  const size_t head = std::min(bytes, (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine);
+  const size_t body = (bytes - head) / kLine * kLine;
+  std::memcpy(to, from, head);
+  if (body > 0) stream_table().copies[static_cast<size_t>(current_simd())](to + head, from + head, body);
+  std::memcpy(to + head + body, from + head + body, bytes - head - body);
+}
+
+void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
+  alignas(kLine) std::byte block[kBlock];
+  std::byte* const into = block;
+  const size_t element = size_of(whole.dtype);
+  const size_t step = kBlock / element;
+  Reduction part = whole;
+  part.destinations = &into;
+  part.destination_count = 1;
+  part.destination_offset = 0;
+  for (size_t at = 0; at < whole.count; at += step) {
+    part.count = std::min(step, whole.count - at);
+    part.source_offset = whole.source_offset + at * element;
+    if (whole.partial_in) part.partial_in = whole.partial_in + at * size_of_partial(whole.dtype);
+    kernel(part);
+    for (int i = 0; i < whole.destination_count; ++i)
+      stream_unfenced(whole.destinations[i] + whole.destination_offset + at * element, block, part.count * element);
+  }
+  fence();
+}
+
+}  // namespace
+
+size_t size_of_partial(DType dtype) noexcept { return is_float(dtype) && dtype != DType::f64 ? 4 : size_of(dtype); }
+
+void reduce(const Reduction& reduction) noexcept {
+  if (reduction.count == 0) return;
+  const Kernel kernel = find(reduction.dtype, reduction.op);
+  const FloatEnvironment plain(is_float(reduction.dtype));
+  if (reduction.nontemporal && !reduction.partial_out && reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
+    reduce_and_stream(reduction, kernel);
+  else
+    kernel(reduction);
+}
+
+void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept {
+  if (to == from || bytes == 0) return;
+  if (!nontemporal || bytes < kStreamAtLeast) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  stream_unfenced(to, from, bytes);
+  fence();
+}
+
+}  // namespace symm::host

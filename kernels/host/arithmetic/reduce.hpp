@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of all collectives: combine the operands of several ranks, in rank order, in one pass over memory.
+//
+// Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even; f8 saturates at its largest finite value.
+// Integers wrap, and their average truncates towards zero. Min and max give NaN if any operand is NaN, and the first of equals
+// (so of -0.0 and +0.0). The bits do not depend on the instruction set, on alignment, on how many elements are combined at a
+// time, or on the caller's floating-point environment.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/types.hpp"
+
+namespace symm::host {
+
+struct Reduction {
+  DType dtype{};
+  Op op{};
+  size_t count = 0;
+  const std::byte* const* sources = nullptr;
+  int source_count = 0;
+  size_t source_offset = 0;                  // bytes, added to every source
+  std::byte* const* destinations = nullptr;  // each may be equal to one source, but not overlap it otherwise
+  int destination_count = 0;
+  size_t destination_offset = 0;  // bytes, added to every destination
+  int ranks = 1;             // what an average divides by
+  bool nontemporal = false;  // write past the cache
+  // Accumulators of size_of_partial(dtype) bytes each, for a reduction that one rank begins and another ends. With
+  // partial_in the sources are combined into it; with partial_out the result goes there, unrounded, and there are no
+  // destinations.
+  const std::byte* partial_in = nullptr;
+  std::byte* partial_out = nullptr;
+};
+
+size_t size_of_partial(DType dtype) noexcept;
+
+void reduce(const Reduction& reduction) noexcept;
+
+// Copy; `to` may be equal to `from`. Non-temporal stores are used if asked for and the size allows.
+void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
+
+}  // namespace symm::host

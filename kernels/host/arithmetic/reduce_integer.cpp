@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host/arithmetic/highway.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_integer.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/host/arithmetic/kernel-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace symm::host::HWY_NAMESPACE {
+
+Kernel find_integer(DType dtype, Op op) {
+  switch (dtype) {
+    case DType::i8: return find_operation<Whole<int8_t>>(op);
+    case DType::u8: return find_operation<Whole<uint8_t>>(op);
+    case DType::i32: return find_operation<Whole<int32_t>>(op);
+    case DType::u32: return find_operation<Whole<uint32_t>>(op);
+    case DType::i64: return find_operation<Whole<int64_t>>(op);
+    case DType::u64: return find_operation<Whole<uint64_t>>(op);
+    default: return nullptr;
+  }
+}
+
+// NOLINTNEXTLINE(google-readability-namespace-comments)
+}  // namespace symm::host::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/host/arithmetic/targets.hpp"
+
+namespace symm::host {
+
+const KernelTable& integer_table() noexcept {
+  static constexpr KernelTable table{SYMM_TARGETS(find_integer)};
+  return table;
+}
+
+}  // namespace symm::host
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels that were compiled, by instruction set. Highway's own dispatch needs its shared library; this needs nothing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/arithmetic/simd.hpp"
+
+namespace symm::host {
+
+using Kernel = void (*)(const Reduction& reduction);
+using FindKernel = Kernel (*)(DType dtype, Op op);
+using StreamCopy = void (*)(std::byte* to, const std::byte* from, size_t bytes);
+
+// One entry per Simd; null where the instruction set was not compiled.
+struct KernelTable {
+  std::array<FindKernel, kSimdCount> kernels{};
+};
+struct StreamTable {
+  std::array<StreamCopy, kSimdCount> copies{};
+};
+
+const KernelTable& float_table() noexcept;        // f32, f64
+const KernelTable& small_float_table() noexcept;  // f16, bf16, f8e4m3, f8e5m2
+const KernelTable& integer_table() noexcept;
+const StreamTable& stream_table() noexcept;
+
+}  // namespace symm::host

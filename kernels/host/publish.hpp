@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rounds in which ranks publish data in their own scratch and others take it from there: the shape of one-shot and of most
+// staged algorithms. Three slots, so that filling the next one hides the wait for the others.
+//
+// Why no slot is overwritten while it is read: round r + 1 is filled into the slot of round r - 2 after this rank has seen the
+// readers' announcement r - 1, which each makes after its take of round r - 2.
+#pragma once
+
+#include "kernels/host/slices.hpp"
+#include "kernels/host/steps.hpp"
+
+namespace symm::host {
+
+inline constexpr size_t kSlots = 3;
+inline constexpr int kEveryRank = -1;
+
+struct Part {
+  bool publishes = true;
+  bool takes = true;
+  int peer = kEveryRank;  // whom it takes from and who takes from it
+};
+
+// Offset of a round's slot in every rank's scratch.
+constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept { return round % kSlots * slot_bytes; }
+
+// fill(round) writes to this rank's slot, take(round) reads others'. At least one round.
+template <class Fill, class Take>
+void publish(const Call& call, size_t rounds, Part part, Fill fill, Take take) {
+  Steps steps(call);
+  if (part.publishes) fill(size_t{0});
+  steps.announce();
+  for (size_t round = 0; round < rounds; ++round) {
+    if (part.publishes && round + 1 < rounds) fill(round + 1);
+    // Who only publishes need not wait for the readers of the last slots: the next call has other scratch.
+    if (part.takes || round + 2 < rounds) {
+      if (part.peer == kEveryRank) steps.await_all();
+      else steps.await(part.peer);
+    }
+    if (part.takes) take(round);
+    if (round + 1 < rounds) steps.announce();
+  }
+}
+
+// Chunks of `bytes` as planned: one if the plan names no chunk.
+inline Chunks planned_chunks(const Call& call, size_t bytes) noexcept {
+  return {bytes, call.plan.chunk_bytes == 0 ? bytes : call.plan.chunk_bytes};
+}
+
+}  // namespace symm::host

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How work is cut up: into chunks that pass through scratch one after the other, and into one slice per rank. All cuts but the last
+// are multiples of a cache line, so that two ranks do not write to one line.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace symm::host {
+
+inline constexpr size_t kLine = 64;
+
+constexpr size_t round_down(size_t value, size_t unit) noexcept { return value / unit * unit; }
+
+struct Range {
+  size_t begin = 0;
+  size_t end = 0;
+  constexpr size_t size() const noexcept { return end - begin; }
+};
+
+// Part `index` of `parts` of `bytes` bytes; parts differ by at most a line, and may be empty.
+constexpr Range slice(size_t bytes, int index, int parts) noexcept {
+  const size_t lines = (bytes + kLine - 1) / kLine;
+  const auto i = static_cast<size_t>(index);
+  const auto n = static_cast<size_t>(parts);
+  const auto cut = [&](size_t k) { return std::min(bytes, (lines / n * k + std::min(k, lines % n)) * kLine); };
+  return {cut(i), cut(i + 1)};
+}
+
+// Consecutive chunks of at most `chunk` bytes.
+class Chunks {
+ public:
+  constexpr Chunks(size_t bytes, size_t chunk) noexcept : bytes_(bytes), chunk_(chunk) {}
+  constexpr size_t count() const noexcept { return bytes_ == 0 ? 0 : (bytes_ - 1) / chunk_ + 1; }
+  constexpr Range operator[](size_t index) const noexcept {
+    return {index * chunk_, std::min(bytes_, (index + 1) * chunk_)};
+  }
+
+ private:
+  size_t bytes_;
+  size_t chunk_;
+};
+
+}  // namespace symm::host

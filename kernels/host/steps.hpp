@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The steps of one call. The first announcement is the entry, where the executor has not entered already, and the rest are arrivals; so
+// a short call costs one step.
+#pragma once
+
+#include "kernels/host/call.hpp"
+
+namespace symm::host {
+
+class Steps {
+ public:
+  explicit Steps(const Call& call) noexcept : sync_(*call.sync), size_(call.size), entered_(call.plan.entered) {}
+
+  // What I wrote so far is there; what I read so far I am done with.
+  void announce() {
+    if (entered_) {
+      sync_.arrive();
+      arrived_ = true;
+    } else {
+      sync_.enter(nullptr, 0);
+      entered_ = true;
+    }
+  }
+  // Until `peer` has announced as often as I.
+  void await(int peer) {
+    if (arrived_) sync_.await(peer);
+    else sync_.await_entry(peer);
+  }
+  void await_all() {
+    for (int peer = 0; peer < size_; ++peer) await(peer);
+  }
+
+ private:
+  Sync& sync_;
+  int size_;
+  bool entered_;
+  bool arrived_ = false;
+};
+
+}  // namespace symm::host

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chunk by chunk: copy in what others reduce, reduce my slice, copy out what others reduced. One step a chunk does for all three,
+// because a rank's announcement t says: chunk t is copied in, chunk t - 1 is reduced, chunk t - 2 is copied out.
+//
+//   in(0) announce | in(1) await reduce(0)        announce | in(2) await reduce(1) out(0) announce | ...
+//
+// in(t + 1) overwrites in(t - 2), which its readers left before announcement t - 1, seen here before. reduce(t) overwrites the
+// result t - 2, which its readers left before announcement t. So three slots in and two slots out.
+#include "kernels/host/two_shot_staged.hpp"
+
+#include "kernels/host/operands.hpp"
+#include "kernels/host/publish.hpp"
+
+namespace symm::host {
+namespace {
+
+class Staged {
+ public:
+  Staged(const Call& call, bool wanted)
+      : call_(call),
+        wanted_(wanted),
+        chunks_(planned_chunks(call, bytes_of(call))),
+        chunk_bytes_(chunks_[0].size() == bytes_of(call) ? round_up(bytes_of(call)) : call.plan.chunk_bytes),
+        result_bytes_(slice(chunk_bytes_, 0, call.size).size()),
+        sources_(call.size) {}
+
+  void run() {
+    Steps steps(call_);
+    const size_t count = chunks_.count();
+    copy_in(0);
+    steps.announce();
+    for (size_t t = 0; t < count; ++t) {
+      if (t + 1 < count) copy_in(t + 1);
+      steps.await_all();
+      reduce_mine(t);
+      if (t > 0) copy_out(t - 1);
+      steps.announce();
+    }
+    if (!wanted_) return;
+    steps.await_all();
+    copy_out(count - 1);
+  }
+
+ private:
+  static constexpr size_t round_up(size_t bytes) noexcept { return (bytes + kLine - 1) / kLine * kLine; }
+
+  Range slice_of(size_t t, int rank) const noexcept { return slice(chunks_[t].size(), rank, call_.size); }
+  size_t in(size_t t) const noexcept { return slot_of(t, chunk_bytes_); }
+  size_t result(size_t t) const noexcept { return kSlots * chunk_bytes_ + t % 2 * result_bytes_; }
+
+  void copy_in(size_t t) const {
+    const Range chunk = chunks_[t];
+    const Range mine = slice_of(t, call_.rank);
+    const std::byte* from = call_.send + chunk.begin;
+    std::byte* to = scratch_of(call_, call_.rank) + in(t);
+    copy(to, from, mine.begin, false);
+    copy(to + mine.end, from + mine.end, chunk.size() - mine.end, false);
+  }
+
+  void reduce_mine(size_t t) {
+    const Range chunk = chunks_[t];
+    const Range mine = slice_of(t, call_.rank);
+    for (int peer = 0; peer < call_.size; ++peer) sources_[peer] = scratch_of(call_, peer) + in(t);
+    sources_[call_.rank] = call_.send + chunk.begin;
+    std::byte* destinations[2] = {scratch_of(call_, call_.rank) + result(t), nullptr};
+    if (wanted_) destinations[1] = call_.recv + chunk.begin + mine.begin;
+    Reduction reduction = reduction_of(call_, sources_.data(), mine.size());
+    reduction.source_offset = mine.begin;
+    reduction.destinations = destinations;
+    reduction.destination_count = wanted_ ? 2 : 1;
+    reduction.nontemporal = false;  // half of it is read again at once
+    reduce(reduction);
+  }
+
+  void copy_out(size_t t) const {
+    if (!wanted_) return;
+    for (int peer = 0; peer < call_.size; ++peer) {
+      if (peer == call_.rank) continue;
+      const Range theirs = slice_of(t, peer);
+      copy_planned(call_, call_.recv + chunks_[t].begin + theirs.begin, scratch_of(call_, peer) + result(t), theirs.size());
+    }
+  }
+
+  const Call& call_;
+  const bool wanted_;
+  const Chunks chunks_;
+  const size_t chunk_bytes_;   // of a slot
+  const size_t result_bytes_;  // of a result slot: the largest slice
+  Sources sources_;
+};
+
+}  // namespace
+
+void two_shot_staged(const Call& call, bool wanted) { Staged(call, wanted).run(); }
+
+}  // namespace symm::host
