@@ -80,7 +80,7 @@ using symm::capi::require;
 
 uint32_t symm_version(void) { return SYMM_VERSION; }
 
-const char* symm_build_info(void) { return symm::generated::kBuildInfo; }
+const char* symm_build_info(void) { return symm::build_info::kJson; }
 
 const char* symm_status_string(symm_status_t status) { return symm::name_of(static_cast<symm::Status>(status)); }
 

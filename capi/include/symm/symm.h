@@ -202,7 +202,7 @@ SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
 SYMM_API symm_status_t symm_device_count(symm_backend_t backend, int32_t *out_count);
 
 /** What is known of one device. Filled by symm_device_info(). */
-typedef struct symm_device_info {
+typedef struct {
   size_t struct_size;
   symm_backend_t backend;
   int32_t device;
@@ -237,7 +237,7 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
 /** Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
  *  is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
  *  status, which then fails the creation. A key is set once. */
-typedef struct symm_store {
+typedef struct {
   size_t struct_size;
   void *user; /**< passed to every function */
   /** Store `size` bytes under `key`. */
@@ -248,7 +248,7 @@ typedef struct symm_store {
 } symm_store_t;
 
 /** How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init(). */
-typedef struct symm_group_config {
+typedef struct {
   size_t struct_size;
   int32_t rank;           /**< this rank; read only if size > 0 */
   int32_t size;           /**< number of ranks; 0: rank and size come from the bootstrap */
@@ -295,7 +295,7 @@ SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
 SYMM_API symm_status_t symm_group_size(symm_group_t *group, int32_t *out_size);
 
 /** What is known of a group. Filled by symm_group_info(). */
-typedef struct symm_group_info {
+typedef struct {
   size_t struct_size;
   int32_t rank;
   int32_t size;
@@ -313,7 +313,7 @@ typedef struct symm_group_info {
 SYMM_API symm_status_t symm_group_info(symm_group_t *group, symm_group_info_t *out);
 
 /** Health of a group. Filled by symm_group_status(). */
-typedef struct symm_group_status {
+typedef struct {
   size_t struct_size;
   symm_status_t status; /**< SYMM_OK, or why the group was revoked */
   int32_t failed_rank;  /**< rank that caused it, -1 if none */
@@ -365,7 +365,7 @@ SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
 SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, uint64_t tag, symm_memory_t **out);
 
 /** What is known of a memory. Filled by symm_memory_info(). */
-typedef struct symm_memory_info {
+typedef struct {
   size_t struct_size;
   int32_t rank;
   int32_t size;            /**< ranks */
@@ -456,7 +456,7 @@ SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, s
  * place). */
 
 /** Options of one collective call; NULL means the defaults. */
-typedef struct symm_collective_options {
+typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm; /**< force one; must be the same on all ranks */
   uint64_t timeout_ms;        /**< 0: the group's */
@@ -498,7 +498,7 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
                                      const symm_collective_options_t *options, void *stream);
 
 /** The algorithm chosen for a call, and why. Filled by symm_collective_plan(). */
-typedef struct symm_plan_info {
+typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm;
   int32_t slices;       /**< parts into which the work is divided among the ranks */
