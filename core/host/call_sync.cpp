@@ -57,7 +57,9 @@ std::string describe(const DetailLine& d) {
 }  // namespace
 
 CallSync::CallSync(HostPlane& plane, const CollectiveCall& call)
-    : plane_(plane), call_(call), deadline_(call.timeout_ms), op_(++plane.op_), signature_(signature_of(detail_of(call))) {}
+    : plane_(plane), call_(call), deadline_(call.timeout_ms), op_(++plane.op_), signature_(signature_of(detail_of(call))) {
+  await_former_call();
+}
 
 void CallSync::await_word(Word& word, uint32_t target, int peer) {
   if (reached(word, target)) return;
@@ -65,15 +67,18 @@ void CallSync::await_word(Word& word, uint32_t target, int peer) {
   plane_.await(word, target, sleeper, peer, deadline_, name_of(call_.collective));
 }
 
-void CallSync::enter(const void* payload, size_t size) {
-  // The half of the entry lines and of the scratch that this call uses was used by call op-2. Whoever has entered call op-1 is
-  // done with that.
+// The half of the entry lines and of the scratch that this call uses was last used by call op-2. Whoever has entered call op-1 is done with
+// that.
+void CallSync::await_former_call() {
   for (int peer = 0; peer < plane_.context_.size; ++peer) {
     uint32_t& known = plane_.known_op_[static_cast<size_t>(peer)];
     if (known == op_ - 1) continue;
     await_word(plane_.controls_[static_cast<size_t>(peer)].entry(op_ - 1).op, op_ - 1, peer);
     known = op_ - 1;
   }
+}
+
+void CallSync::enter(const void* payload, size_t size) {
   plane_.mine_.detail(op_) = detail_of(call_);
   EntryLine& line = plane_.mine_.entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);

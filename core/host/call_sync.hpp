@@ -19,6 +19,7 @@ class CallSync final : public Sync {
   uint32_t op() const noexcept { return op_; }
 
  private:
+  void await_former_call();
   void compare(int peer, const EntryLine& entry);
   [[noreturn]] void report_mismatch(int peer);
   void await_word(Word& word, uint32_t target, int peer);

@@ -8,7 +8,7 @@
 
 #include "core/host/call_sync.hpp"
 #include "core/host/hardware.hpp"
-#include "kernels/host/copy.hpp"
+#include "kernels/host/arithmetic/reduce.hpp"
 
 namespace symm::host {
 namespace {
@@ -23,6 +23,7 @@ struct Operands {
   uint64_t send_offset;
   uint64_t recv_memory;
   uint64_t recv_offset;
+  uint64_t in_place;
 };
 static_assert(sizeof(Operands) <= kEntryPayload);
 
@@ -181,7 +182,7 @@ void HostPlane::wait_signal(const MemoryView& memory, int rank, int channel, uin
 
 void HostPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);
-  host::copy(to, from, bytes, bytes > llc_bytes_ / 2);
+  host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes > llc_bytes_ / 2);
 }
 
 void HostPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
@@ -230,19 +231,15 @@ Extent extent_of(const CollectiveCall& call, int size) {
   return {unit, unit};
 }
 
-// Which operands of which ranks a zero-copy algorithm touches from elsewhere.
-bool reads_send(const CollectiveCall& call, int rank) { return call.collective != Collective::broadcast || rank == call.root; }
-bool writes_recv(const CollectiveCall& call, int rank) {
-  switch (call.collective) {
-    case Collective::allreduce:
-    case Collective::allgather:
-    case Collective::broadcast:
-    case Collective::alltoall: return true;
-    case Collective::reduce: return rank == call.root;
-    case Collective::reduce_scatter: return false;
-  }
-  return true;
-}
+// Which operands a zero-copy algorithm touches on which ranks.
+struct Touched {
+  RemoteOperands remote;
+  int root;
+  bool send_of(int rank) const { return remote.send && (!remote.root_only || remote.recv || rank == root); }
+  bool recv_of(int rank) const { return remote.recv && (!remote.root_only || rank == root); }
+};
+
+Touched touched(const CollectiveCall& call) { return {remote_operands(call.collective), call.root}; }
 
 struct Located {
   std::shared_ptr<const MemoryView> memory;
@@ -257,21 +254,73 @@ Located locate(const MemoryDirectory* directory, const void* address, size_t byt
 
 }  // namespace
 
+// Could the call be zero-copy as far as this rank knows?
+bool HostPlane::symmetric_here(const CollectiveCall& call) const {
+  const Extent extent = extent_of(call, context_.size);
+  const Touched touches = touched(call);
+  if (touches.send_of(context_.rank) && !locate(context_.directory, call.send, extent.send_bytes).memory) return false;
+  if (touches.recv_of(context_.rank) && !locate(context_.directory, call.recv, extent.recv_bytes).memory) return false;
+  return !touches.remote.out_of_place || call.send != call.recv;
+}
+
+void HostPlane::require_possible(const PlanInput& input, const CollectiveCall& call) const {
+  if (call.algorithm == Algorithm::automatic) return;
+  if (const std::string reason = refuse(input, symmetric_here(call)); !reason.empty()) {
+    throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+  }
+}
+
+// All ranks tell each other where their operands lie. Zero-copy is possible if every operand that is touched from elsewhere is symmetric
+// memory; all ranks see the same facts and so conclude the same. What a peer says is checked against the memory's true size before it
+// becomes an address. `held` keeps the memories mapped.
+bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held) {
+  const Extent extent = extent_of(call, context_.size);
+  const Touched touches = touched(call);
+  Located send = locate(context_.directory, call.send, extent.send_bytes);
+  Located recv = locate(context_.directory, call.recv, extent.recv_bytes);
+  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset, call.send == call.recv ? 1U : 0U};
+  sync.enter(&mine, sizeof mine);
+
+  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer) -> std::byte* {
+    if (id == 0) return nullptr;
+    // Nearly always all ranks use one memory, or one for each operand.
+    const MemoryView* memory = send.memory && send.memory->id == id ? send.memory.get() : recv.memory && recv.memory->id == id ? recv.memory.get() : nullptr;
+    if (memory == nullptr) {
+      held.push_back(context_.directory->numbered(id));
+      memory = held.back().get();
+    }
+    // Treating it as private memory here would make this rank settle on another algorithm than its peers.
+    if (memory == nullptr || offset > memory->bytes || bytes > memory->bytes - offset) {
+      fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
+            format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), peer, context_.rank)});
+    }
+    return memory->blocks[static_cast<size_t>(peer)] + offset;
+  };
+  bool possible = true;
+  for (int peer = 0; peer < context_.size; ++peer) {
+    Operands theirs{};
+    std::memcpy(&theirs, sync.await_entry(peer), sizeof theirs);
+    const auto index = static_cast<size_t>(peer);
+    peer_send_[index] = address(theirs.send_memory, theirs.send_offset, extent.send_bytes, peer);
+    peer_recv_[index] = address(theirs.recv_memory, theirs.recv_offset, extent.recv_bytes, peer);
+    if (touches.send_of(peer) && peer_send_[index] == nullptr) possible = false;
+    if (touches.recv_of(peer) && peer_recv_[index] == nullptr) possible = false;
+    if (touches.remote.out_of_place && theirs.in_place != 0) possible = false;
+  }
+  held.push_back(std::move(send.memory));
+  held.push_back(std::move(recv.memory));
+  return possible;
+}
+
 void HostPlane::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   const PlanInput input = plan_input(call);
-  if (call.algorithm != Algorithm::automatic) {
-    const Extent extent = extent_of(call, context_.size);
-    const bool symmetric = (!reads_send(call, context_.rank) || locate(context_.directory, call.send, extent.send_bytes).memory) &&
-                           (!writes_recv(call, context_.rank) || locate(context_.directory, call.recv, extent.recv_bytes).memory);
-    if (const std::string reason = refuse(input, symmetric); !reason.empty()) {
-      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
-    }
-  }
+  require_possible(input, call);
   const TurnGuard turn(collective_turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
 
   CallSync sync(*this, call);
+  for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[static_cast<size_t>(peer)].scratch(sync.op());
   Call view;
   view.collective = call.collective;
   view.dtype = call.dtype;
@@ -282,64 +331,22 @@ void HostPlane::collective(const CollectiveCall& call) {
   view.size = context_.size;
   view.send = static_cast<const std::byte*>(call.send);
   view.recv = static_cast<std::byte*>(call.recv);
-  for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[static_cast<size_t>(peer)].scratch(sync.op());
+  view.peer_send = peer_send_.data();
+  view.peer_recv = peer_recv_.data();
   view.scratch = scratch_.data();
   view.scratch_bytes = input.scratch_bytes;
   view.sync = &sync;
   view.plan = host::plan(input);
-  if (!view.plan.entered) {
-    run(view);
-    return;
-  }
-
-  // All ranks tell each other where their operands lie; zero-copy if every operand that is touched from elsewhere is symmetric. What a
-  // peer says is checked against the memory's true size before it becomes an address.
-  const Extent extent = extent_of(call, context_.size);
-  const Located send = locate(context_.directory, call.send, extent.send_bytes);
-  const Located recv = locate(context_.directory, call.recv, extent.recv_bytes);
-  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset};
-  sync.enter(&mine, sizeof mine);
-  bool all_symmetric = true;
-  std::vector<std::shared_ptr<const MemoryView>> held;  // peers may use memories other than mine
-  const auto resolve = [&](uint64_t id, uint64_t offset, size_t bytes, const Located& own, int peer) -> std::byte* {
-    if (id == 0) return nullptr;
-    std::shared_ptr<const MemoryView> memory = own.memory && own.memory->id == id ? own.memory : context_.directory->numbered(id);
-    // Treating it as private memory here would make this rank settle on another algorithm than its peers.
-    if (!memory || offset > memory->bytes || bytes > memory->bytes - offset) {
-      fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
-            format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), peer, context_.rank)});
-    }
-    std::byte* address = memory->blocks[static_cast<size_t>(peer)] + offset;
-    if (memory != own.memory) held.push_back(std::move(memory));
-    return address;
-  };
-  for (int peer = 0; peer < context_.size; ++peer) {
-    Operands theirs{};
-    std::memcpy(&theirs, sync.await_entry(peer), sizeof theirs);
-    const auto index = static_cast<size_t>(peer);
-    peer_send_[index] = resolve(theirs.send_memory, theirs.send_offset, extent.send_bytes, send, peer);
-    peer_recv_[index] = resolve(theirs.recv_memory, theirs.recv_offset, extent.recv_bytes, recv, peer);
-    if (reads_send(call, peer) && peer_send_[index] == nullptr) all_symmetric = false;
-    if (writes_recv(call, peer) && peer_recv_[index] == nullptr) all_symmetric = false;
-  }
-  view.plan = settle(input, view.plan, all_symmetric);
-  view.peer_send = peer_send_.data();
-  view.peer_recv = peer_recv_.data();
+  std::vector<std::shared_ptr<const MemoryView>> held;
+  if (view.plan.entered) view.plan = settle(input, view.plan, exchange_operands(call, sync, held));
   run(view);
 }
 
 PlanReport HostPlane::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
-  const Extent extent = extent_of(call, context_.size);
-  const bool symmetric = (!reads_send(call, context_.rank) || locate(context_.directory, call.send, extent.send_bytes).memory) &&
-                         (!writes_recv(call, context_.rank) || locate(context_.directory, call.recv, extent.recv_bytes).memory);
-  if (call.algorithm != Algorithm::automatic) {
-    if (const std::string reason = refuse(input, symmetric); !reason.empty()) {
-      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
-    }
-  }
+  require_possible(input, call);
   Plan chosen = host::plan(input);
-  if (chosen.entered) chosen = settle(input, chosen, symmetric);
+  if (chosen.entered) chosen = settle(input, chosen, symmetric_here(call));
   return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal, explain(input, chosen)};
 }
 

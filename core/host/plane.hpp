@@ -13,6 +13,8 @@
 
 namespace symm::host {
 
+class CallSync;
+
 class HostPlane final : public Plane {
  public:
   explicit HostPlane(PlaneContext context);
@@ -39,6 +41,9 @@ class HostPlane final : public Plane {
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   PlanInput plan_input(const CollectiveCall& call) const;
+  void require_possible(const PlanInput& input, const CollectiveCall& call) const;
+  bool symmetric_here(const CollectiveCall& call) const;
+  bool exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held);
 
   PlaneContext context_;
   SpinPolicy spin_;
