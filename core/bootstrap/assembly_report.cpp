@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What goes wrong when ranks assemble, in words, and how the ranks tell each other.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "core/bootstrap/assembly.hpp"
+#include "core/error.hpp"
+#include "core/process.hpp"
+
+namespace symm {
+Failure Assembly::taken(int rank, int64_t pid) const {
+  return {Status::mismatch, rank, pid,
+          format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank, config_.description.c_str(),
+                 static_cast<long long>(pid), static_cast<long long>(getpid()))};
+}
+
+Failure Assembly::died(int rank, int64_t pid) const {
+  return {Status::peer_failed, rank, pid,
+          format("rank %d of %s (pid %lld) died or gave up while the group was being formed", rank, config_.description.c_str(),
+                 static_cast<long long>(pid))};
+}
+
+Failure Assembly::missing() const {
+  const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")");
+  if (!place_) return {Status::timeout, 0, 0, format("rank 0 did not come to %s before the deadline", place.c_str())};
+  constexpr int kNamed = 8;
+  std::string list;
+  int first = -1;
+  int count = 0;
+  for (int rank = 0; rank < config_.size; ++rank) {
+    if (rank == config_.rank || was_claimed(fd(), rank)) continue;
+    if (first < 0) first = rank;
+    if (++count <= kNamed) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  }
+  if (count == 0) return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
+  if (count > kNamed) list += format(" and %d more", count - kNamed);
+  return {Status::timeout, first, 0,
+          format("%s %s of %d did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), config_.size,
+                 place.c_str())};
+}
+
+// Let everybody in this incarnation fail with the same words.
+void Assembly::declare(const Failure& failure) const noexcept {
+  try {
+    const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+    const Fd file(openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const std::string text = format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
+                             failure.message;
+    if (file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
+      linkat(fd(), temporary.c_str(), fd(), kFailedFile, 0);  // the first one counts
+    }
+    unlinkat(fd(), temporary.c_str(), 0);
+  } catch (...) {
+    return;  // the others then learn it from their own deadline
+  }
+}
+
+void Assembly::throw_if_declared() const {
+  const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (!file) return;
+  char text[2048];
+  const ssize_t size = read(file.get(), text, sizeof text - 1);
+  if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
+  text[size] = '\0';
+  Failure failure;
+  int status = 0;
+  long long pid = 0;
+  int header = 0;
+  if (std::sscanf(text, "%d %d %lld%n", &status, &failure.rank, &pid, &header) != 3 || text[header] != '\n') {
+    throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
+  }
+  failure.status = static_cast<Status>(status);
+  failure.pid = pid;
+  failure.message = text + header + 1;
+  throw Error(std::move(failure));
+}
+
+}  // namespace symm

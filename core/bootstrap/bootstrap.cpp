@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/bootstrap.hpp"
+
+#include "core/bootstrap/callback_store.hpp"
+#include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/environment.hpp"
+#include "core/bootstrap/pmi1.hpp"
+#include "core/bootstrap/thread_store.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/process.hpp"
+
+namespace symm {
+namespace {
+
+constexpr std::string_view kEnv = "env://";
+constexpr std::string_view kDir = "dir://";
+constexpr std::string_view kThread = "thread://";
+
+void check_ranks(const BootstrapConfig& config) {
+  if (config.size < 0) throw Error(Status::invalid_argument, format("size is %d; it must be > 0, or 0 to take it from the bootstrap", config.size));
+  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
+    throw Error(Status::invalid_argument, format("rank is %d; with size %d it must be from 0 to %d", config.rank, config.size, config.size - 1));
+  }
+}
+
+// Rank and size as configured, else as the launcher says.
+void take_ranks(const BootstrapConfig& config, const Launch& launch, Meeting& meeting) {
+  meeting.rank = config.size > 0 ? config.rank : launch.rank;
+  meeting.size = config.size > 0 ? config.size : launch.size;
+}
+
+void take_ranks_without_default(const BootstrapConfig& config, Meeting& meeting) {
+  if (config.size > 0) return take_ranks(config, {}, meeting);
+  const Launch launch = parse_environment(current_environment());
+  if (launch.single()) {
+    throw Error(Status::invalid_argument, config.url + " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
+                                                       "SYMM_SIZE, or start the program by a launcher");
+  }
+  take_ranks(config, launch, meeting);
+}
+
+// A group of one has nobody to meet, and makes nothing that others could find.
+std::unique_ptr<Store> open_alone() {
+  static constexpr char kPattern[] = "alone-%016llx";
+  return open_thread_store(format(kPattern, static_cast<unsigned long long>(process::random64())), 0, 1, Deadline::never());
+}
+
+std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const Meeting& meeting, Deadline deadline) {
+  AssemblyConfig assembly;
+  assembly.base = std::move(path);
+  assembly.name = name;
+  assembly.description = meeting.description;
+  assembly.rank = meeting.rank;
+  assembly.size = meeting.size;
+  assembly.remove_base = remove;
+  return std::make_unique<DirStore>(std::move(assembly), deadline);
+}
+
+void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadline deadline) {
+  const Launch launch = parse_environment(current_environment());
+  take_ranks(config, launch, meeting);
+  meeting.description = "env:// (" + launch.source + ")";
+  log::write(log::Level::info, "env://: rank %d of %d, by %s", meeting.rank, meeting.size, launch.source.c_str());
+  if (meeting.size == 1) {
+    meeting.store = open_alone();
+    return;
+  }
+  if (!launch.directory.empty()) {
+    if (launch.directory[0] != '/') {
+      throw Error(Status::invalid_argument, "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
+    }
+    meeting.store = open_directory(launch.directory, false, config.name, meeting, deadline);
+    return;
+  }
+  std::string job = launch.job;
+  if (job.empty() && launch.pmi_fd >= 0) job = "pmi-" + pmi1_job(launch.pmi_fd, deadline);
+  if (job.empty()) {
+    throw Error(Status::unavailable, "env:// (" + launch.source + ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
+                                                                  "to a directory, the same for all ranks");
+  }
+  const std::string parent = default_parent();
+  open_private_directory(parent, true);
+  sweep(parent);
+  constexpr size_t kLongestName = 200;
+  const std::string directory = kJobPrefix + escape_key(job);
+  if (directory.size() > kLongestName) throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
+  meeting.store = open_directory(parent + "/" + directory, true, config.name, meeting, deadline);
+}
+
+void meet_in_directory(const BootstrapConfig& config, Meeting& meeting, Deadline deadline) {
+  const std::string path = config.url.substr(kDir.size());
+  if (path.empty() || path[0] != '/') {
+    throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
+  }
+  take_ranks_without_default(config, meeting);
+  meeting.store = meeting.size == 1 ? open_alone() : open_directory(path, false, config.name, meeting, deadline);
+}
+
+}  // namespace
+
+Meeting meet(const BootstrapConfig& config, Deadline deadline) {
+  check_ranks(config);
+  Meeting meeting;
+  meeting.description = config.url.empty() ? std::string(kEnv) : config.url;
+  if (config.callbacks != nullptr) {
+    if (config.size == 0) throw Error(Status::invalid_argument, "a store of the user's needs rank and size in the configuration");
+    take_ranks(config, {}, meeting);
+    meeting.store = open_callback_store(*config.callbacks, config.name, meeting.rank);
+    meeting.description = meeting.store->describe();
+  } else if (config.url.empty() || config.url == kEnv) {
+    meet_by_environment(config, meeting, deadline);
+  } else if (config.url.starts_with(kDir)) {
+    meet_in_directory(config, meeting, deadline);
+  } else if (config.url.starts_with(kThread)) {
+    take_ranks_without_default(config, meeting);
+    const std::string place = config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
+    meeting.store = open_thread_store(place, meeting.rank, meeting.size, deadline);
+  } else {
+    throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; known are env://, dir:///path and thread://name");
+  }
+  return meeting;
+}
+
+}  // namespace symm

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/callback_store.hpp"
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "core/bootstrap/dir_store.hpp"
+#include "core/error.hpp"
+
+namespace symm {
+namespace {
+
+constexpr size_t kLargestValue = 64 * 1024;
+
+uint64_t milliseconds_left(Deadline deadline) {
+  const int left = deadline.remaining_ms();
+  return left < 0 ? Deadline::kInfinite : static_cast<uint64_t>(left);
+}
+
+void check(int32_t returned, const char* function, const std::string& key) {
+  if (returned == 0) return;
+  const auto status = static_cast<Status>(returned);
+  if (returned > 0 || status < Status::internal) {
+    throw Error(Status::invalid_argument, format("the user's store returned %d from %s(\"%s\"), which is not a status", returned, function,
+                                                 key.c_str()));
+  }
+  throw Error(status, format("the user's store failed in %s(\"%s\"): %s (%d)", function, key.c_str(), name_of(status), returned));
+}
+
+class CallbackStore final : public Store {
+ public:
+  CallbackStore(const StoreCallbacks& callbacks, std::string prefix) : callbacks_(callbacks), prefix_(std::move(prefix)) {}
+
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override {
+    const std::string full = prefix_ + key;
+    if (value.size() > kLargestValue) {
+      throw Error(Status::invalid_argument, format("the value of \"%s\" has %zu bytes, more than %zu", full.c_str(), value.size(), kLargestValue));
+    }
+    check(callbacks_.set(callbacks_.user, full.c_str(), value.data(), value.size(), milliseconds_left(deadline)), "set", full);
+  }
+
+  Bytes get(const std::string& key, Deadline deadline) override {
+    const std::string full = prefix_ + key;
+    Bytes value(kLargestValue);
+    size_t size = SIZE_MAX;  // a get() that forgets to say is noticed
+    check(callbacks_.get(callbacks_.user, full.c_str(), value.data(), value.size(), &size, milliseconds_left(deadline)), "get", full);
+    if (size > value.size()) {
+      throw Error(Status::invalid_argument, format("the user's store returned %zu bytes from get(\"%s\"), more than the %zu it was given room for",
+                                                   size, full.c_str(), value.size()));
+    }
+    value.resize(size);
+    return value;
+  }
+
+  std::string describe() const override { return "the user's store"; }
+
+ private:
+  StoreCallbacks callbacks_;
+  std::string prefix_;
+};
+
+uint64_t count_creation(const StoreCallbacks& callbacks, const std::string& name, int rank) {
+  using Key = std::tuple<void*, decltype(callbacks.set), std::string, int>;
+  static std::mutex mutex;
+  static auto* const counts = new std::map<Key, uint64_t>;  // never destroyed: a thread may outlive main()
+  const std::lock_guard lock(mutex);
+  return (*counts)[Key{callbacks.user, callbacks.set, name, rank}]++;
+}
+
+}  // namespace
+
+std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name, int rank) {
+  if (callbacks.set == nullptr || callbacks.get == nullptr) {
+    throw Error(Status::invalid_argument, format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
+  }
+  const auto number = static_cast<unsigned long long>(count_creation(callbacks, name, rank));
+  return std::make_unique<CallbackStore>(callbacks, format("symm/%s/%llu/", escape_key(name).c_str(), number));
+}
+
+}  // namespace symm

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/claim.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+
+namespace symm {
+namespace {
+
+std::string name_of_claim(int rank) { return "rank." + std::to_string(rank); }
+std::string name_when_withdrawn(int rank) { return "gone." + std::to_string(rank); }
+std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
+
+// State letter and start time of a process, from /proc/<pid>/stat. False if there is no such process to be seen.
+bool process_facts(int64_t pid, char* state, unsigned long long* start) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return false;
+  char text[1024];
+  const ssize_t size = read(file.get(), text, sizeof text - 1);
+  if (size <= 0) return false;
+  text[size] = '\0';
+  const char* after_name = std::strrchr(text, ')');  // the name may contain anything
+  return after_name != nullptr &&
+         std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, start) == 2;
+}
+
+ClaimInfo read_claim(int file) {
+  ClaimInfo info;
+  char text[128];
+  const ssize_t size = pread(file, text, sizeof text - 1, 0);
+  if (size <= 0) return info;
+  text[size] = '\0';
+  long long pid = 0;
+  unsigned long long claimed_start = 0;
+  if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &claimed_start, &info.size) != 3) return info;
+  info.pid = pid;
+  char state = '?';
+  unsigned long long start = 0;
+  // In another pid namespace the number means another process; its start time tells.
+  const bool stopped = process_facts(pid, &state, &start) && start == claimed_start && (state == 'T' || state == 't');
+  info.state = stopped ? ClaimState::stopped : ClaimState::held;
+  return info;
+}
+
+bool is_named(int directory, const std::string& name, int file) {
+  struct stat here{};
+  struct stat there{};
+  return fstat(file, &here) == 0 && fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
+}
+
+// Write the claim under a name of its own and lock it, so that it appears complete and held.
+Fd prepare(int directory, const std::string& temporary, int size) {
+  Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) throw system_error(errno, "open", temporary);
+  char state = '?';
+  unsigned long long start = 0;
+  process_facts(getpid(), &state, &start);
+  const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()), start, size);
+  const ssize_t written = write(file.get(), text.data(), text.size());
+  const int error = written < 0 ? errno : ENOSPC;
+  if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    const int reported = written == static_cast<ssize_t>(text.size()) ? errno : error;
+    unlinkat(directory, temporary.c_str(), 0);
+    throw system_error(reported, "write", temporary);
+  }
+  return file;
+}
+
+}  // namespace
+
+ClaimInfo look_at_claim(int directory, int rank) {
+  const std::string name = name_of_claim(rank);
+  for (;;) {
+    const Fd file(openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) {
+      if (errno != ENOENT) throw system_error(errno, "open", name);
+      ClaimInfo info;
+      info.state = faccessat(directory, name_when_left(rank).c_str(), F_OK, 0) == 0 ? ClaimState::left : ClaimState::absent;
+      return info;
+    }
+    ClaimInfo info = read_claim(file.get());
+    // A shared lock is refused by the owner's exclusive one, and does not stand in the way of others who look.
+    if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) throw system_error(errno, "flock", name);
+      return info;
+    }
+    // Whoever leaves renames the file before unlocking it.
+    if (!is_named(directory, name, file.get())) continue;
+    info.state = ClaimState::dead;
+    return info;
+  }
+}
+
+bool was_claimed(int directory, int rank) {
+  return look_at_claim(directory, rank).state != ClaimState::absent ||
+         faccessat(directory, name_when_withdrawn(rank).c_str(), F_OK, 0) == 0;
+}
+
+std::optional<Claim> Claim::take(int directory, int rank, int size) {
+  const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!turn) throw system_error(errno, "open", "claims");
+  // One newcomer at a time, or two could both find a dead claim and the second remove what the first had put there. Busy: ask again.
+  if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    throw system_error(errno, "flock", "claims");
+  }
+  const std::string name = name_of_claim(rank);
+  const ClaimState state = look_at_claim(directory, rank).state;
+  if (state == ClaimState::held || state == ClaimState::stopped || state == ClaimState::left) return std::nullopt;
+  const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+  Fd file = prepare(directory, temporary, size);
+  if (renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
+    const int error = errno;
+    unlinkat(directory, temporary.c_str(), 0);
+    throw system_error(error, "rename", name);
+  }
+  return Claim(directory, rank, std::move(file));
+}
+
+void Claim::withdraw() noexcept {
+  if (!file_) return;
+  renameat(directory_, name_of_claim(rank_).c_str(), directory_, name_when_withdrawn(rank_).c_str());
+  flock(file_.get(), LOCK_UN);
+  file_.reset();
+}
+
+void Claim::leave() noexcept {
+  if (!file_) return;
+  renameat(directory_, name_of_claim(rank_).c_str(), directory_, name_when_left(rank_).c_str());
+  flock(file_.get(), LOCK_UN);
+  file_.reset();
+}
+
+}  // namespace symm

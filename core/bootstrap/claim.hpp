@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// "I am rank r": a file in a shared directory, held by flock while its owner lives.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/fd.hpp"
+
+namespace symm {
+
+enum class ClaimState {
+  absent,   // nobody came yet
+  held,     // its owner is alive
+  stopped,  // alive but stopped (SIGSTOP, debugger): perhaps left over from an earlier job
+  dead,     // its owner died, or gave up without a word
+  left,     // its owner left in good order
+};
+
+struct ClaimInfo {
+  ClaimState state = ClaimState::absent;
+  int64_t pid = 0;  // as its owner sees itself
+  int size = 0;     // how many ranks its owner was told of
+};
+
+// Look without disturbing.
+ClaimInfo look_at_claim(int directory, int rank);
+// Has anybody ever claimed the rank here, even if the claim was withdrawn?
+bool was_claimed(int directory, int rank);
+
+class Claim {
+ public:
+  // Claim `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by look_at_claim().
+  static std::optional<Claim> take(int directory, int rank, int size);
+
+  Claim(Claim&&) noexcept = default;
+  Claim& operator=(Claim&&) noexcept = default;
+  ~Claim() = default;  // without a word: others see it as dead
+
+  void withdraw() noexcept;  // before the group was complete: the rank is free again
+  void leave() noexcept;     // in good order
+
+ private:
+  Claim(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
+  int directory_;
+  int rank_;
+  Fd file_;
+};
+
+}  // namespace symm

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/dir_store.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "core/error.hpp"
+#include "core/process.hpp"
+
+namespace symm {
+namespace {
+
+std::string file_name(const std::string& key) {
+  std::string name = "key." + escape_key(key);
+  constexpr size_t kLongestName = 255;
+  if (name.size() > kLongestName) throw Error(Status::invalid_argument, "the key is too long for a file name: " + key);
+  return name;
+}
+
+void write_all(int file, const Bytes& value, const std::string& name) {
+  for (size_t done = 0; done < value.size();) {
+    const ssize_t written = write(file, value.data() + done, value.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) throw system_error(written < 0 ? errno : ENOSPC, "write", name);
+    done += static_cast<size_t>(written);
+  }
+}
+
+Bytes read_all(int file, const std::string& name) {
+  struct stat status{};
+  if (fstat(file, &status) != 0) throw system_error(errno, "fstat", name);
+  Bytes value(static_cast<size_t>(status.st_size));
+  for (size_t done = 0; done < value.size();) {
+    const ssize_t got = read(file, value.data() + done, value.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(errno, "read", name);
+    if (got == 0) throw Error(Status::system, name + " was cut short while it was read");
+    done += static_cast<size_t>(got);
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string escape_key(const std::string& key) {
+  std::string escaped;
+  for (const char c : key) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    escaped += plain ? std::string(1, c) : format("%%%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  }
+  return escaped;
+}
+
+void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
+  const std::string name = file_name(key);
+  const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
+  const Fd file(openat(assembly_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) throw system_error(errno, "open", assembly_.path() + "/" + temporary);
+  int error = 0;
+  try {
+    write_all(file.get(), value, assembly_.path() + "/" + temporary);
+    // Unlike rename(), link() refuses if the key is there.
+    if (linkat(assembly_.fd(), temporary.c_str(), assembly_.fd(), name.c_str(), 0) != 0) error = errno;
+  } catch (...) {
+    unlinkat(assembly_.fd(), temporary.c_str(), 0);
+    throw;
+  }
+  unlinkat(assembly_.fd(), temporary.c_str(), 0);
+  if (error == EEXIST) throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + describe());
+  if (error != 0) throw system_error(error, "link", assembly_.path() + "/" + name);
+}
+
+Bytes DirStore::get(const std::string& key, Deadline deadline) {
+  const std::string name = file_name(key);
+  Fd file;
+  const auto look = [&] {
+    const auto open_key = [&] {
+      file.reset(openat(assembly_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+      if (!file && errno != ENOENT) throw system_error(errno, "open", assembly_.path() + "/" + name);
+      return static_cast<bool>(file);
+    };
+    if (open_key()) return true;
+    try {
+      assembly_.look_at_next_rank();
+    } catch (const Error&) {
+      if (open_key()) return true;  // what a rank set before it died counts
+      throw;
+    }
+    return false;
+  };
+  if (!retry_until(look, deadline)) {
+    throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + describe() + " before the deadline");
+  }
+  return read_all(file.get(), assembly_.path() + "/" + name);
+}
+
+}  // namespace symm

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A store in a directory: one file a key, which appears complete or not at all.
+#pragma once
+
+#include <memory>
+
+#include "core/bootstrap/assembly.hpp"
+#include "core/bootstrap/store.hpp"
+
+namespace symm {
+
+class DirStore final : public Store {
+ public:
+  DirStore(AssemblyConfig config, Deadline deadline) : assembly_(std::move(config), deadline) {}
+
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override;
+  // Throws Error(peer_failed) if a rank dies meanwhile.
+  Bytes get(const std::string& key, Deadline deadline) override;
+  std::string directory() const override { return assembly_.path(); }
+  std::string describe() const override { return assembly_.config().description; }
+
+ private:
+  Assembly assembly_;
+};
+
+// A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte becomes %XX.
+std::string escape_key(const std::string& key);
+
+}  // namespace symm

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/environment.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace symm {
+namespace {
+
+// One source, with the variables that its numbers came from.
+struct Source {
+  Launch launch;
+  std::string rank_name;
+  std::string size_name;
+};
+
+class Parser {
+ public:
+  explicit Parser(const Environment& environment) : environment_(environment) {}
+
+  std::string text(const char* name) const {
+    const auto found = environment_.find(name);
+    return found == environment_.end() ? std::string() : found->second;
+  }
+
+  bool has(const char* name) const { return !text(name).empty(); }
+
+  int64_t number(const char* name, int64_t lowest, int64_t highest) const {
+    const std::string value = text(name);
+    int64_t parsed = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
+    if (error != std::errc() || end != value.data() + value.size() || value.empty() || parsed < lowest || parsed > highest) {
+      throw Error(Status::invalid_argument, format("%s is '%s'; it must be a whole number from %lld to %lld", name, value.c_str(),
+                                                   static_cast<long long>(lowest), static_cast<long long>(highest)));
+    }
+    return parsed;
+  }
+
+  // Rank and size, and the local ones if both are there.
+  Source source(const char* title, const char* rank, const char* size, const char* local_rank, const char* local_size) const {
+    constexpr int64_t kMost = 1 << 20;
+    Source found;
+    found.rank_name = rank;
+    found.size_name = size;
+    found.launch.source = title;
+    found.launch.size = static_cast<int>(number(size, 1, kMost));
+    found.launch.rank = static_cast<int>(number(rank, 0, kMost));
+    if (found.launch.rank >= found.launch.size) {
+      throw Error(Status::invalid_argument,
+                  format("%s is %d, but there are only %s = %d ranks", rank, found.launch.rank, size, found.launch.size));
+    }
+    if (local_rank != nullptr && has(local_rank)) found.launch.local_rank = static_cast<int>(number(local_rank, 0, kMost));
+    if (local_size != nullptr && has(local_size)) found.launch.local_size = static_cast<int>(number(local_size, 1, kMost));
+    return found;
+  }
+
+ private:
+  const Environment& environment_;
+};
+
+std::optional<Source> from_symm(const Parser& parser) {
+  if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
+  for (const char* name : {"SYMM_RANK", "SYMM_SIZE"}) {
+    if (!parser.has(name)) throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name));
+  }
+  Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE", nullptr, nullptr);
+  found.launch.job = "symm-" + parser.text("SYMM_JOB");
+  return found;
+}
+
+std::optional<Source> from_open_mpi(const Parser& parser) {
+  if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
+  Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                               "OMPI_COMM_WORLD_LOCAL_SIZE");
+  const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE") : parser.text("OMPI_MCA_ess_base_jobid");
+  if (!job.empty()) found.launch.job = "openmpi-" + job;
+  return found;
+}
+
+std::optional<Source> from_pmi(const Parser& parser) {
+  if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
+  Source found = parser.source("PMI-1", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+  if (parser.has("PMI_FD")) found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
+  return found;
+}
+
+std::optional<Source> from_torchrun(const Parser& parser) {
+  if (!parser.has("RANK") || !parser.has("WORLD_SIZE")) return std::nullopt;  // either alone is too common a name to mean anything
+  Source found = parser.source("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  found.launch.job = "torchrun";
+  // A restart is a new job: workers of the former attempt may still be about.
+  for (const char* name : {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}) {
+    found.launch.job += "-" + parser.text(name);
+  }
+  return found;
+}
+
+std::optional<Source> from_slurm(const Parser& parser) {
+  const char* const step = parser.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
+  const char* const tasks = parser.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  if (!parser.has(step) || !parser.has("SLURM_PROCID") || !parser.has(tasks)) return std::nullopt;
+  // The highest numbers stand for the batch script, the interactive step and others that have no tasks.
+  constexpr int64_t kFirstSpecialStep = 0xfffffff0;
+  if (parser.number(step, 0, UINT32_MAX) >= kFirstSpecialStep) return std::nullopt;
+  Source found = parser.source("Slurm", "SLURM_PROCID", tasks, "SLURM_LOCALID", nullptr);
+  found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
+  const char* const nodes = parser.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) == 1) found.launch.local_size = found.launch.size;
+  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) > 1) found.launch.local_size = 0;  // some of them: how many is not told
+  return found;
+}
+
+void refuse_several_machines(const Source& source) {
+  const Launch& launch = source.launch;
+  if (launch.local_size < 0 || launch.local_size == launch.size) return;
+  throw Error(Status::unavailable, format("%s has ranks on several machines (%s is %d%s); this version of symm joins the ranks of one machine",
+                                          launch.source.c_str(), source.size_name.c_str(), launch.size,
+                                          launch.local_size > 0 ? format(", of which %d here", launch.local_size).c_str() : ""));
+}
+
+void compare(const Source& used, const Source& other) {
+  const bool same_rank = used.launch.rank == other.launch.rank;
+  if (same_rank && used.launch.size == other.launch.size) return;
+  const std::string& name = same_rank ? used.size_name : used.rank_name;
+  const std::string& other_name = same_rank ? other.size_name : other.rank_name;
+  throw Error(Status::mismatch, format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
+                                       used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(),
+                                       same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
+                                       same_rank ? other.launch.size : other.launch.rank));
+}
+
+}  // namespace
+
+Environment current_environment() {
+  Environment all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    if (equals != std::string::npos) all.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return all;
+}
+
+Launch parse_environment(const Environment& environment) {
+  const Parser parser(environment);
+  std::vector<Source> sources;
+  for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm}) {
+    if (auto found = parse(parser)) sources.push_back(std::move(*found));
+  }
+  bool several = false;
+  for (const Source& source : sources) several = several || source.launch.size > 1;
+  if (several) std::erase_if(sources, [](const Source& source) { return source.launch.size == 1 && source.launch.source != "SYMM_*"; });
+  if (sources.empty()) {
+    Launch alone;
+    alone.source = "single process";
+    alone.directory = parser.text("SYMM_DIR");
+    return alone;
+  }
+  refuse_several_machines(sources.front());
+  for (const Source& other : sources) compare(sources.front(), other);
+  Launch launch = sources.front().launch;
+  launch.directory = parser.text("SYMM_DIR");
+  if (parser.has("SYMM_JOB")) launch.job = "symm-" + parser.text("SYMM_JOB");
+  return launch;
+}
+
+}  // namespace symm

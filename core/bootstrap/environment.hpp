@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the launcher says about this process, in the environment.
+//
+// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI-1 (MPICH, Intel MPI, srun --mpi=pmi2); torchrun; a
+// task of a Slurm step; none, which means a single process. All that are present are parsed, and two that differ in rank or size are refused,
+// except where a launcher runs inside another one's job:
+//   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and says nothing;
+//   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a torchrun with one worker) if another
+//     source has more ranks.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace symm {
+
+using Environment = std::map<std::string, std::string>;
+
+Environment current_environment();
+
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  int local_rank = -1;  // -1: not known
+  int local_size = -1;
+  std::string source;     // "Open MPI"; "single process"
+  std::string job;        // of this launch on this machine, for one user; "" for a single process
+  std::string directory;  // SYMM_DIR
+  int pmi_fd = -1;        // descriptor to ask for the job if `job` is ""
+  bool single() const noexcept { return source == "single process"; }
+};
+
+// Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree, unavailable for ranks on several machines.
+Launch parse_environment(const Environment& environment);
+
+}  // namespace symm
