@@ -4,7 +4,7 @@
 #include "core/bootstrap/callback_store.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/environment.hpp"
-#include "core/bootstrap/pmi1.hpp"
+#include "core/bootstrap/pmi_job.hpp"
 #include "core/bootstrap/thread_store.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -74,7 +74,7 @@ void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadli
     return;
   }
   std::string job = launch.job;
-  if (job.empty() && launch.pmi_fd >= 0) job = "pmi-" + pmi1_job(launch.pmi_fd, deadline);
+  if (job.empty() && launch.pmi_fd >= 0) job = pmi_job(launch.pmi_fd);
   if (job.empty()) {
     throw Error(Status::unavailable, "env:// (" + launch.source + ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
                                                                   "to a directory, the same for all ranks");

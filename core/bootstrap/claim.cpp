@@ -7,8 +7,8 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 
+#include "core/bootstrap/process_stat.hpp"
 #include "core/error.hpp"
 #include "core/process.hpp"
 
@@ -18,21 +18,6 @@ namespace {
 std::string name_of_claim(int rank) { return "rank." + std::to_string(rank); }
 std::string name_when_withdrawn(int rank) { return "gone." + std::to_string(rank); }
 std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
-
-// State letter and start time of a process, from /proc/<pid>/stat. False if there is no such process to be seen.
-bool process_facts(int64_t pid, char* state, unsigned long long* start) {
-  char path[64];
-  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
-  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
-  if (!file) return false;
-  char text[1024];
-  const ssize_t size = read(file.get(), text, sizeof text - 1);
-  if (size <= 0) return false;
-  text[size] = '\0';
-  const char* after_name = std::strrchr(text, ')');  // the name may contain anything
-  return after_name != nullptr &&
-         std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", state, start) == 2;
-}
 
 ClaimInfo read_claim(int file) {
   ClaimInfo info;
@@ -44,10 +29,9 @@ ClaimInfo read_claim(int file) {
   unsigned long long claimed_start = 0;
   if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &claimed_start, &info.size) != 3) return info;
   info.pid = pid;
-  char state = '?';
-  unsigned long long start = 0;
   // In another pid namespace the number means another process; its start time tells.
-  const bool stopped = process_facts(pid, &state, &start) && start == claimed_start && (state == 'T' || state == 't');
+  const auto owner = process_stat(pid);
+  const bool stopped = owner && owner->start == claimed_start && (owner->state == 'T' || owner->state == 't');
   info.state = stopped ? ClaimState::stopped : ClaimState::held;
   return info;
 }
@@ -62,10 +46,9 @@ bool is_named(int directory, const std::string& name, int file) {
 Fd prepare(int directory, const std::string& temporary, int size) {
   Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
-  char state = '?';
-  unsigned long long start = 0;
-  process_facts(getpid(), &state, &start);
-  const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()), start, size);
+  const auto self = process_stat(getpid());
+  const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
+                                  static_cast<unsigned long long>(self ? self->start : 0), size);
   const ssize_t written = write(file.get(), text.data(), text.size());
   const int error = written < 0 ? errno : ENOSPC;
   if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

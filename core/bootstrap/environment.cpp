@@ -84,7 +84,7 @@ std::optional<Source> from_open_mpi(const Parser& parser) {
 
 std::optional<Source> from_pmi(const Parser& parser) {
   if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
-  Source found = parser.source("PMI-1", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+  Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
   if (parser.has("PMI_FD")) found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
   return found;
 }
@@ -165,6 +165,10 @@ Launch parse_environment(const Environment& environment) {
   for (const Source& other : sources) compare(sources.front(), other);
   Launch launch = sources.front().launch;
   launch.directory = parser.text("SYMM_DIR");
+  // srun may speak PMI-1 and says without being asked which step this is.
+  for (const Source& other : sources) {
+    if (launch.job.empty()) launch.job = other.launch.job;
+  }
   if (parser.has("SYMM_JOB")) launch.job = "symm-" + parser.text("SYMM_JOB");
   return launch;
 }

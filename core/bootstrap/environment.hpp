@@ -2,7 +2,7 @@
 //
 // What the launcher says about this process, in the environment.
 //
-// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI-1 (MPICH, Intel MPI, srun --mpi=pmi2); torchrun; a
+// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI (MPICH, Intel MPI, srun --mpi=pmi2); torchrun; a
 // task of a Slurm step; none, which means a single process. All that are present are parsed, and two that differ in rank or size are refused,
 // except where a launcher runs inside another one's job:
 //   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and says nothing;
@@ -27,7 +27,7 @@ struct Launch {
   std::string source;     // "Open MPI"; "single process"
   std::string job;        // of this launch on this machine, for one user; "" for a single process
   std::string directory;  // SYMM_DIR
-  int pmi_fd = -1;        // descriptor to ask for the job if `job` is ""
+  int pmi_fd = -1;        // leads to the process manager, see pmi_job.hpp
   bool single() const noexcept { return source == "single process"; }
 };
 

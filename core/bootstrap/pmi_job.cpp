@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/pmi_job.hpp"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "core/bootstrap/process_stat.hpp"
+#include "core/error.hpp"
+
+namespace symm {
+
+std::string pmi_job(int fd) {
+  ucred manager{};
+  socklen_t size = sizeof manager;
+  const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
+  if (error != 0 || manager.pid <= 0) {
+    throw Error(Status::unavailable, format("PMI_FD is %d, which does not lead to a process manager on this machine (%s): set SYMM_JOB to a name, "
+                                            "or SYMM_DIR to a directory, the same for all ranks",
+                                            fd, error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here"));
+  }
+  const auto stat = process_stat(manager.pid);
+  return format("pmi-%lld-%llu", static_cast<long long>(manager.pid), static_cast<unsigned long long>(stat ? stat->start : 0));
+}
+
+}  // namespace symm
