@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace symm::tool {
+
+// Each subcommand adds itself to the application and sets `action`, which main() then calls for the exit status.
+using Action = std::function<int()>;
+
+void add_run(CLI::App& app, Action& action, const std::vector<std::string>& after_dashes);
+
+}  // namespace symm::tool

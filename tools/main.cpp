@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The command line program `symm`: run, info, doctor, bench.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "tools/commands.hpp"
+
+int main(int argc, char** argv) {
+  using namespace symm::tool;
+  // What stands behind "--" belongs to the program that is run, whatever it looks like.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  const std::vector<std::string> after_dashes(dashes == words.end() ? dashes : dashes + 1, words.end());
+  words.erase(dashes, words.end());
+
+  CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
+  app.require_subcommand(1);
+  Action action;
+  add_run(app, action, after_dashes);
+  try {
+    std::reverse(words.begin(), words.end());  // as CLI11 wants it
+    app.parse(words);
+    return action();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "symm: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm run: starts the ranks of a job, stands between them and the terminal, and sees to it that all of them end.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/run/environment.hpp"
+#include "tools/run/job_directory.hpp"
+#include "tools/run/options.hpp"
+#include "tools/run/outcome.hpp"
+#include "tools/run/output.hpp"
+#include "tools/run/rank_process.hpp"
+#include "tools/run/signals.hpp"
+#include "tools/run/standard_input.hpp"
+#include "tools/run/warden.hpp"
+
+namespace symm::tool {
+
+class Launcher {
+ public:
+  explicit Launcher(const RunOptions& options);
+  int run();  // the exit status
+
+  static constexpr int timed_out_status = 124;  // as timeout(1)
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // Each stage is harder on the ranks than the one before.
+  enum class Stage {
+    running,
+    waiting,
+    terminating,
+    killing,
+    leaving
+  };
+
+  struct Rank {
+    int rank = 0;
+    Spawned process;
+    bool alive = true;
+    LineAssembler out;
+    LineAssembler err;
+  };
+
+  void start_ranks();
+  void start_rank(int rank, const std::vector<cpu_set_t>& cores);
+  std::string prefix(int rank, bool colour) const;
+
+  bool turn();  // one round of the loop; false when nothing is left to wait for
+  int poll_timeout() const;
+  void read_stream(UniqueFd& fd, LineAssembler& lines, Output& output);
+  void close_streams_without_reader();
+  void drain();
+
+  void on_signal(int signal);
+  void on_time();
+  void reap();
+  void look_for_orphans();
+  void enter(Stage stage);
+  void signal_all(int signal) const;
+
+  bool any_alive() const;
+  bool nobody_left() const { return !any_alive() && !processes_left_; }
+  bool streams_open() const;
+  void say(std::string_view text);
+  void summarise();
+
+  RunOptions options_;
+  SignalQueue signals_;
+  Output out_;
+  Output err_;
+  StandardInput input_;
+  JobDirectory directory_;
+  Warden warden_;
+  std::set<pid_t> not_ours_;  // the warden, and children that we were born with
+  Job job_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  Outcome outcome_;
+  Stage stage_ = Stage::running;
+  Clock::time_point stage_end_ = Clock::time_point::max();
+  Clock::time_point job_end_ = Clock::time_point::max();
+  std::optional<int> forced_status_;  // of a time-out or a program that could not be started
+  bool told_to_end_ = false;
+  bool orphans_reported_ = false;
+  bool processes_left_ = true;
+};
+
+}  // namespace symm::tool

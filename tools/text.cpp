@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/text.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+
+namespace symm::tool {
+namespace {
+
+// Terminal columns of UTF-8 text without control characters: continuation bytes take none.
+size_t width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+std::string format_bytes(uint64_t bytes) {
+  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  double value = static_cast<double>(bytes);
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  char buffer[32];
+  std::snprintf(buffer, sizeof buffer, value == std::floor(value) ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return buffer;
+}
+
+uint64_t parse_bytes(const std::string& text) {
+  const std::string problem = "'" + text + "' is not a size; write bytes or a number with K, M, G or T";
+  size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw std::invalid_argument(problem);
+  }
+  std::string suffix = text.substr(used);
+  static constexpr std::string_view letters = "KMGT";
+  if (!suffix.empty() && suffix != "B") {
+    const size_t power = letters.find(static_cast<char>(std::toupper(static_cast<unsigned char>(suffix[0]))));
+    const std::string rest = suffix.substr(1);
+    if (power == std::string_view::npos || !(rest.empty() || rest == "B" || rest == "iB")) throw std::invalid_argument(problem);
+    value *= std::pow(1024.0, static_cast<double>(power + 1));
+  }
+  if (!(value >= 0) || value > 0x1p53 || value != std::floor(value)) throw std::invalid_argument(problem);
+  return static_cast<uint64_t>(value);
+}
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string out;
+  for (const std::string& part : parts) {
+    if (!out.empty()) out += separator;
+    out += part;
+  }
+  return out;
+}
+
+std::string format_ranks(const std::vector<int>& ranks) {
+  std::vector<std::string> spans;
+  for (size_t first = 0; first < ranks.size();) {
+    size_t last = first;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    std::string span = std::to_string(ranks[first]);
+    if (last > first) span += (last == first + 1 ? ", " : "-") + std::to_string(ranks[last]);
+    spans.push_back(span);
+    first = last + 1;
+  }
+  return (ranks.size() == 1 ? "rank " : "ranks ") + join(spans, ", ");
+}
+
+std::string signal_name(int signal) {
+  const char* abbreviation = sigabbrev_np(signal);
+  if (abbreviation == nullptr) return "signal " + std::to_string(signal);
+  return std::string("SIG") + abbreviation + " (" + sigdescr_np(signal) + ")";
+}
+
+bool wants_colour(int fd) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return isatty(fd) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr && std::strcmp(term, "dumb") != 0;
+}
+
+std::string paint(std::string_view text, Colour colour, bool enabled) {
+  if (!enabled || colour == Colour::plain) return std::string(text);
+  static constexpr const char* codes[] = {"0", "1", "31", "32", "33", "34", "35", "36"};
+  return std::string("\033[") + codes[static_cast<size_t>(colour)] + "m" + std::string(text) + "\033[0m";
+}
+
+std::string Table::text(std::string_view indent) const {
+  std::vector<size_t> widths(right_.size(), 0);
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  std::string out;
+  for (const auto& row : rows_) {
+    std::string line(indent);
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - width(row[i]), ' ');
+      if (i > 0) line += "  ";
+      line += right_[i] ? pad + row[i] : row[i] + pad;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+}  // namespace symm::tool
