@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/refusal.hpp"
+
+// One row: the call with `h`, any pointer, where the handle belongs.
+#define SYMM_GROUP_USE(function, ...) \
+  {#function, "group", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_group_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
+#define SYMM_BUFFER_USE(function, ...) \
+  {#function, "buffer", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_buffer_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
+#define SYMM_MEMORY_USE(function, ...) \
+  {#function, "memory", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_memory_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
+
+namespace symm_test {
+
+namespace {
+constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
+constexpr symm_op_t kSum = SYMM_OP_SUM;
+}  // namespace
+
+const std::vector<HandleUse>& handle_uses() {
+  static const std::vector<HandleUse> rows = {
+      SYMM_GROUP_USE(symm_group_split, 0, 0, w.out<symm_group_t*>()),
+      SYMM_GROUP_USE(symm_group_rank, w.out<int32_t>()),
+      SYMM_GROUP_USE(symm_group_size, w.out<int32_t>()),
+      SYMM_GROUP_USE(symm_group_info, w.out_struct<symm_group_info_t>()),
+      SYMM_GROUP_USE(symm_group_status, w.out_struct<symm_group_status_t>()),
+      SYMM_GROUP_USE(symm_group_abort, "a test"),
+      SYMM_GROUP_USE(symm_group_finalize, 1),
+      SYMM_GROUP_USE(symm_group_retain),
+      SYMM_GROUP_USE(symm_alloc, 64, 0, w.out<symm_buffer_t*>()),
+      SYMM_GROUP_USE(symm_rendezvous, w.buffer, 0, w.out<symm_memory_t*>()),
+      SYMM_GROUP_USE(symm_memory_find, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
+      SYMM_GROUP_USE(symm_barrier, nullptr, 0, 0, 1, nullptr),
+      SYMM_GROUP_USE(symm_allreduce, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_reduce_scatter, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_allgather, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_broadcast, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_reduce, w.source.data(), w.destination(), 8, kF32, kSum, 0, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_alltoall, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
+      SYMM_GROUP_USE(symm_collective_plan, SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum, nullptr,
+                     w.out_struct<symm_plan_info_t>()),
+
+      SYMM_BUFFER_USE(symm_buffer_pointer, w.out<void*>()),
+      SYMM_BUFFER_USE(symm_buffer_size, w.out<size_t>()),
+      SYMM_BUFFER_USE(symm_buffer_retain),
+      {"symm_rendezvous", "buffer",
+       [](World& w, void* h) { return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), 0, w.out<symm_memory_t*>()); }},
+
+      SYMM_MEMORY_USE(symm_memory_info, w.out_struct<symm_memory_info_t>()),
+      SYMM_MEMORY_USE(symm_memory_pointer, 0, w.out<void*>()),
+      SYMM_MEMORY_USE(symm_memory_signal_pad, 0, w.out<void*>()),
+      SYMM_MEMORY_USE(symm_memory_pointer_table, w.out<void* const*>()),
+      SYMM_MEMORY_USE(symm_memory_signal_pad_table, w.out<void* const*>()),
+      SYMM_MEMORY_USE(symm_memory_retain),
+      SYMM_MEMORY_USE(symm_put_signal, 0, 0, nullptr),
+      SYMM_MEMORY_USE(symm_wait_signal, 0, 0, 1, nullptr),
+      SYMM_MEMORY_USE(symm_put, 0, 0, w.source.data(), 8, nullptr),
+      SYMM_MEMORY_USE(symm_get, 0, 0, w.destination(), 8, nullptr),
+      SYMM_MEMORY_USE(symm_put_with_signal, 0, 0, w.source.data(), 8, 0, nullptr),
+      SYMM_MEMORY_USE(symm_fill32, 0, 0, 7, 1, nullptr),
+      SYMM_MEMORY_USE(symm_write_value32, 0, 0, 7, nullptr),
+  };
+  return rows;
+}
+
+const std::vector<Exemption>& exemptions() {
+  static const std::vector<Exemption> rows = {
+      {nullptr, "timeout_ms", "every number is a deadline"},
+      {"symm_status_string", "status", "an unknown one has a name too"},
+      {"symm_set_log_callback", "callback", "NULL stops messages"},
+      {"symm_set_log_callback", "user", "is passed on unseen"},
+      {"symm_group_create", "config", "NULL means the defaults; its fields have rows of their own"},
+      {"symm_group_split", "color", "negative means no group"},
+      {"symm_group_split", "key", "any order is an order"},
+      {"symm_group_abort", "reason", "NULL means none"},
+      {"symm_group_release", "group", "never fails"},
+      {"symm_buffer_release", "buffer", "never fails"},
+      {"symm_memory_release", "memory", "never fails"},
+      {"symm_rendezvous", "tag", "any number is a tag"},
+      {"symm_memory_find", "out", "may be NULL"},
+      {"symm_memory_find", "out_rank", "may be NULL"},
+      {"symm_memory_find", "out_offset", "may be NULL"},
+      {"symm_fill32", "value", "any number is a value"},
+      {"symm_write_value32", "value", "any number is a value"},
+      {"symm_collective_plan", "send", "checked like those of the collective it is asked about"},
+      {"symm_collective_plan", "recv", "checked like those of the collective it is asked about"},
+  };
+  return rows;
+}
+
+}  // namespace symm_test

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Handles may be released in any order; what the caller still holds stays usable.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "symm/symm.h"
+
+namespace {
+
+symm_group_t* single_rank_group() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://lifetime";
+  config.size = 1;
+  symm_group_t* group = nullptr;
+  EXPECT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
+  return group;
+}
+
+struct Handles {
+  symm_group_t* group = single_rank_group();
+  symm_buffer_t* buffer = nullptr;
+  symm_memory_t* memory = nullptr;
+
+  Handles() {
+    EXPECT_EQ(symm_alloc(group, 4096, 0, &buffer), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK) << symm_last_error();
+  }
+  void release(int which) {
+    if (which == 0) symm_group_release(group);
+    if (which == 1) symm_buffer_release(buffer);
+    if (which == 2) symm_memory_release(memory);
+  }
+  void use(int which) {
+    int32_t size = 0;
+    size_t bytes = 0;
+    void* pointer = nullptr;
+    if (which == 0) EXPECT_EQ(symm_group_size(group, &size), SYMM_OK) << symm_last_error();
+    if (which == 1) EXPECT_EQ(symm_buffer_size(buffer, &bytes), SYMM_OK) << symm_last_error();
+    if (which == 1 && symm_buffer_pointer(buffer, &pointer) == SYMM_OK) std::memset(pointer, 7, bytes);
+    if (which == 2) EXPECT_EQ(symm_memory_pointer(memory, 0, &pointer), SYMM_OK) << symm_last_error();
+    if (which == 2) std::memset(pointer, 7, 4096);
+    if (which == 2) EXPECT_EQ(symm_fill32(memory, 0, 0, 7, 4, nullptr), SYMM_OK) << symm_last_error();
+  }
+};
+
+TEST(Lifetime, release_in_any_order) {
+  std::array<int, 3> order{0, 1, 2};
+  do {
+    SCOPED_TRACE(testing::Message() << "order " << order[0] << order[1] << order[2]);
+    Handles handles;
+    handles.release(order[0]);
+    handles.use(order[1]);
+    handles.use(order[2]);
+    handles.release(order[1]);
+    handles.use(order[2]);
+    handles.release(order[2]);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Lifetime, a_reference_keeps_the_handle) {
+  Handles handles;
+  ASSERT_EQ(symm_group_retain(handles.group), SYMM_OK);
+  ASSERT_EQ(symm_buffer_retain(handles.buffer), SYMM_OK);
+  ASSERT_EQ(symm_memory_retain(handles.memory), SYMM_OK);
+  for (int which = 0; which < 3; ++which) handles.release(which);
+  for (int which = 0; which < 3; ++which) handles.use(which);
+  for (int which = 0; which < 3; ++which) handles.release(which);
+  int32_t size = 0;
+  EXPECT_EQ(symm_group_size(handles.group, &size), SYMM_ERR_INVALID_HANDLE);
+}
+
+TEST(Lifetime, find_gives_a_reference_of_its_own) {
+  Handles handles;
+  void* pointer = nullptr;
+  ASSERT_EQ(symm_memory_pointer(handles.memory, 0, &pointer), SYMM_OK);
+  symm_memory_t* found = nullptr;
+  int32_t rank = -1;
+  size_t offset = 0;
+  ASSERT_EQ(symm_memory_find(handles.group, static_cast<char*>(pointer) + 4095, &found, &rank, &offset), SYMM_OK);
+  EXPECT_EQ(rank, 0);
+  EXPECT_EQ(offset, 4095u);
+  handles.release(2);
+  EXPECT_EQ(symm_memory_pointer(found, 0, &pointer), SYMM_OK) << symm_last_error();
+  symm_memory_release(found);
+  EXPECT_EQ(symm_memory_find(handles.group, pointer, &found, &rank, &offset), SYMM_ERR_INVALID_ARGUMENT);
+  handles.release(1);
+  handles.release(0);
+}
+
+TEST(Lifetime, a_finalized_group_answers_questions_only) {
+  Handles handles;
+  ASSERT_EQ(symm_group_finalize(handles.group, 1000), SYMM_OK) << symm_last_error();
+  handles.use(0);
+  float value = 1;
+  EXPECT_NE(symm_allreduce(handles.group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
+  EXPECT_STRNE(symm_last_error(), "");
+  for (int which = 2; which >= 0; --which) handles.release(which);
+}
+
+}  // namespace

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A table of calls that must be refused. A row says what is wrong with which parameter; the runner (refusal_test.cpp) checks the
+// status, that the message names the parameter, and that no output was touched.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <vector>
+
+#include "symm/symm.h"
+
+namespace symm_test {
+
+// A group of one rank with a buffer and a memory, and poisoned places for outputs.
+class World {
+ public:
+  static constexpr size_t kBytes = 4096;  // of the block
+
+  World();
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // A poisoned place for a T.
+  template <class T>
+  T* out() {
+    return static_cast<T*>(poisoned(sizeof(T)));
+  }
+  // A poisoned struct but for its struct_size, which says `size` (and has room for more).
+  template <class T>
+  T* out_struct(size_t size = sizeof(T)) {
+    void* place = poisoned(sizeof(T) + 64);
+    std::memcpy(place, &size, sizeof size);
+    std::memcpy(places_.back().before.data(), &size, sizeof size);
+    return static_cast<T*>(place);
+  }
+  bool outputs_untouched() const;
+
+  symm_group_t* group = nullptr;
+  symm_buffer_t* buffer = nullptr;
+  symm_memory_t* memory = nullptr;
+  std::byte* block = nullptr;
+  std::array<float, 64> source{};
+  float* destination();  // 64 poisoned floats
+
+ private:
+  struct Place {
+    alignas(64) std::array<std::byte, 2048> bytes;
+    std::array<std::byte, 2048> before;
+  };
+  void* poisoned(size_t size);
+  std::deque<Place> places_;
+};
+
+struct Refusal {
+  const char* function;
+  const char* parameter;
+  const char* how;
+  symm_status_t status;
+  symm_status_t (*call)(World& w);
+};
+
+// A function called with any handle in place of `parameter`.
+struct HandleUse {
+  const char* function;
+  const char* parameter;
+  symm_status_t (*call)(World& w, void* handle);
+};
+
+// A parameter for which there is no bad value, and why.
+struct Exemption {
+  const char* function;  // nullptr: of every function
+  const char* parameter;
+  const char* reason;
+};
+
+const std::vector<Refusal>& library_refusals();
+const std::vector<Refusal>& group_refusals();
+const std::vector<Refusal>& memory_refusals();
+const std::vector<Refusal>& data_refusals();
+const std::vector<Refusal>& collective_refusals();
+const std::vector<HandleUse>& handle_uses();
+const std::vector<Exemption>& exemptions();
+
+}  // namespace symm_test
+
+// One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, 0, w.out<symm_buffer_t*>())
+#define SYMM_REFUSE(function, parameter, how, status, ...) \
+  {#function, #parameter, how, SYMM_ERR_##status, [](World& w) { return static_cast<void>(w), function(__VA_ARGS__); }}

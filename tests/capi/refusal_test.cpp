@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every function refuses every kind of wrong argument: with the right status, a message that names the argument, and untouched
+// outputs. That no parameter was forgotten is checked against the header itself.
+#include "tests/capi/refusal.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+
+namespace symm_test {
+
+World::World() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://refusals";
+  config.size = 1;
+  void* pointer = nullptr;
+  if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, 0, &buffer) != SYMM_OK ||
+      symm_rendezvous(group, buffer, 0, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK) {
+    ADD_FAILURE() << symm_last_error();
+  }
+  block = static_cast<std::byte*>(pointer);
+}
+
+World::~World() {
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
+  symm_group_release(group);
+}
+
+void* World::poisoned(size_t size) {
+  Place& place = places_.emplace_back();
+  EXPECT_LE(size, place.bytes.size());
+  place.bytes.fill(std::byte{0xA5});
+  place.before = place.bytes;
+  return place.bytes.data();
+}
+
+float* World::destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
+
+bool World::outputs_untouched() const {
+  return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.bytes == place.before; });
+}
+
+namespace {
+
+struct Parameter {
+  const char* function;
+  const char* name;
+  const char* type;
+};
+constexpr Parameter kParameters[] = {
+#include "parameters.inc"
+};
+
+std::vector<Refusal> all_refusals() {
+  std::vector<Refusal> all;
+  for (const auto* rows : {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals()}) {
+    all.insert(all.end(), rows->begin(), rows->end());
+  }
+  return all;
+}
+
+// Leave a message behind that no row can be content with.
+void forget_last_error() {
+  ASSERT_EQ(symm_set_log_callback(nullptr, nullptr, 99), SYMM_ERR_INVALID_ARGUMENT);
+}
+
+void expect_refusal(symm_status_t got, symm_status_t expected, const char* parameter, const World& world) {
+  EXPECT_EQ(got, expected) << symm_status_string(got) << ": " << symm_last_error();
+  const std::string message = symm_last_error();
+  EXPECT_NE(message.find(parameter), std::string::npos) << "the message is: " << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  EXPECT_TRUE(world.outputs_untouched());
+}
+
+TEST(Refusal, wrong_arguments) {
+  World world;
+  for (const Refusal& row : all_refusals()) {
+    SCOPED_TRACE(std::string(row.function) + ", " + row.parameter + " " + row.how);
+    forget_last_error();
+    expect_refusal(row.call(world), row.status, row.parameter, world);
+    symm_group_status_t status{sizeof status, 0, 0, 0, {}};
+    ASSERT_EQ(symm_group_status(world.group, &status), SYMM_OK);
+    ASSERT_EQ(status.status, SYMM_OK) << "the group did not survive: " << status.message;
+  }
+}
+
+TEST(Refusal, wrong_handles) {
+  World world;
+  alignas(64) static std::byte garbage[4096];
+  std::fill(std::begin(garbage), std::end(garbage), std::byte{0xA5});
+  symm_group_t* old_group = nullptr;
+  symm_buffer_t* old_buffer = nullptr;
+  symm_memory_t* old_memory = nullptr;
+  ASSERT_EQ(symm_group_split(world.group, 0, 0, &old_group), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_alloc(old_group, 64, 0, &old_buffer), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_rendezvous(old_group, old_buffer, 0, &old_memory), SYMM_OK) << symm_last_error();
+  symm_memory_release(old_memory);
+  symm_buffer_release(old_buffer);
+  symm_group_release(old_group);
+
+  struct Wrong {
+    const char* what;
+    void* handle;
+    const char* except;  // the kind of parameter for which it would be right
+  };
+  const Wrong wrongs[] = {
+      {"NULL", nullptr, ""},
+      {"garbage", garbage, ""},
+      {"an address that is not mapped", reinterpret_cast<void*>(uintptr_t{0x10}), ""},
+      {"a released group", old_group, ""},
+      {"a released buffer", old_buffer, ""},
+      {"a released memory", old_memory, ""},
+      {"a group", world.group, "group"},
+      {"a buffer", world.buffer, "buffer"},
+      {"a memory", world.memory, "memory"},
+      {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
+  };
+  for (const HandleUse& use : handle_uses()) {
+    for (const Wrong& wrong : wrongs) {
+      if (wrong.except == std::string(use.parameter)) continue;
+      SCOPED_TRACE(std::string(use.function) + ", " + use.parameter + " is " + wrong.what);
+      forget_last_error();
+      expect_refusal(use.call(world, wrong.handle), SYMM_ERR_INVALID_HANDLE, use.parameter, world);
+    }
+  }
+  for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
+    if (wrong.except != std::string("group")) symm_group_release(static_cast<symm_group_t*>(wrong.handle));
+    if (wrong.except != std::string("buffer")) symm_buffer_release(static_cast<symm_buffer_t*>(wrong.handle));
+    if (wrong.except != std::string("memory")) symm_memory_release(static_cast<symm_memory_t*>(wrong.handle));
+  }
+  int32_t size = 0;
+  EXPECT_EQ(symm_group_size(world.group, &size), SYMM_OK) << "releasing wrong handles hurt a right one";
+}
+
+// A back end that cannot be used is no wrong argument.
+TEST(Refusal, unavailable_back_end) {
+  int32_t count = 0;
+  if (symm_device_count(SYMM_BACKEND_CUDA, &count) == SYMM_OK) GTEST_SKIP() << "this machine has " << count << " CUDA devices";
+  World world;
+  forget_last_error();
+  expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  forget_last_error();
+  expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  forget_last_error();
+  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  forget_last_error();
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_CUDA;
+  expect_refusal(symm_group_create(&config, world.out<symm_group_t*>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+}
+
+TEST(Refusal, no_parameter_is_forgotten) {
+  const std::vector<Refusal> refusals = all_refusals();
+  for (const Parameter& parameter : kParameters) {
+    const auto is_here = [&](const auto& row) {
+      return (row.function == nullptr || row.function == std::string(parameter.function)) && row.parameter == std::string(parameter.name);
+    };
+    const bool covered = std::any_of(refusals.begin(), refusals.end(), is_here) ||
+                         std::any_of(handle_uses().begin(), handle_uses().end(), is_here) ||
+                         std::any_of(exemptions().begin(), exemptions().end(), is_here);
+    EXPECT_TRUE(covered) << parameter.function << " has no row for its parameter " << parameter.type << " " << parameter.name;
+  }
+}
+
+// The other way round: a row or an exemption for something that the header does not have checks nothing.
+TEST(Refusal, no_row_is_stale) {
+  const auto exists = [](const char* function, const char* name) {
+    return std::any_of(std::begin(kParameters), std::end(kParameters), [&](const Parameter& parameter) {
+      return (function == nullptr || parameter.function == std::string(function)) && parameter.name == std::string(name);
+    });
+  };
+  for (const HandleUse& use : handle_uses()) EXPECT_TRUE(exists(use.function, use.parameter)) << use.function << " " << use.parameter;
+  for (const Exemption& row : exemptions()) EXPECT_TRUE(exists(row.function, row.parameter)) << row.parameter << ": " << row.reason;
+}
+
+}  // namespace
+}  // namespace symm_test

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/refusal.hpp"
+
+namespace symm_test {
+
+namespace {
+
+constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
+constexpr symm_op_t kSum = SYMM_OP_SUM;
+constexpr size_t kTooMany = SIZE_MAX / 2;
+
+void* stream() {
+  static int somebody_elses;
+  return &somebody_elses;
+}
+
+const symm_collective_options_t kShort = {8, SYMM_ALGORITHM_AUTO, 0};
+const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 6, 0};
+const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0};
+
+// A struct of a newer header, which asks for something that this library has never heard of.
+struct NewerOptions {
+  symm_collective_options_t known{sizeof(NewerOptions), SYMM_ALGORITHM_AUTO, 0};
+  uint64_t appended = 1;
+};
+const NewerOptions kNewer;
+
+}  // namespace
+
+// What all collectives check alike. SEND and RECV are the first operands, COUNT the count's name, OPS what comes after the dtype.
+#define SYMM_SRC w.source.data()
+#define SYMM_REFUSE_COMMON(function, count, ...)                                                                             \
+  SYMM_REFUSE(function, send, "NULL", INVALID_ARGUMENT, w.group, nullptr, w.destination(), 8, kF32, __VA_ARGS__ nullptr, nullptr), \
+  SYMM_REFUSE(function, recv, "NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, nullptr, 8, kF32, __VA_ARGS__ nullptr, nullptr),   \
+  SYMM_REFUSE(function, recv, "overlaps", INVALID_ARGUMENT, w.group, SYMM_SRC, SYMM_SRC + 1, 8, kF32, __VA_ARGS__ nullptr,    \
+              nullptr),                                                                                                       \
+  SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), kTooMany, kF32,      \
+              __VA_ARGS__ nullptr, nullptr),                                                                                  \
+  SYMM_REFUSE(function, dtype, "0", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, 0, __VA_ARGS__ nullptr, nullptr), \
+  SYMM_REFUSE(function, options, "short", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ &kShort,  \
+              nullptr),                                                                                                       \
+  SYMM_REFUSE(function, options, "newer", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ &kNewer.known, \
+              nullptr),                                                                                                       \
+  SYMM_REFUSE(function, algorithm, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                  \
+              __VA_ARGS__ &kUnknownAlgorithm, nullptr),                                                                       \
+  SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                    \
+              __VA_ARGS__ nullptr, stream())
+
+#define SYMM_REFUSE_OP(function, ...)                                                                                       \
+  SYMM_REFUSE(function, op, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, 5, __VA_ARGS__ nullptr, \
+              nullptr),                                                                                                     \
+  SYMM_REFUSE(function, op, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, -1, __VA_ARGS__ nullptr,   \
+              nullptr)
+
+#define SYMM_REFUSE_ROOT(function, ...)                                                                                      \
+  SYMM_REFUSE(function, root, "= size", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ 1, nullptr, \
+              nullptr),                                                                                                      \
+  SYMM_REFUSE(function, root, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ -1, nullptr,  \
+              nullptr)
+
+// A plan of an all-reduce with one argument changed.
+#define SYMM_REFUSE_PLAN(parameter, how, status, collective, count, dtype, op, options, out) \
+  SYMM_REFUSE(symm_collective_plan, parameter, how, status, w.group, collective, SYMM_SRC, w.source.data(), count, dtype, op, options, out)
+#define SYMM_PLAN_OUT w.out_struct<symm_plan_info_t>()
+
+const std::vector<Refusal>& collective_refusals() {
+  static const std::vector<Refusal> rows = {
+      SYMM_REFUSE(symm_collective_options_init, options, "NULL", INVALID_ARGUMENT, nullptr, sizeof(symm_collective_options_t)),
+      SYMM_REFUSE(symm_collective_options_init, struct_size, "0", INVALID_ARGUMENT, w.out<symm_collective_options_t>(), 0),
+      SYMM_REFUSE(symm_collective_options_init, struct_size, "short", INVALID_ARGUMENT, w.out<symm_collective_options_t>(),
+                  sizeof(symm_collective_options_t) - 1),
+
+      SYMM_REFUSE_COMMON(symm_allreduce, count, kSum, ),
+      SYMM_REFUSE_OP(symm_allreduce, ),
+      SYMM_REFUSE(symm_allreduce, algorithm, "cube of one", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, kSum,
+                  &kCubeOfOne, nullptr),
+      SYMM_REFUSE_COMMON(symm_reduce_scatter, recv_count, kSum, ),
+      SYMM_REFUSE_OP(symm_reduce_scatter, ),
+      SYMM_REFUSE_COMMON(symm_allgather, send_count, ),
+      SYMM_REFUSE_COMMON(symm_broadcast, count, 0, ),
+      SYMM_REFUSE_ROOT(symm_broadcast, ),
+      SYMM_REFUSE_COMMON(symm_reduce, count, kSum, 0, ),
+      SYMM_REFUSE_OP(symm_reduce, 0, ),
+      SYMM_REFUSE_ROOT(symm_reduce, kSum, ),
+      SYMM_REFUSE_COMMON(symm_alltoall, count, ),
+
+      SYMM_REFUSE_PLAN(collective, "unknown", INVALID_ARGUMENT, 6, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(collective, "-1", INVALID_ARGUMENT, -1, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(count, "more than memory", INVALID_ARGUMENT, 0, kTooMany, kF32, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(dtype, "0", INVALID_ARGUMENT, 0, 8, 0, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(op, "unknown", INVALID_ARGUMENT, 0, 8, kF32, 5, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(options, "short", INVALID_ARGUMENT, 0, 8, kF32, kSum, &kShort, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(options, "newer", UNSUPPORTED, 0, 8, kF32, kSum, &kNewer.known, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(algorithm, "unknown", INVALID_ARGUMENT, 0, 8, kF32, kSum, &kUnknownAlgorithm, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(out, "NULL", INVALID_ARGUMENT, 0, 8, kF32, kSum, nullptr, nullptr),
+      SYMM_REFUSE_PLAN(out, "struct_size 0", INVALID_ARGUMENT, 0, 8, kF32, kSum, nullptr, w.out_struct<symm_plan_info_t>(0)),
+  };
+  return rows;
+}
+
+}  // namespace symm_test

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/refusal.hpp"
+
+namespace symm_test {
+
+const std::vector<Refusal>& library_refusals() {
+  static const std::vector<Refusal> rows = {
+      SYMM_REFUSE(symm_set_log_callback, level, "0", INVALID_ARGUMENT, nullptr, nullptr, 0),
+      SYMM_REFUSE(symm_set_log_callback, level, "one too many", INVALID_ARGUMENT, nullptr, nullptr, SYMM_LOG_DEBUG + 1),
+
+      SYMM_REFUSE(symm_dtype_size, dtype, "0", INVALID_ARGUMENT, 0, w.out<size_t>()),
+      SYMM_REFUSE(symm_dtype_size, dtype, "33 bits", INVALID_ARGUMENT, SYMM_DTYPE_F32 + 1, w.out<size_t>()),
+      SYMM_REFUSE(symm_dtype_size, dtype, "-1", INVALID_ARGUMENT, -1, w.out<size_t>()),
+      SYMM_REFUSE(symm_dtype_size, out_bytes, "NULL", INVALID_ARGUMENT, SYMM_DTYPE_F32, nullptr),
+
+      SYMM_REFUSE(symm_device_count, backend, "unknown", INVALID_ARGUMENT, 3, w.out<int32_t>()),
+      SYMM_REFUSE(symm_device_count, backend, "-1", INVALID_ARGUMENT, -1, w.out<int32_t>()),
+      SYMM_REFUSE(symm_device_count, out_count, "NULL", INVALID_ARGUMENT, SYMM_BACKEND_HOST, nullptr),
+
+      SYMM_REFUSE(symm_device_info, backend, "unknown", INVALID_ARGUMENT, 3, 0, w.out_struct<symm_device_info_t>()),
+      SYMM_REFUSE(symm_device_info, device, "beyond the last", INVALID_ARGUMENT, SYMM_BACKEND_HOST, 1,
+                  w.out_struct<symm_device_info_t>()),
+      SYMM_REFUSE(symm_device_info, device, "-2", INVALID_ARGUMENT, SYMM_BACKEND_HOST, -2, w.out_struct<symm_device_info_t>()),
+      SYMM_REFUSE(symm_device_info, out, "NULL", INVALID_ARGUMENT, SYMM_BACKEND_HOST, 0, nullptr),
+      SYMM_REFUSE(symm_device_info, out, "struct_size 0", INVALID_ARGUMENT, SYMM_BACKEND_HOST, 0,
+                  w.out_struct<symm_device_info_t>(0)),
+
+      SYMM_REFUSE(symm_topology, backend, "unknown", INVALID_ARGUMENT, 3, w.out<symm_topology_class_t>(), nullptr, 0),
+      SYMM_REFUSE(symm_topology, out_class, "NULL", INVALID_ARGUMENT, SYMM_BACKEND_HOST, nullptr, nullptr, 0),
+      SYMM_REFUSE(symm_topology, out_links, "NULL with a capacity", INVALID_ARGUMENT, SYMM_BACKEND_HOST,
+                  w.out<symm_topology_class_t>(), nullptr, 1),
+      SYMM_REFUSE(symm_topology, capacity, "too small", INVALID_ARGUMENT, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(),
+                  w.out<int32_t>(), 0),
+  };
+  return rows;
+}
+
+}  // namespace symm_test

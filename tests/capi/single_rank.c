@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program without a launcher is a group of one, on which every call works. In plain C99, as a user would write it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <symm/symm.h>
+
+#define CHECK(call)                                                                                                      \
+  do {                                                                                                                   \
+    symm_status_t check_ = (call);                                                                                       \
+    if (check_ != SYMM_OK) {                                                                                             \
+      fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, symm_status_string(check_), symm_last_error()); \
+      exit(1);                                                                                                           \
+    }                                                                                                                    \
+  } while (0)
+
+#define EXPECT(condition)                                                  \
+  do {                                                                     \
+    if (!(condition)) {                                                    \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                             \
+    }                                                                      \
+  } while (0)
+
+enum { COUNT = 1000, BYTES = COUNT * (int)sizeof(int32_t) };
+
+static void count_messages(void *user, symm_log_level_t level, const char *message) {
+  if (level >= SYMM_LOG_ERROR && message != NULL) ++*(int *)user;
+}
+
+static void library(void) {
+  static int messages;
+  size_t bytes = 0;
+  int32_t count = 0;
+  int32_t links = -1;
+  symm_topology_class_t topology = -1;
+  symm_device_info_t device;
+  EXPECT(symm_version() == SYMM_VERSION);
+  EXPECT(symm_build_info()[0] == '{');
+  CHECK(symm_set_log_callback(count_messages, &messages, SYMM_LOG_DEBUG));
+  CHECK(symm_set_log_callback(NULL, NULL, SYMM_LOG_ERROR));
+  CHECK(symm_dtype_size(SYMM_DTYPE_I32, &bytes));
+  EXPECT(bytes == 4);
+  CHECK(symm_device_count(SYMM_BACKEND_HOST, &count));
+  EXPECT(count == 1);
+  memset(&device, 0, sizeof device);
+  device.struct_size = sizeof device;
+  CHECK(symm_device_info(SYMM_BACKEND_HOST, 0, &device));
+  EXPECT(device.backend == SYMM_BACKEND_HOST && device.compute_units >= 1 && device.memory_bytes > 0 && device.name[0] != '\0');
+  EXPECT((device.multicast != 0) == (device.multicast_reason[0] == '\0'));
+  EXPECT((device.dmabuf != 0) == (device.dmabuf_reason[0] == '\0'));
+  CHECK(symm_topology(SYMM_BACKEND_HOST, &topology, NULL, 0));
+  CHECK(symm_topology(SYMM_BACKEND_HOST, &topology, &links, 1));
+  EXPECT(links == 0);
+}
+
+static void queries(symm_group_t *group) {
+  int32_t rank = -1, size = -1;
+  symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
+  symm_group_status_t status = {sizeof status, 0, 0, 0, ""};
+  CHECK(symm_group_rank(group, &rank));
+  CHECK(symm_group_size(group, &size));
+  EXPECT(rank == 0 && size == 1);
+  CHECK(symm_group_info(group, &info));
+  EXPECT(info.size == 1 && info.backend == SYMM_BACKEND_HOST && info.channels > 0 && info.bootstrap[0] != '\0');
+  EXPECT(strcmp(info.name, "single") == 0);
+  CHECK(symm_group_status(group, &status));
+  EXPECT(status.status == SYMM_OK && status.failed_rank == -1 && status.message[0] == '\0');
+}
+
+static void memory_calls(symm_group_t *group, symm_buffer_t *buffer, symm_memory_t *memory) {
+  symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0};
+  int32_t values[COUNT], back[COUNT], rank = -1, i;
+  size_t bytes = 0, offset = 0;
+  void *block = NULL, *pad = NULL, *pointer = NULL, *const *table = NULL;
+  symm_memory_t *found = NULL;
+  for (i = 0; i < COUNT; ++i) values[i] = i;
+  CHECK(symm_buffer_size(buffer, &bytes));
+  CHECK(symm_buffer_pointer(buffer, &pointer));
+  EXPECT(bytes == BYTES && (uintptr_t)pointer % 4096 == 0);
+  CHECK(symm_memory_info(memory, &info));
+  EXPECT(info.size == 1 && info.bytes == BYTES && info.signal_pad_bytes == info.channels * 4);
+  CHECK(symm_memory_pointer(memory, 0, &block));
+  CHECK(symm_memory_signal_pad(memory, 0, &pad));
+  CHECK(symm_memory_pointer_table(memory, &table));
+  EXPECT(table[0] == block);
+  CHECK(symm_memory_signal_pad_table(memory, &table));
+  EXPECT(table[0] == pad);
+  CHECK(symm_memory_find(group, (char *)block + 5, &found, &rank, &offset));
+  EXPECT(rank == 0 && offset == 5);
+  symm_memory_release(found);
+
+  CHECK(symm_put(memory, 0, 0, values, BYTES, NULL));
+  CHECK(symm_get(memory, 0, 0, back, BYTES, NULL));
+  EXPECT(memcmp(values, back, BYTES) == 0 && memcmp(values, pointer, BYTES) == 0);
+  CHECK(symm_put_signal(memory, 0, 0, NULL));
+  CHECK(symm_put_with_signal(memory, 0, 4, values, 8, 0, NULL));
+  CHECK(symm_wait_signal(memory, 0, 0, 1000, NULL));
+  CHECK(symm_wait_signal(memory, 0, 0, 1000, NULL));
+  EXPECT(symm_wait_signal(memory, 0, 0, 1, NULL) == SYMM_ERR_TIMEOUT);
+  CHECK(symm_fill32(memory, 0, 8, 42, 3, NULL));
+  CHECK(symm_write_value32(memory, 0, 20, 43, NULL));
+  CHECK(symm_get(memory, 0, 0, back, 24, NULL));
+  EXPECT(back[1] == 0 && back[2] == 42 && back[4] == 42 && back[5] == 43);
+  CHECK(symm_barrier(group, NULL, 0, 0, 0, NULL));
+  CHECK(symm_barrier(group, &rank, 1, 1, 0, NULL));
+}
+
+/* With one rank, every collective is a copy. */
+static void collectives(symm_group_t *group) {
+  const symm_dtype_t type = SYMM_DTYPE_I32;
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  symm_plan_info_t plan = {sizeof plan, 0, 0, 0, 0, ""};
+  int32_t send[COUNT], recv[6][COUNT], i;
+  CHECK(symm_collective_options_init(&options, sizeof options));
+  for (i = 0; i < COUNT; ++i) send[i] = i * i;
+  memset(recv, 0xA5, sizeof recv);
+  CHECK(symm_allreduce(group, send, recv[0], COUNT, type, SYMM_OP_SUM, &options, NULL));
+  CHECK(symm_reduce_scatter(group, send, recv[1], COUNT, type, SYMM_OP_AVG, NULL, NULL));
+  CHECK(symm_allgather(group, send, recv[2], COUNT, type, NULL, NULL));
+  CHECK(symm_broadcast(group, send, recv[3], COUNT, type, 0, NULL, NULL));
+  CHECK(symm_reduce(group, send, recv[4], COUNT, type, SYMM_OP_MAX, 0, NULL, NULL));
+  CHECK(symm_alltoall(group, send, recv[5], COUNT, type, NULL, NULL));
+  for (i = 0; i < 6; ++i) EXPECT(memcmp(recv[i], send, sizeof send) == 0);
+  CHECK(symm_allreduce(group, NULL, NULL, 0, type, SYMM_OP_SUM, NULL, NULL));
+  CHECK(symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, send, recv, COUNT, type, SYMM_OP_SUM, NULL, &plan));
+  EXPECT(plan.algorithm != SYMM_ALGORITHM_AUTO && plan.reason[0] != '\0');
+}
+
+int main(void) {
+  symm_group_config_t config;
+  symm_group_t *group = NULL, *half = NULL, *none = NULL;
+  symm_buffer_t *buffer = NULL;
+  symm_memory_t *memory = NULL;
+  library();
+  CHECK(symm_group_config_init(&config, sizeof config));
+  config.backend = SYMM_BACKEND_HOST;
+  config.name = "single";
+  CHECK(symm_group_create(&config, &group));
+  queries(group);
+  CHECK(symm_group_split(group, 3, 0, &half));
+  none = group; /* must be overwritten */
+  CHECK(symm_group_split(group, -1, 0, &none));
+  EXPECT(half != NULL && none == NULL);
+  CHECK(symm_alloc(group, BYTES, 0, &buffer));
+  CHECK(symm_rendezvous(group, buffer, 0, &memory));
+  memory_calls(group, buffer, memory);
+  collectives(group);
+  collectives(half);
+  CHECK(symm_group_abort(half, "enough"));
+  EXPECT(symm_barrier(half, NULL, 0, 0, 0, NULL) == SYMM_ERR_ABORTED);
+  EXPECT(strstr(symm_last_error(), "enough") != NULL);
+  symm_group_release(half);
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
+  CHECK(symm_group_finalize(group, 1000));
+  symm_group_release(group);
+  return 0;
+}

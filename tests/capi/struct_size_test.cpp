@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Structs of older and newer headers. An older one is shorter than ours only after 0.1, so here "short" is always refused (see the
+// tables of refusals); a newer one is longer.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "symm/symm.h"
+
+namespace {
+
+symm_group_config_t host_config() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://struct-size";
+  config.size = 1;
+  return config;
+}
+
+class StructSize : public testing::Test {
+ protected:
+  void SetUp() override {
+    const symm_group_config_t config = host_config();
+    ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
+  }
+  void TearDown() override { symm_group_release(group); }
+  symm_group_t* group = nullptr;
+};
+
+// A struct of a newer header: ours and then a field that we do not know.
+template <class T>
+struct Newer {
+  T known;
+  uint64_t appended;
+};
+
+template <class T>
+Newer<T> newer(T known, uint64_t appended) {
+  known.struct_size = sizeof(Newer<T>);
+  return {known, appended};
+}
+
+TEST_F(StructSize, newer_config_is_accepted_while_its_tail_is_zero) {
+  auto config = newer(host_config(), 0);
+  symm_group_t* made = nullptr;
+  EXPECT_EQ(symm_group_create(&config.known, &made), SYMM_OK) << symm_last_error();
+  symm_group_release(made);
+
+  config.appended = 1;
+  made = nullptr;
+  EXPECT_EQ(symm_group_create(&config.known, &made), SYMM_ERR_UNSUPPORTED);
+  EXPECT_NE(std::string(symm_last_error()).find("config"), std::string::npos) << symm_last_error();
+  EXPECT_EQ(made, nullptr);
+}
+
+TEST_F(StructSize, newer_options_are_accepted_while_their_tail_is_zero) {
+  auto options = newer(symm_collective_options_t SYMM_COLLECTIVE_OPTIONS_INIT, 0);
+  float value = 3;
+  EXPECT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options.known, nullptr), SYMM_OK)
+      << symm_last_error();
+  options.appended = uint64_t{1} << 63;  // the very last byte
+  EXPECT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options.known, nullptr), SYMM_ERR_UNSUPPORTED);
+}
+
+TEST_F(StructSize, newer_store_is_accepted_while_its_tail_is_zero) {
+  symm_store_t store{sizeof store, nullptr, [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_OK + 0; },
+                     [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }};
+  auto longer = newer(store, 0);
+  symm_group_config_t config = host_config();
+  config.bootstrap = nullptr;
+  config.store = &longer.known;
+  symm_group_t* made = nullptr;
+  EXPECT_EQ(symm_group_create(&config, &made), SYMM_OK) << symm_last_error();
+  symm_group_release(made);
+  longer.appended = 1;
+  EXPECT_EQ(symm_group_create(&config, &made), SYMM_ERR_UNSUPPORTED);
+}
+
+// Whatever the call, a struct that it fills keeps to struct_size, and what a newer caller has beyond ours comes back as zero.
+template <class T>
+void check_output(const char* what, const std::function<symm_status_t(T*)>& call) {
+  SCOPED_TRACE(what);
+  Newer<T> longer;
+  std::memset(&longer, 0xA5, sizeof longer);
+  longer.known.struct_size = sizeof longer;
+  EXPECT_EQ(call(&longer.known), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(longer.known.struct_size, sizeof longer);
+  EXPECT_EQ(longer.appended, 0u);
+
+  Newer<T> exact;
+  std::memset(&exact, 0xA5, sizeof exact);
+  const uint64_t poison = exact.appended;
+  exact.known.struct_size = sizeof(T);
+  EXPECT_EQ(call(&exact.known), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(exact.known.struct_size, sizeof(T));
+  EXPECT_EQ(exact.appended, poison) << "written beyond struct_size";
+}
+
+TEST_F(StructSize, outputs_keep_to_their_size) {
+  check_output<symm_device_info_t>("symm_device_info", [](auto* out) { return symm_device_info(SYMM_BACKEND_HOST, 0, out); });
+  check_output<symm_group_info_t>("symm_group_info", [&](auto* out) { return symm_group_info(group, out); });
+  check_output<symm_group_status_t>("symm_group_status", [&](auto* out) { return symm_group_status(group, out); });
+  check_output<symm_plan_info_t>("symm_collective_plan", [&](auto* out) {
+    float value = 0;
+    return symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, out);
+  });
+  symm_buffer_t* buffer = nullptr;
+  symm_memory_t* memory = nullptr;
+  ASSERT_EQ(symm_alloc(group, 64, 0, &buffer), SYMM_OK);
+  ASSERT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK);
+  check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(memory, out); });
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
+}
+
+TEST_F(StructSize, init_functions_agree_with_the_macros) {
+  const symm_group_config_t config_macro = SYMM_GROUP_CONFIG_INIT;
+  Newer<symm_group_config_t> config;
+  std::memset(&config, 0xA5, sizeof config);
+  ASSERT_EQ(symm_group_config_init(&config.known, sizeof config), SYMM_OK);
+  EXPECT_EQ(config.known.struct_size, sizeof config);
+  EXPECT_EQ(config.appended, 0u) << "zero is the default of what we do not know";
+  config.known.struct_size = sizeof config_macro;
+  EXPECT_EQ(std::memcmp(&config.known, &config_macro, sizeof config_macro), 0);
+
+  const symm_collective_options_t options_macro = SYMM_COLLECTIVE_OPTIONS_INIT;
+  symm_collective_options_t options;
+  std::memset(&options, 0xA5, sizeof options);
+  ASSERT_EQ(symm_collective_options_init(&options, sizeof options), SYMM_OK);
+  EXPECT_EQ(options.struct_size, options_macro.struct_size);
+  EXPECT_EQ(options.algorithm, options_macro.algorithm);
+  EXPECT_EQ(options.timeout_ms, options_macro.timeout_ms);
+}
+
+}  // namespace
