@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is about what lies
+// around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans, disagreement.
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "tests/ranks/ranks.hpp"
+
+namespace ranks {
+namespace {
+
+symm_collective_options_t with(symm_algorithm_t algorithm) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
+  return options;
+}
+
+// Small integers, so that f32 sums are exact whatever is tested.
+float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
+
+enum class Where { symmetric, priv };
+
+// An operand in symmetric or private memory at an odd offset, poisoned around.
+class Operand {
+ public:
+  Operand(const Block& block, Where where, int rank, size_t offset, size_t count) : private_(count + 16, -1.0F) {
+    data_ = where == Where::symmetric ? block.at<float>(rank) + offset : private_.data() + 8;
+  }
+  float* data() { return data_; }
+
+ private:
+  std::vector<float> private_;
+  float* data_;
+};
+
+struct Case {
+  size_t count;
+  bool in_place;
+  std::vector<Where> send, recv;  // by rank
+  size_t send_offset, recv_offset;
+};
+
+void run_all(const Group& group, const Block& block, const Case& c, symm_algorithm_t algorithm) {
+  const int rank = rank_of(group);
+  const int size = size_of(group);
+  const auto n = static_cast<size_t>(size);
+  const auto r = static_cast<size_t>(rank);
+  const size_t all = c.count * n;
+  const symm_collective_options_t options = with(algorithm);
+  SCOPED_TRACE("rank " + std::to_string(rank) + " of " + std::to_string(size) + ", count " + std::to_string(c.count) + ", algorithm " + std::to_string(algorithm) +
+               (c.in_place ? ", in place" : ""));
+  const size_t half = 400'000;
+  const auto send_at = [&](size_t count) { return Operand(block, c.send[r], rank, c.send_offset, count); };
+  const auto recv_at = [&](size_t count) { return Operand(block, c.recv[r], rank, half + c.recv_offset, count); };
+
+  {  // allreduce
+    Operand send = send_at(c.count);
+    Operand recv = recv_at(c.count);
+    float* in = c.in_place ? recv.data() : send.data();
+    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
+    check(symm_allreduce(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+    for (size_t i = 0; i < c.count; ++i) {
+      float sum = 0;
+      for (int p = 0; p < size; ++p) sum += value(p, i);
+      ASSERT_EQ(recv.data()[i], sum) << "allreduce at " << i;
+    }
+  }
+  {  // reduce_scatter
+    Operand send = send_at(all);
+    Operand recv = recv_at(c.count);
+    float* out = c.in_place ? send.data() + r * c.count : recv.data();
+    for (size_t i = 0; i < all; ++i) send.data()[i] = value(rank, i);
+    check(symm_reduce_scatter(group.get(), send.data(), out, c.count, SYMM_DTYPE_F32, SYMM_OP_MAX, &options, nullptr));
+    for (size_t i = 0; i < c.count; ++i) {
+      float best = 0;
+      for (int p = 0; p < size; ++p) best = std::max(best, value(p, r * c.count + i));
+      ASSERT_EQ(out[i], best) << "reduce_scatter at " << i;
+    }
+  }
+  {  // allgather
+    Operand send = send_at(c.count);
+    Operand recv = recv_at(all);
+    float* in = c.in_place ? recv.data() + r * c.count : send.data();
+    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
+    check(symm_allgather(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
+    for (size_t i = 0; i < all; ++i) ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), i % std::max<size_t>(c.count, 1))) << "allgather at " << i;
+  }
+  for (int root = 0; root < size; ++root) {  // broadcast
+    Operand send = send_at(c.count);
+    Operand recv = recv_at(c.count);
+    float* in = c.in_place ? recv.data() : send.data();
+    if (rank == root) {
+      for (size_t i = 0; i < c.count; ++i) in[i] = value(root, i + 1);
+    }
+    check(symm_broadcast(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, root, &options, nullptr));
+    for (size_t i = 0; i < c.count; ++i) ASSERT_EQ(recv.data()[i], value(root, i + 1)) << "broadcast at " << i;
+  }
+  for (int root = 0; root < size; ++root) {  // reduce
+    Operand send = send_at(c.count);
+    Operand recv = recv_at(c.count);
+    float* in = c.in_place ? recv.data() : send.data();
+    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
+    check(symm_reduce(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, SYMM_OP_MIN, root, &options, nullptr));
+    if (rank != root) continue;
+    for (size_t i = 0; i < c.count; ++i) {
+      float best = 1e9F;
+      for (int p = 0; p < size; ++p) best = std::min(best, value(p, i));
+      ASSERT_EQ(recv.data()[i], best) << "reduce at " << i;
+    }
+  }
+  {  // alltoall
+    Operand send = send_at(all);
+    Operand recv = recv_at(all);
+    float* in = c.in_place ? recv.data() : send.data();
+    for (size_t i = 0; i < all; ++i) in[i] = value(rank, i);
+    check(symm_alltoall(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
+    for (size_t i = 0; i < all; ++i) {
+      ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), r * c.count + i % std::max<size_t>(c.count, 1))) << "alltoall at " << i;
+    }
+  }
+}
+
+void run_many(const Group& group, const std::vector<size_t>& counts, symm_algorithm_t algorithm, bool mixed) {
+  const auto n = static_cast<size_t>(size_of(group));
+  const Block block = allocate(group, size_t{4} << 20);
+  for (const size_t count : counts) {
+    for (const bool in_place : {false, true}) {
+      for (const int mixture : {0, 1, 2, 3}) {
+        if (!mixed && mixture != 0) continue;
+        Case c{count, in_place, std::vector<Where>(n, Where::symmetric), std::vector<Where>(n, Where::symmetric), count % 3, 5};
+        if (mixture == 1) c.send.assign(n, Where::priv);
+        if (mixture == 2) c.recv.assign(n, Where::priv);
+        if (mixture == 3) c.send.back() = c.recv.back() = Where::priv;  // one rank only
+        run_all(group, block, c, algorithm);
+        if (testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+const std::vector<size_t> kCounts = {0, 1, 13, 14, 15, 1000, 5000, 33333};
+
+TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
+  for (const int size : {1, 2, 3, 8}) {
+    as_threads(size, [](int, const Group& group) { run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true); });
+  }
+}
+
+TEST(Collective, BetweenProcesses) {
+  const Meeting meeting;
+  Processes processes(4, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 4);
+    run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true);
+    barrier(group);
+  });
+  processes.expect_success();
+}
+
+TEST(Collective, SixtyFourRanks) {
+  as_threads(64, [](int, const Group& group) {
+    const Block block = allocate(group, size_t{1} << 16);
+    for (const size_t count : {size_t{3}, size_t{100}, size_t{4000}}) {
+      float* data = block.at<float>(rank_of(group));
+      for (size_t i = 0; i < count; ++i) data[i] = value(rank_of(group), i);
+      check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+      for (size_t i = 0; i < count; ++i) {
+        float sum = 0;
+        for (int p = 0; p < 64; ++p) sum += value(p, i);
+        ASSERT_EQ(data[i], sum);
+      }
+    }
+  });
+}
+
+TEST(Collective, ForcedAlgorithmsOnSymmetricMemory) {
+  as_threads(4, [](int, const Group& group) {
+    run_many(group, {0, 1, 3}, SYMM_ALGORITHM_LL, true);
+    run_many(group, kCounts, SYMM_ALGORITHM_ONE_SHOT, true);
+    run_many(group, kCounts, SYMM_ALGORITHM_TWO_SHOT_STAGED, true);
+  });
+}
+
+TEST(Collective, EveryAlgorithmGivesTheSameBits) {
+  as_threads(8, [](int rank, const Group& group) {
+    const size_t count = 20'000;
+    const Block block = allocate(group, 4 * count * sizeof(float));
+    std::mt19937 random(static_cast<unsigned>(rank) + 1);
+    std::uniform_real_distribution<float> distribution(-1e3F, 1e3F);
+    float* send = block.at<float>(rank);
+    float* recv = send + count;
+    for (size_t i = 0; i < count; ++i) send[i] = distribution(random);
+    std::vector<float> first;
+    for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
+                                             SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
+      const symm_collective_options_t options = with(algorithm);
+      std::fill_n(recv, count, 0.0F);
+      barrier(group);
+      check(symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+      if (first.empty()) first.assign(recv, recv + count);
+      EXPECT_EQ(std::memcmp(first.data(), recv, count * sizeof(float)), 0) << "algorithm " << algorithm;
+      barrier(group);
+      EXPECT_EQ(std::memcmp(block.at<float>((rank + 1) % 8) + count, recv, count * sizeof(float)), 0) << "ranks differ";
+      barrier(group);
+    }
+  });
+}
+
+TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
+  const Meeting meeting;
+  Processes processes(3, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 3);
+    const Block block = allocate(group, 1 << 20);
+    std::mt19937 random(7);  // the same on all ranks
+    for (int call = 0; call < 3000; ++call) {
+      const size_t count = random() % 3 == 0 ? random() % 20000 : random() % 20;
+      const int root = static_cast<int>(random() % 3);
+      float* data = random() % 2 == 0 ? block.at<float>(rank) : nullptr;
+      std::vector<float> own(data == nullptr ? count : 0);
+      if (data == nullptr) data = own.data();
+      const auto stamp = static_cast<float>(call % 1000);
+      for (size_t i = 0; i < count; ++i) data[i] = stamp + static_cast<float>(rank);
+      if (random() % 2 == 0) {
+        check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+        for (size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], 3 * stamp + 3);
+      } else {
+        check(symm_broadcast(group.get(), data, data, count, SYMM_DTYPE_F32, root, nullptr, nullptr));
+        for (size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], stamp + static_cast<float>(root));
+      }
+    }
+  });
+  processes.expect_success();
+}
+
+TEST(Collective, SeveralThreadsOfARankTakeTurns) {
+  as_threads(2, [](int, const Group& group) {
+    // Every thread makes the same call, so whichever thread's turn it is on either rank, the calls match.
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 500; ++i) {
+          int32_t one = 1;
+          check(symm_allreduce(group.get(), &one, &one, 1, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr));
+          EXPECT_EQ(one, 2);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  });
+}
+
+TEST(Collective, OperandsOfDifferentMemories) {
+  as_threads(2, [](int rank, const Group& group) {
+    const size_t count = 50'000;
+    const Block a = allocate(group, count * sizeof(float));
+    const Block b = allocate(group, 2 * count * sizeof(float));
+    // Rank 0 sends from a and rank 1 from b, at another offset.
+    float* send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
+    float* recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
+    for (size_t i = 0; i < count; ++i) send[i] = value(rank, i);
+    const symm_collective_options_t options = with(SYMM_ALGORITHM_TWO_SHOT);
+    check(symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+    for (size_t i = 0; i < count; ++i) ASSERT_EQ(recv[i], value(0, i) + value(1, i));
+  });
+}
+
+TEST(Plan, ExplainsTheChoice) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, size_t{1} << 20);
+    std::vector<float> own(size_t{1} << 18);
+    const auto plan = [&](const void* data, size_t count, symm_algorithm_t algorithm) {
+      const symm_collective_options_t options = with(algorithm);
+      symm_plan_info_t info{};
+      info.struct_size = sizeof info;
+      check(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, &info));
+      EXPECT_STRNE(info.reason, "");
+      return info.algorithm;
+    };
+    EXPECT_EQ(plan(own.data(), 2, SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_LL);
+    EXPECT_EQ(plan(own.data(), 256, SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_ONE_SHOT);
+    EXPECT_EQ(plan(own.data(), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT_STAGED);
+    EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT);
+    EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_ONE_SHOT), SYMM_ALGORITHM_ONE_SHOT);
+    barrier(group);
+  });
+}
+
+TEST(Plan, RefusesWhatAnAlgorithmCannotDo) {
+  as_threads(2, [](int, const Group& group) {
+    std::vector<float> own(10'000);
+    const auto attempt = [&](size_t count, symm_algorithm_t algorithm) {
+      const symm_collective_options_t options = with(algorithm);
+      return symm_allreduce(group.get(), own.data(), own.data(), count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+    };
+    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_LL), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_TWO_SHOT), SYMM_ERR_INVALID_ARGUMENT) << "private memory";
+    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_HYBRID_CUBE_MESH), SYMM_ERR_INVALID_ARGUMENT) << "two ranks";
+    EXPECT_EQ(attempt(1000, 99), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(symm_last_error()).find("options.algorithm"), std::string::npos) << symm_last_error();
+    check(symm_allreduce(group.get(), own.data(), own.data(), 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+  });
+}
+
+TEST(Collective, RefusesOverlapAndNull) {
+  as_threads(2, [](int, const Group& group) {
+    std::vector<float> own(100);
+    float* data = own.data();
+    symm_group_t* g = group.get();
+    EXPECT_EQ(symm_allreduce(g, data, data + 1, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_allreduce(g, nullptr, data, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_allreduce(g, data, data, SIZE_MAX, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr), rank_of(group) == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
+    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1 goes on.
+    if (rank_of(group) == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
+    check(symm_allreduce(g, nullptr, nullptr, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+  });
+}
+
+// Both ranks must get the error, and it must name both sides.
+void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named, uint64_t flags = 0) {
+  const Meeting meeting;
+  Config config = meeting.threads();
+  config.flags = flags;
+  as_threads(2, [&](int rank) {
+    const Group group = create(config, rank, 2);
+    symm_status_t status = call(group, rank);
+    // A rank whose algorithm waits for nobody may learn of it only in its next call.
+    if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 10'000, nullptr);
+    EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find(named), std::string::npos) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find("rank 1"), std::string::npos) << symm_last_error();
+  });
+}
+
+TEST(Mismatch, OfOperationTypeOrCountIsNamed) {
+  std::vector<double> space(8);
+  std::vector<std::vector<double>> data(2, std::vector<double>(1000));
+  const auto allreduce = [&](const Group& group, int rank, size_t count, symm_dtype_t dtype, symm_op_t op) {
+    void* p = data[static_cast<size_t>(rank)].data();
+    return symm_allreduce(group.get(), p, p, count, dtype, op, nullptr, nullptr);
+  };
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, 4, SYMM_DTYPE_F32, rank == 0 ? SYMM_OP_SUM : SYMM_OP_MAX); }, "max");
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, 4, rank == 0 ? SYMM_DTYPE_F32 : SYMM_DTYPE_I32, SYMM_OP_SUM); }, "i32");
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 5, SYMM_DTYPE_F32, SYMM_OP_SUM); }, "count 5");
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 900, SYMM_DTYPE_F64, SYMM_OP_SUM); }, "count 900");
+}
+
+TEST(Mismatch, CheckModeComparesWhereNobodyWaits) {
+  std::vector<std::vector<float>> data(2, std::vector<float>(16));
+  expect_mismatch(
+      [&](const Group& group, int rank) {
+        float* p = data[static_cast<size_t>(rank)].data();
+        return rank == 0 ? symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, 0, nullptr, nullptr)
+                         : symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, 1, nullptr, nullptr);
+      },
+      "root 1", SYMM_GROUP_CHECK);
+}
+
+}  // namespace
+}  // namespace ranks

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <thread>
+
+#include "tests/ranks/ranks.hpp"
+
+namespace ranks {
+namespace {
+
+void put_signal(const Block& block, int rank, int channel = 0) { check(symm_put_signal(block.memory.get(), rank, channel, nullptr)); }
+symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
+  return symm_wait_signal(block.memory.get(), rank, channel, timeout_ms, nullptr);
+}
+
+TEST(Signal, CountsAndManyMayBeOutstanding) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      for (int i = 0; i < 1000; ++i) put_signal(block, 1, 5);
+      barrier(group);
+    } else {
+      barrier(group);
+      for (int i = 0; i < 1000; ++i) EXPECT_EQ(wait_signal(block, 0, 5), SYMM_OK);
+      EXPECT_EQ(wait_signal(block, 0, 5, 20), SYMM_ERR_TIMEOUT) << "there was one too many";
+      EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
+    }
+    barrier(group);
+  });
+}
+
+TEST(Signal, ATimeOutTakesNothingAndHarmsNothing) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 1) {
+      EXPECT_EQ(wait_signal(block, 0, 0, 30), SYMM_ERR_TIMEOUT);
+    }
+    barrier(group);
+    if (rank == 0) put_signal(block, 1);
+    if (rank == 1) {
+      EXPECT_EQ(wait_signal(block, 0), SYMM_OK);
+    }
+    barrier(group);
+  });
+}
+
+TEST(Signal, ChannelsSourcesAndMemoriesAreApart) {
+  as_threads(3, [](int rank, const Group& group) {
+    const Block a = allocate(group, 64);
+    const Block b = allocate(group, 64);
+    put_signal(a, (rank + 1) % 3, 63);
+    const int from = (rank + 2) % 3;
+    const int other = (rank + 1) % 3;
+    EXPECT_EQ(wait_signal(a, other, 63, 5), SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(wait_signal(a, from, 62, 5), SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(wait_signal(b, from, 63, 5), SYMM_ERR_TIMEOUT);
+    EXPECT_EQ(wait_signal(a, from, 63), SYMM_OK);
+    barrier(group);
+  });
+}
+
+TEST(Signal, ARankMaySignalItself) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    put_signal(block, rank);
+    EXPECT_EQ(wait_signal(block, rank), SYMM_OK);
+    barrier(group);
+  });
+}
+
+TEST(Signal, OrdersTheDataBeforeIt) {
+  const Meeting meeting;
+  Processes processes(2, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 2);
+    const Block block = allocate(group, 1 << 16);
+    auto* data = block.at<uint64_t>(1);
+    for (uint64_t round = 1; round <= 2000; ++round) {
+      if (rank == 0) {
+        for (uint64_t i = 0; i < 64; ++i) data[i * 8] = round * 1000 + i;
+        put_signal(block, 1);
+        check(wait_signal(block, 1));
+      } else {
+        check(wait_signal(block, 0));
+        for (uint64_t i = 0; i < 64; ++i) ASSERT_EQ(data[i * 8], round * 1000 + i);
+        put_signal(block, 0);
+      }
+    }
+  });
+  processes.expect_success();
+}
+
+TEST(Signal, WakesASleeperWithoutLosingAny) {
+  // More ranks than processors, no sleep without a wake-up: if one were lost, each would cost a slice of 50 ms.
+  const Meeting meeting;
+  Processes processes(6, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 6);
+    const Block block = allocate(group, 64);
+    for (int round = 0; round < 500; ++round) {
+      if (rank == round % 6) put_signal(block, (rank + 1) % 6);
+      if (rank == (round + 1) % 6) check(wait_signal(block, round % 6));
+    }
+    barrier(group);
+  });
+  processes.expect_success();
+}
+
+TEST(Signal, SeveralThreadsWaitForDifferentSources) {
+  as_threads(4, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    std::atomic<int> taken{0};
+    std::vector<std::thread> threads;
+    for (int from = 0; from < 4; ++from) {
+      threads.emplace_back([&, from] {
+        for (int i = 0; i < 50; ++i) {
+          if (wait_signal(block, from, 1) == SYMM_OK) ++taken;
+        }
+      });
+    }
+    for (int i = 0; i < 50; ++i) {
+      for (int to = 0; to < 4; ++to) put_signal(block, (to + rank) % 4, 1);
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(taken, 200);
+    barrier(group);
+  });
+}
+
+TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    std::atomic<int> taken{0};
+    if (rank == 1) {
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&] {
+          for (int i = 0; i < 40; ++i) {
+            if (wait_signal(block, 0) == SYMM_OK) ++taken;
+          }
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(taken, 120);
+      EXPECT_EQ(wait_signal(block, 0, 0, 5), SYMM_ERR_TIMEOUT);
+    } else {
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 3; ++t) {
+        threads.emplace_back([&] {
+          for (int i = 0; i < 40; ++i) put_signal(block, 1);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+    }
+    barrier(group);
+  });
+}
+
+TEST(Signal, RejectsRanksAndChannelsOutOfRange) {
+  as_threads(2, [](int, const Group& group) {
+    const Block block = allocate(group, 64);
+    symm_memory_t* memory = block.memory.get();
+    EXPECT_EQ(symm_put_signal(memory, 2, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_put_signal(memory, -1, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_put_signal(memory, 0, 64, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_wait_signal(memory, 0, -1, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_wait_signal(memory, 5, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 64, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    barrier(group);
+  });
+}
+
+TEST(Barrier, SeparatesPhases) {
+  const Meeting meeting;
+  Processes processes(4, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 4);
+    const Block block = allocate(group, 64);
+    auto* counter = block.at<std::atomic<int>>(0);
+    for (int round = 1; round <= 500; ++round) {
+      counter->fetch_add(1);
+      barrier(group, round % 64);
+      ASSERT_EQ(counter->load(), 4 * round);
+      barrier(group, (round + 1) % 64);
+    }
+  });
+  processes.expect_success();
+}
+
+TEST(Barrier, OfSubsetsIndependentlyOfTheWhole) {
+  as_threads(5, [](int rank, const Group& group) {
+    const int32_t low[] = {2, 0, 1};
+    const int32_t high[] = {2, 4, 3};  // overlaps in rank 2
+    for (int round = 0; round < 200; ++round) {
+      if (rank <= 2) check(symm_barrier(group.get(), low, 3, 0, 0, nullptr));
+      if (rank >= 2) check(symm_barrier(group.get(), high, 3, 0, 0, nullptr));
+      if (round % 10 == 0) barrier(group);
+    }
+    barrier(group);
+  });
+}
+
+TEST(Barrier, NamingAllRanksIsTheWholeGroup) {
+  as_threads(3, [](int rank, const Group& group) {
+    const int32_t all[] = {1, 2, 0};
+    for (int i = 0; i < 50; ++i) check(symm_barrier(group.get(), rank == 0 ? nullptr : all, rank == 0 ? 0 : 3, 0, 0, nullptr));
+  });
+}
+
+TEST(Barrier, RejectsBadSubsets) {
+  as_threads(3, [](int rank, const Group& group) {
+    const int32_t twice[] = {rank, rank};
+    const int32_t outside[] = {rank, 3};
+    const int32_t without_me[] = {(rank + 1) % 3};
+    EXPECT_EQ(symm_barrier(group.get(), twice, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), outside, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), without_me, 1, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    barrier(group);
+  });
+}
+
+TEST(Barrier, OfOverlappingGroupsNeverCollide) {
+  const Meeting meeting;
+  Processes processes(4, [&](int rank) {
+    const Group all = create(meeting.processes(), rank, 4);
+    const Group pairs = split(all, rank / 2, rank);
+    const Group stripes = split(all, rank % 2, rank);
+    const Block in_pairs = allocate(pairs, 64);
+    const Block in_stripes = allocate(stripes, 64);
+    for (int round = 0; round < 300; ++round) {
+      put_signal(in_pairs, 1 - rank_of(pairs));
+      barrier(stripes);
+      check(wait_signal(in_pairs, 1 - rank_of(pairs)));
+      put_signal(in_stripes, 1 - rank_of(stripes));
+      barrier(pairs);
+      check(wait_signal(in_stripes, 1 - rank_of(stripes)));
+    }
+    EXPECT_EQ(wait_signal(in_pairs, 1 - rank_of(pairs), 0, 5), SYMM_ERR_TIMEOUT);
+    barrier(all);
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace ranks
