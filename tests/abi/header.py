@@ -9,7 +9,7 @@ class Header:
     typedefs: dict = field(default_factory=dict)   # name -> underlying type
     handles: list = field(default_factory=list)    # opaque struct names
     enums: dict = field(default_factory=dict)      # name -> [constant]
-    structs: dict = field(default_factory=dict)    # struct name -> [field name]
+    structs: dict = field(default_factory=dict)    # type name -> [field name]
     callbacks: dict = field(default_factory=dict)  # typedef name -> prototype
     functions: dict = field(default_factory=dict)  # name -> prototype
     macros: dict = field(default_factory=dict)     # name -> text
@@ -52,10 +52,8 @@ def understand(header, text):
         if not all(constants):
             raise SystemExit(f"every constant needs an explicit value: enum {match[1]}")
         header.enums[match[1]] = [constant[1] for constant in constants]
-    elif match := re.fullmatch(r"typedef struct (\w+) \{(.*)\} (\w+)", text):
-        if match[3] != match[1] + "_t":
-            raise SystemExit(f"struct {match[1]} must be called {match[1]}_t")
-        header.structs[match[1]] = [field_name(part) for part in split(match[2], ";")]
+    elif match := re.fullmatch(r"typedef struct (?:\w+ )?\{(.*)\} (\w+)", text):
+        header.structs[match[2]] = [field_name(part) for part in split(match[1], ";")]
     elif match := re.fullmatch(r"[\w ]+?[ *]+(symm_\w+)\((.*)\)", text):
         header.functions[match[1]] = text
     else:

@@ -23,8 +23,8 @@ for name, constants in header.enums.items():
 lines.append('  printf("\\n");')
 lines += [f'  printf("macro {name} 0x%llx\\n", (unsigned long long){name});' for name in values]
 for name, fields in header.structs.items():
-    lines.append(f'  printf("\\nstruct {name} size %zu align %zu\\n", sizeof({name}_t), _Alignof({name}_t));')
-    lines += [f'  printf("  {f} offset %zu size %zu\\n", offsetof({name}_t, {f}), sizeof((({name}_t *)0)->{f}));' for f in fields]
+    lines.append(f'  printf("\\nstruct {name} size %zu align %zu\\n", sizeof({name}), _Alignof({name}));')
+    lines += [f'  printf("  {f} offset %zu size %zu\\n", offsetof({name}, {f}), sizeof((({name} *)0)->{f}));' for f in fields]
 lines += ["  return 0;", "}"]
 
 with tempfile.TemporaryDirectory() as scratch:
