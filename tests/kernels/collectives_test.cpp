@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every collective, algorithm, type and operation against the reference, in many shapes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "kernels/host/plan.hpp"
+#include "tests/kernels/reference.hpp"
+#include "tests/kernels/world.hpp"
+
+namespace symm::testing {
+namespace {
+
+constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                       Collective::broadcast, Collective::reduce,         Collective::alltoall};
+constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll,              Algorithm::one_shot,
+                                     Algorithm::two_shot,  Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
+
+bool reduces(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
+}
+
+bool is_possible(const Case& c, int size) {
+  host::PlanInput input;
+  input.collective = c.collective;
+  input.dtype = c.dtype;
+  input.op = c.op;
+  input.count = c.count;
+  input.size = size;
+  input.forced = c.algorithm;
+  const bool direct = c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out);
+  return host::refuse(input, direct).empty();
+}
+
+// Cases are dealt with in portions, so that memory stays small.
+class Portions {
+ public:
+  explicit Portions(const World& world) : world_(world) {}
+  void add(const Case& c) {
+    if (!is_possible(c, world_.size)) return;
+    cases_.push_back(c);
+    if (cases_.size() == 128) flush();
+  }
+  void flush() {
+    world_.run(cases_);
+    world_.seed += static_cast<unsigned>(cases_.size());
+    total_ += cases_.size();
+    cases_.clear();
+  }
+  size_t total() const { return total_; }
+
+ private:
+  World world_;
+  std::vector<Case> cases_;
+  size_t total_ = 0;
+};
+
+World world_of(int size) {
+  World world;
+  world.size = size;
+  world.scratch_bytes = host::minimum_scratch(size);
+  return world;
+}
+
+class Collectives : public ::testing::TestWithParam<std::tuple<Collective, int>> {};
+
+TEST_P(Collectives, AllTypesAndOperations) {
+  const auto [collective, size] = GetParam();
+  Portions portions(world_of(size));
+  unsigned turn = 0;
+  for (const DType dtype : reference::kDTypes)
+    for (const Op op : reference::kOps) {
+      if (!reduces(collective) && op != Op::sum) continue;
+      for (const Algorithm algorithm : kAlgorithms)
+        for (const size_t count : {1U, 7U, 65U, 333U}) {
+          if (size > 8 && count > 65) continue;
+          Case c;
+          c.collective = collective;
+          c.dtype = dtype;
+          c.op = op;
+          c.algorithm = algorithm;
+          c.count = count;
+          c.root = static_cast<int>(turn % static_cast<unsigned>(size));
+          c.symmetric = algorithm == Algorithm::two_shot || turn % 2 == 0;
+          c.place = turn % 3 == 0 ? Case::Place::out : turn % 3 == 1 ? Case::Place::in : Case::Place::mixed;
+          c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
+          ++turn;
+          portions.add(c);
+        }
+    }
+  portions.flush();
+  EXPECT_GT(portions.total(), 0U);
+}
+
+TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
+  const auto [collective, size] = GetParam();
+  const World world = world_of(size);
+  Portions portions(world);
+  unsigned turn = 0;
+  for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
+    // Around what fits into one line, and into one chunk of every kind.
+    std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
+    for (const size_t divisor : {size_t{3}, size_t{5}, size_t{7}, 3 * static_cast<size_t>(size)}) {
+      const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
+      if (chunk == 0) continue;  // a single rank's scratch is not used
+      for (const size_t chunks : {1U, 2U, 3U, 4U})
+        for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) counts.push_back(nearby);
+    }
+    counts.push_back(world.scratch_bytes / size_of(dtype));
+    std::sort(counts.begin(), counts.end());
+    counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
+    for (const size_t count : counts)
+      for (const Algorithm algorithm : kAlgorithms)
+        for (const Case::Place place : {Case::Place::out, Case::Place::in, Case::Place::mixed}) {
+          if (size > 8 && (turn++ % 9 != 0 || count > 600)) continue;
+          Case c;
+          c.collective = collective;
+          c.dtype = dtype;
+          c.algorithm = algorithm;
+          c.count = count;
+          c.root = static_cast<int>(turn % static_cast<unsigned>(size));
+          c.symmetric = algorithm == Algorithm::two_shot || turn % 2 == 0;
+          c.place = place;
+          c.misalignment = turn % 4;
+          c.llc_bytes = turn % 3 == 0 ? 64 : 0;
+          ++turn;
+          portions.add(c);
+        }
+  }
+  portions.flush();
+  EXPECT_GT(portions.total(), 0U);
+}
+
+TEST_P(Collectives, LargerThanTheCacheBlocks) {
+  const auto [collective, size] = GetParam();
+  if (size > 8) GTEST_SKIP() << "too much data for many ranks";
+  World world = world_of(size);
+  world.scratch_bytes = 256 * 1024;
+  Portions portions(world);
+  for (const Algorithm algorithm : kAlgorithms)
+    for (const bool symmetric : {false, true})
+      for (const size_t llc : {0, 1024}) {
+        Case c;
+        c.collective = collective;
+        c.algorithm = algorithm;
+        c.symmetric = symmetric;
+        c.count = 30011;
+        c.root = size - 1;
+        c.misalignment = 4;
+        c.llc_bytes = llc;
+        portions.add(c);
+      }
+  portions.flush();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
+                         ::testing::Combine(::testing::ValuesIn(kCollectives), ::testing::Values(1, 2, 3, 4, 5, 7, 8, 16, 64)),
+                         [](const auto& test) {
+                           return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
+                         });
+
+}  // namespace
+}  // namespace symm::testing

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small floats: every code, and every place where rounding changes its mind.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/arithmetic/simd.hpp"
+#include "tests/kernels/reference.hpp"
+
+namespace symm::host {
+namespace {
+
+class Conversions : public ::testing::TestWithParam<std::tuple<Simd, DType>> {
+ protected:
+  void SetUp() override {
+    before_ = current_simd();
+    if (!use_simd(std::get<0>(GetParam()))) GTEST_SKIP() << "this processor has no " << name_of(std::get<0>(GetParam()));
+  }
+  void TearDown() override { use_simd(before_); }
+  DType dtype() const { return std::get<1>(GetParam()); }
+  size_t codes() const { return size_t{1} << (8 * size_of(dtype())); }
+
+  std::vector<uint64_t> round(const std::vector<float>& values) const {
+    std::vector<std::byte> out(values.size() * size_of(dtype()));
+    std::byte* to = out.data();
+    Reduction r;
+    r.dtype = dtype();
+    r.op = Op::sum;
+    r.count = values.size();
+    r.partial_in = reinterpret_cast<const std::byte*>(values.data());
+    r.destinations = &to;
+    r.destination_count = 1;
+    reduce(r);
+    std::vector<uint64_t> codes;
+    for (size_t i = 0; i < values.size(); ++i) codes.push_back(reference::load_bits(dtype(), &out[i * size_of(dtype())]));
+    return codes;
+  }
+
+ private:
+  Simd before_ = Simd::scalar;
+};
+
+TEST_P(Conversions, EveryCodeHasItsExactValue) {
+  std::vector<std::byte> in(codes() * size_of(dtype()));
+  for (size_t code = 0; code < codes(); ++code) reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
+  std::vector<float> values(codes());
+  const std::byte* from = in.data();
+  Reduction r;
+  r.dtype = dtype();
+  r.op = Op::sum;
+  r.count = codes();
+  r.sources = &from;
+  r.source_count = 1;
+  r.partial_out = reinterpret_cast<std::byte*>(values.data());
+  reduce(r);
+  for (size_t code = 0; code < codes(); ++code) {
+    const float right = reference::decode_small(dtype(), code);
+    if (std::isnan(right)) {
+      ASSERT_TRUE(std::isnan(values[code])) << "code " << code;
+    } else {
+      ASSERT_EQ(std::bit_cast<uint32_t>(values[code]), std::bit_cast<uint32_t>(right)) << "code " << code;
+    }
+  }
+}
+
+TEST_P(Conversions, RoundsToNearestEven) {
+  std::vector<float> values = {std::numeric_limits<float>::infinity(),   std::numeric_limits<float>::max(),
+                               std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::min(),
+                               std::numeric_limits<float>::quiet_NaN(),  0.0F};
+  // Each value, the middle between it and the next, and the floats around both. Beyond the last, what would come next.
+  for (size_t code = 0; code < codes() / 2; ++code) {
+    const float value = reference::decode_small(dtype(), code);
+    if (!std::isfinite(value)) continue;
+    float next = code + 1 < codes() ? reference::decode_small(dtype(), code + 1) : value;
+    if (!std::isfinite(next)) next = value + (value - reference::decode_small(dtype(), code - 1));
+    if (!std::isfinite(next)) continue;
+    const float middle = value + (next - value) / 2;
+    for (const float x : {value, middle, next}) {
+      values.push_back(x);
+      values.push_back(std::nextafter(x, std::numeric_limits<float>::infinity()));
+      values.push_back(std::nextafter(x, -std::numeric_limits<float>::infinity()));
+    }
+  }
+  const size_t positive = values.size();
+  for (size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
+  const auto got = round(values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t right = reference::encode_small(dtype(), values[i]);
+    ASSERT_TRUE(reference::same(dtype(), got[i], right)) << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
+  }
+}
+
+// A stride through all floats, odd so that no bit stays the same.
+TEST_P(Conversions, RoundsAnyFloat) {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  const auto got = round(values);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t right = reference::encode_small(dtype(), values[i]);
+    ASSERT_TRUE(reference::same(dtype(), got[i], right)) << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
+  }
+}
+
+TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {
+  const auto got = round({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(), 3e38F, -3e38F});
+  const uint64_t sign = codes() / 2;
+  uint64_t large = 0, huge = 0;
+  switch (dtype()) {
+    case DType::f16: large = huge = 0x7C00; break;
+    case DType::bf16: large = 0x7F80, huge = 0x7F62; break;
+    case DType::f8e4m3: large = huge = 0x7E; break;
+    default: large = huge = 0x7B; break;
+  }
+  EXPECT_EQ(got, (std::vector<uint64_t>{large, large | sign, huge, huge | sign}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Conversions,
+                         ::testing::Combine(::testing::Values(Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512, Simd::neon),
+                                            ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
+                         [](const auto& test) {
+                           return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));
+                         });
+
+}  // namespace
+}  // namespace symm::host

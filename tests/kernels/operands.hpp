@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The operands of one test case on all ranks, what the results must be, and whether anything else was written.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/host/plan.hpp"
+#include "tests/kernels/reference.hpp"
+#include "tests/kernels/values.hpp"
+#include "tests/kernels/world.hpp"
+
+namespace symm::testing {
+
+class Operands {
+ public:
+  Operands(const Case& c, int size, unsigned seed) : case_(c), size_(size), element_(size_of(c.dtype)) {
+    const auto n = static_cast<size_t>(size);
+    Values values(c.dtype, c.op, seed);
+    const size_t send_count = has_blocks_in() ? c.count * n : c.count;
+    const size_t recv_count = has_blocks_out() ? c.count * n : c.count;
+    for (size_t rank = 0; rank < n; ++rank) {
+      inputs_.push_back(values.make(send_count));
+      memory_.emplace_back(2 * (kGuard + 8 * n + 64) + (send_count + recv_count) * element_ + 256, kFill);
+    }
+    for (size_t rank = 0; rank < n; ++rank) place(rank, send_count * element_, recv_count * element_);
+    expect();
+  }
+
+  const std::byte* send(int rank) const { return sends_[static_cast<size_t>(rank)]; }
+  std::byte* recv(int rank) const { return recvs_[static_cast<size_t>(rank)]; }
+  const std::byte* const* sends() const { return sends_.data(); }
+  std::byte* const* recvs() const { return recvs_.data(); }
+  bool all_direct() const {
+    return case_.symmetric && (case_.collective != Collective::alltoall || case_.place == Case::Place::out);
+  }
+
+  void check(int rank_number) const {
+    const auto rank = static_cast<size_t>(rank_number);
+    // What was read, what was written, and everything else.
+    std::vector<std::byte> expected = before_[rank];
+    if (gets_result(rank) && !results_[rank].empty())
+      std::memcpy(expected.data() + (recvs_[rank] - memory_[rank].data()), results_[rank].data(), results_[rank].size());
+    if (std::memcmp(expected.data(), memory_[rank].data(), expected.size()) == 0) return;
+    if (gets_result(rank)) {
+      const size_t count = results_[rank].size() / element_;
+      ASSERT_TRUE(reference::same(case_.dtype, recvs_[rank], results_[rank].data(), count))
+          << describe(case_, size_) << " rank " << rank << ": "
+          << reference::difference(case_.dtype, recvs_[rank], results_[rank].data(), count);
+      if (!results_[rank].empty())
+        std::memcpy(expected.data() + (recvs_[rank] - memory_[rank].data()), recvs_[rank], results_[rank].size());
+    }
+    ASSERT_EQ(std::memcmp(expected.data(), memory_[rank].data(), expected.size()), 0)
+        << describe(case_, size_) << " rank " << rank << " wrote beside its result";
+  }
+
+  // The caller uses its memory again; a rank that writes there afterwards is noticed by check_scribbles(), one that reads it has
+  // wrong results.
+  void scribble(int rank) const { std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size()); }
+  void check_scribbles() const {
+    for (int rank = 0; rank < size_; ++rank)
+      for (const std::byte byte : memory_of(rank)) ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
+  }
+
+ private:
+  static constexpr size_t kGuard = 64;
+  static constexpr std::byte kFill{0xC3};
+
+  bool has_blocks_in() const { return case_.collective == Collective::reduce_scatter || case_.collective == Collective::alltoall; }
+  bool has_blocks_out() const { return case_.collective == Collective::allgather || case_.collective == Collective::alltoall; }
+  bool is_root(size_t rank) const { return rank == static_cast<size_t>(case_.root); }
+  bool gives_operand(size_t rank) const { return case_.collective != Collective::broadcast || is_root(rank); }
+  bool gets_result(size_t rank) const { return case_.collective != Collective::reduce || is_root(rank); }
+  bool is_in_place(size_t rank) const {
+    return case_.place == Case::Place::in || (case_.place == Case::Place::mixed && rank % 2 == 0);
+  }
+  std::vector<std::byte>& memory_of(int rank) const { return memory_[static_cast<size_t>(rank)]; }
+
+  void place(size_t rank, size_t send_bytes, size_t recv_bytes) {
+    std::vector<std::byte>& memory = memory_[rank];
+    const size_t shift = case_.misalignment == 0 ? 0 : case_.misalignment + rank;
+    const auto address = reinterpret_cast<uintptr_t>(memory.data());
+    const size_t first = kGuard + (64 - address % 64) % 64 + shift % 64;
+    std::byte* recv = memory.data() + first;
+    std::byte* send = recv + (recv_bytes + kGuard + 63) / 64 * 64 + 2 * shift % 64;
+    if (is_in_place(rank) && gives_operand(rank) && gets_result(rank)) {
+      if (case_.collective == Collective::reduce_scatter) {
+        send = recv;
+        recv = send + rank * recv_bytes;
+      } else if (case_.collective == Collective::allgather) {
+        send = recv + rank * send_bytes;
+      } else {
+        send = recv;
+      }
+    }
+    if (gives_operand(rank) && send_bytes > 0) std::memcpy(send, inputs_[rank].data(), send_bytes);
+    sends_.push_back(gives_operand(rank) && send_bytes > 0 ? send : nullptr);
+    recvs_.push_back(gets_result(rank) && recv_bytes > 0 ? recv : nullptr);
+    before_.push_back(memory);
+  }
+
+  std::vector<std::byte> reduced(size_t first, size_t count) const {
+    std::vector<std::byte> result(count * element_);
+    std::vector<uint64_t> column(inputs_.size());
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t rank = 0; rank < inputs_.size(); ++rank)
+        column[rank] = reference::load_bits(case_.dtype, inputs_[rank].data() + (first + i) * element_);
+      // One rank alone copies, so f8 infinities do not saturate.
+      reference::store_bits(case_.dtype, size_ == 1 ? column[0] : reference::reduce(case_.dtype, case_.op, column), &result[i * element_]);
+    }
+    return result;
+  }
+
+  void expect() {
+    const auto n = static_cast<size_t>(size_);
+    const size_t block = case_.count * element_;
+    std::vector<std::byte> common;
+    if (case_.collective == Collective::allreduce || case_.collective == Collective::reduce) common = reduced(0, case_.count);
+    if (case_.collective == Collective::broadcast) common = inputs_[static_cast<size_t>(case_.root)];
+    if (case_.collective == Collective::allgather)
+      for (const auto& input : inputs_) common.insert(common.end(), input.begin(), input.end());
+    for (size_t rank = 0; rank < n; ++rank) {
+      std::vector<std::byte> result = common;
+      if (case_.collective == Collective::reduce_scatter) result = reduced(rank * case_.count, case_.count);
+      if (case_.collective == Collective::alltoall)
+        for (const auto& input : inputs_)
+          result.insert(result.end(), input.begin() + static_cast<ptrdiff_t>(rank * block),
+                        input.begin() + static_cast<ptrdiff_t>((rank + 1) * block));
+      results_.push_back(std::move(result));
+    }
+  }
+
+  const Case case_;
+  const int size_;
+  const size_t element_;
+  std::vector<std::vector<std::byte>> inputs_;
+  mutable std::vector<std::vector<std::byte>> memory_;
+  std::vector<std::vector<std::byte>> before_;
+  std::vector<std::vector<std::byte>> results_;
+  std::vector<const std::byte*> sends_;
+  std::vector<std::byte*> recvs_;
+};
+
+}  // namespace symm::testing

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernels/host/call.hpp"
+
+namespace symm::host {
+namespace {
+
+PlanInput allreduce(size_t count, int size = 2) {
+  PlanInput input;
+  input.collective = Collective::allreduce;
+  input.dtype = DType::f32;
+  input.count = count;
+  input.size = size;
+  input.scratch_bytes = 1 << 20;
+  input.llc_bytes = 32 << 20;
+  return input;
+}
+
+TEST(Plan, GrowsWithTheMessage) {
+  EXPECT_EQ(plan(allreduce(0)).algorithm, Algorithm::one_shot);
+  EXPECT_EQ(plan(allreduce(1)).algorithm, Algorithm::ll);
+  EXPECT_EQ(plan(allreduce(14)).algorithm, Algorithm::ll);
+  EXPECT_EQ(plan(allreduce(15)).algorithm, Algorithm::one_shot);
+  const Plan large = plan(allreduce(1 << 20));
+  EXPECT_EQ(large.algorithm, Algorithm::two_shot);
+  EXPECT_TRUE(large.entered);
+  EXPECT_TRUE(large.zero_copy);
+  EXPECT_FALSE(large.nontemporal);
+  EXPECT_TRUE(plan(allreduce(8 << 20)).nontemporal);
+  int last = 0;
+  for (size_t count = 1; count < (1 << 22); count = count * 5 / 4 + 1) {
+    const int now = static_cast<int>(plan(allreduce(count)).algorithm);
+    EXPECT_GE(now, last) << count;
+    last = now;
+  }
+}
+
+TEST(Plan, ManyRanksShareTheWorkSooner) {
+  const size_t count = 1000;
+  EXPECT_EQ(plan(allreduce(count, 2)).algorithm, Algorithm::one_shot);
+  EXPECT_EQ(plan(allreduce(count, 16)).algorithm, Algorithm::two_shot);
+}
+
+TEST(Plan, EveryBlockCountsWhereThereIsOnePerRank) {
+  PlanInput input = allreduce(14, 2);
+  input.collective = Collective::alltoall;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::one_shot);
+  input.count = 7;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::ll);
+}
+
+TEST(Settle, PrivateMemoryIsStaged) {
+  const PlanInput input = allreduce(1 << 20);
+  const Plan first = plan(input);
+  EXPECT_EQ(settle(input, first, true).algorithm, Algorithm::two_shot);
+  const Plan staged = settle(input, first, false);
+  EXPECT_EQ(staged.algorithm, Algorithm::two_shot_staged);
+  EXPECT_TRUE(staged.entered);
+  EXPECT_FALSE(staged.zero_copy);
+  EXPECT_GT(staged.chunk_bytes, 0U);
+  const PlanInput small = allreduce(100);
+  EXPECT_EQ(settle(small, plan(small), false).algorithm, Algorithm::one_shot);
+}
+
+TEST(Plan, ChunksFitIntoScratch) {
+  for (const int size : {2, 3, 8, 64, 1000})
+    for (const size_t scratch : {minimum_scratch(size), minimum_scratch(size) + 72, size_t{1} << 20, size_t{64} << 20})
+      for (const auto collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
+                                    Collective::reduce, Collective::alltoall})
+        for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh}) {
+          PlanInput input = allreduce(1 << 24, size);
+          input.collective = collective;
+          input.forced = algorithm;
+          input.scratch_bytes = scratch;
+          if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) continue;
+          const Plan chosen = plan(input);
+          const bool blocks = collective == Collective::reduce_scatter || collective == Collective::alltoall;
+          const size_t pieces = blocks ? static_cast<size_t>(size) : 1;
+          if (algorithm == Algorithm::one_shot && input.count * 4 * pieces <= scratch) {
+            EXPECT_EQ(chosen.chunk_bytes, 0U) << "all at once";
+            continue;
+          }
+          ASSERT_GE(chosen.chunk_bytes, 64U);
+          EXPECT_EQ(chosen.chunk_bytes % 64, 0U);
+          EXPECT_LE(3 * chosen.chunk_bytes * pieces, scratch);
+        }
+}
+
+TEST(Refuse, SaysWhatIsInTheWay) {
+  PlanInput input = allreduce(15);
+  input.forced = Algorithm::ll;
+  EXPECT_NE(refuse(input, true).find("56 bytes"), std::string::npos);
+  EXPECT_NE(refuse(input, true).find("60"), std::string::npos);
+  input.forced = Algorithm::two_shot;
+  EXPECT_EQ(refuse(input, true), "");
+  EXPECT_NE(refuse(input, false).find("symmetric"), std::string::npos);
+  input.forced = Algorithm::hybrid_cube_mesh;
+  EXPECT_NE(refuse(input, true).find("8 ranks, not 2"), std::string::npos);
+  input.size = 8;
+  EXPECT_EQ(refuse(input, false), "");
+  input.collective = Collective::broadcast;
+  EXPECT_NE(refuse(input, false).find("broadcast"), std::string::npos);
+  input.forced = static_cast<Algorithm>(77);
+  EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
+}
+
+TEST(Explain, IsShortAndNamesTheReason) {
+  for (const size_t count : {0UL, 1UL, 100UL, 1UL << 20, 1UL << 40})
+    for (const int size : {1, 2, 8})
+      for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged})
+        for (const bool symmetric : {false, true}) {
+          PlanInput input = allreduce(count, size);
+          input.forced = forced;
+          const std::string why = explain(input, settle(input, plan(input), symmetric));
+          EXPECT_FALSE(why.empty());
+          EXPECT_LT(why.size(), 192U) << why;
+        }
+  const PlanInput input = allreduce(1 << 20);
+  EXPECT_NE(explain(input, settle(input, plan(input), false)).find("private"), std::string::npos);
+  EXPECT_NE(explain(input, plan(input)).find("symmetric"), std::string::npos);
+}
+
+TEST(RemoteOperands, AllToAllInPlaceCannotBeZeroCopy) {
+  EXPECT_TRUE(remote_operands(Collective::alltoall).out_of_place);
+  EXPECT_FALSE(remote_operands(Collective::allreduce).out_of_place);
+  EXPECT_TRUE(remote_operands(Collective::allreduce).recv);
+  EXPECT_FALSE(remote_operands(Collective::allgather).recv);
+  EXPECT_TRUE(remote_operands(Collective::broadcast).root_only);
+}
+
+}  // namespace
+}  // namespace symm::host

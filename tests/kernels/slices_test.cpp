@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/host/slices.hpp"
+
+#include <gtest/gtest.h>
+
+namespace symm::host {
+namespace {
+
+TEST(Slices, CoverEverythingOnceAndCutAtLines) {
+  for (const int parts : {1, 2, 3, 4, 7, 8, 64, 1000})
+    for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 511U, 512U, 513U, 4096U, 100003U}) {
+      size_t end = 0, largest = 0, smallest = bytes + 1;
+      for (int i = 0; i < parts; ++i) {
+        const Range part = slice(bytes, i, parts);
+        EXPECT_EQ(part.begin, end);
+        EXPECT_LE(part.begin, part.end);
+        if (part.end != bytes) {
+          EXPECT_EQ(part.end % kLine, 0U);
+        }
+        end = part.end;
+        largest = std::max(largest, part.size());
+        smallest = std::min(smallest, part.size());
+      }
+      EXPECT_EQ(end, bytes);
+      EXPECT_LT(largest - smallest, 2 * kLine) << "a line, and what the last one lacks";
+      EXPECT_EQ(slice(bytes, 0, parts).size(), largest) << "scratch for results is as large as the first";
+    }
+}
+
+TEST(Chunks, CoverEverythingOnce) {
+  for (const size_t bytes : {0U, 1U, 64U, 65U, 1000U})
+    for (const size_t chunk : {1U, 64U, 999U, 1000U, 1001U}) {
+      const Chunks chunks(bytes, chunk);
+      size_t end = 0;
+      for (size_t i = 0; i < chunks.count(); ++i) {
+        EXPECT_EQ(chunks[i].begin, end);
+        EXPECT_GT(chunks[i].size(), 0U);
+        EXPECT_LE(chunks[i].size(), chunk);
+        end = chunks[i].end;
+      }
+      EXPECT_EQ(end, bytes);
+    }
+}
+
+}  // namespace
+}  // namespace symm::host

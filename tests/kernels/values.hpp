@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Test data: ordinary values, among them the special ones of each type.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "tests/kernels/reference.hpp"
+
+namespace symm::testing {
+
+class Values {
+ public:
+  Values(DType dtype, Op op, unsigned seed) : dtype_(dtype), op_(op), random_(seed * 7919U + 17U) {}
+
+  std::vector<std::byte> make(size_t count) {
+    std::vector<std::byte> data(count * size_of(dtype_));
+    for (size_t i = 0; i < count; ++i) reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
+    return data;
+  }
+
+ private:
+  // A third is any bit pattern at all; so NaN, infinities and subnormal numbers come by themselves where codes are few.
+  uint64_t one() {
+    const auto dice = random_() % 12;
+    if (dice == 0) return special();
+    if (dice < 4 || !reference::is_float(dtype_)) return any();
+    // For products near 1, or everything would be 0 or infinite.
+    std::uniform_real_distribution<double> range(op_ == Op::prod ? 0.5 : -100.0, op_ == Op::prod ? 2.0 : 100.0);
+    return from_double(range(random_));
+  }
+  uint64_t any() {
+    const uint64_t bits = (uint64_t{random_()} << 32) | random_();
+    return size_of(dtype_) == 8 ? bits : bits & ((uint64_t{1} << (8 * size_of(dtype_))) - 1);
+  }
+  uint64_t special() {
+    if (!reference::is_float(dtype_)) {
+      const int width = static_cast<int>(8 * size_of(dtype_));
+      const uint64_t ones = width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
+      const uint64_t top = uint64_t{1} << (width - 1);
+      const uint64_t list[] = {0, 1, ones, top, top - 1, top + 1, ones - 1};
+      return list[random_() % std::size(list)];
+    }
+    const uint64_t sign = random_() % 2 ? uint64_t{1} << (8 * size_of(dtype_) - 1) : 0;
+    const int mantissa = dtype_ == DType::f64    ? 52
+                         : dtype_ == DType::f32  ? 23
+                         : dtype_ == DType::f16  ? 10
+                         : dtype_ == DType::bf16 ? 7
+                         : dtype_ == DType::f8e4m3 ? 3
+                                                   : 2;
+    const uint64_t magnitudes = (uint64_t{1} << (8 * size_of(dtype_) - 1)) - 1;
+    const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
+    // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
+    const uint64_t list[] = {0, 1, (uint64_t{1} << mantissa) - 1, uint64_t{1} << mantissa, infinity - 1, infinity, magnitudes};
+    return sign | list[random_() % std::size(list)];
+  }
+  uint64_t from_double(double value) const {
+    if (dtype_ == DType::f64) return bits_of(value);
+    const auto single = static_cast<float>(value);
+    return dtype_ == DType::f32 ? bits_of(single) : reference::encode_small(dtype_, single);
+  }
+  template <class T>
+  static uint64_t bits_of(T value) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return bits;
+  }
+
+  const DType dtype_;
+  const Op op_;
+  std::mt19937 random_;
+};
+
+}  // namespace symm::testing

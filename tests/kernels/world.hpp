@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads, and the least implementation of Sync that keeps its contract: they may be delayed at every step, and nothing beyond
+// the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/host/call.hpp"
+
+namespace symm::testing {
+
+struct Case {
+  Collective collective = Collective::allreduce;
+  DType dtype = DType::f32;
+  Op op = Op::sum;
+  size_t count = 0;
+  int root = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  bool symmetric = false;
+  enum class Place { out, in, mixed } place = Place::out;  // mixed: some ranks in place
+  size_t misalignment = 0;                                 // bytes, different on every rank if not 0
+  size_t llc_bytes = 0;                                    // small: non-temporal stores
+};
+
+std::string describe(const Case& c, int size);
+
+struct World {
+  int size = 1;
+  size_t scratch_bytes = 0;  // of one half
+  bool delays = false;       // at random, up to a few hundred microseconds
+  unsigned seed = 1;
+
+  // Runs all cases in one group of ranks, and adds a test failure for every rank and case that is wrong.
+  void run(const std::vector<Case>& cases) const;
+};
+
+}  // namespace symm::testing
