@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# install_test.sh <build folder> <C compiler> <C++ compiler> <version>
+# Installs, moves what was installed, and then is somebody else who uses it: by find_package, by pkg-config, by the tool.
+set -euo pipefail
+build=$1 cc=$2 cxx=$3 version=$4
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+# Nothing of this machine's own symm may be found.
+unset CMAKE_PREFIX_PATH LD_LIBRARY_PATH PKG_CONFIG_PATH
+
+say() { printf '\n-- %s\n' "$*"; }
+
+say "install, then move"
+cmake --install "$build" --prefix "$scratch/first" >/dev/null
+mv "$scratch/first" "$scratch/moved"
+prefix=$scratch/moved
+(cd "$prefix" && find . -type f -o -type l | LC_ALL=C sort)
+libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
+[[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
+[[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
+[[ -f $libdir/libsymm.so.$version ]]
+
+say "no file names the prefix, the build folder or the source folder"
+root=$(cd "$here/../.." && pwd)
+for place in "$scratch/first" "$(cd "$build" && pwd)" "$root"; do
+  if grep -rIl -F "$place/" "$prefix"; then
+    echo "the files above name $place"
+    exit 1
+  fi
+done
+
+say "find_package"
+cmake -S "$here/consumer" -B "$scratch/by-cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+  >/dev/null
+cmake --build "$scratch/by-cmake" >/dev/null
+"$scratch/by-cmake/consumer_c"
+"$scratch/by-cmake/consumer_cxx"
+if cmake -S "$here/consumer" -B "$scratch/elsewhere" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >/dev/null 2>&1; then
+  echo "find_package found symm without being told where: the test above may have used another one"
+  exit 1
+fi
+
+say "pkg-config"
+export PKG_CONFIG_PATH=$libdir/pkgconfig
+[[ $(pkg-config --modversion symm) == "$version" ]]
+read -ra flags < <(pkg-config --cflags --libs symm)
+"$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${flags[@]}" "-Wl,-rpath,$libdir"
+"$cxx" "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}" "-Wl,-rpath,$libdir"
+"$scratch/by-pkg-config-c"
+"$scratch/by-pkg-config-cxx"
+
+say "the installed tool"
+"$prefix/bin/symm" info --json >"$scratch/info.json"
+python3 - "$scratch/info.json" "$version" <<'PYTHON'
+import json, sys
+text = open(sys.argv[1], encoding="utf-8").read()
+json.loads(text)
+sys.exit(sys.argv[2] not in text)
+PYTHON
+"$prefix/bin/symm" run -n 2 -- "$scratch/by-cmake/consumer_c" | tee "$scratch/run"
+(($(grep -c 'consumer: 2 rank(s), sum 4' "$scratch/run") == 2))
