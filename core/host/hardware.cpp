@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <string>
 
@@ -33,7 +35,45 @@ size_t cache_from_sysfs() {
   return best;
 }
 
+// A number in a file of one number; `fallback` if there is none ("max" says that there is no limit).
+size_t number_in(const std::string& path, size_t fallback) {
+  std::ifstream file(path);
+  size_t value = 0;
+  return file >> value ? value : fallback;
+}
+
+size_t available_on_machine() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    size_t kilobytes = 0;
+    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes << 10;
+  }
+  return SIZE_MAX;
+}
+
+// The group's own limit and those of the groups around it; file caches that could be dropped count as free.
+size_t available_in_control_group() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string path;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("0::", 0) == 0) path = line.substr(3);
+  }
+  size_t available = SIZE_MAX;
+  for (;;) {
+    const std::string folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
+    const size_t limit = number_in(folder + "/memory.max", SIZE_MAX);
+    if (limit != SIZE_MAX) {
+      const size_t used = number_in(folder + "/memory.current", 0);
+      available = std::min(available, limit > used ? limit - used : 0);
+    }
+    if (path.empty() || path == "/") return available;
+    path.resize(path.find_last_of('/'));
+  }
+}
+
 }  // namespace
+
+size_t available_memory_bytes() { return std::min(available_on_machine(), available_in_control_group()); }
 
 size_t last_level_cache_bytes() {
   static const size_t bytes = [] {

@@ -10,6 +10,8 @@
 #include <map>
 #include <mutex>
 
+#include "core/host/hardware.hpp"
+
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
@@ -85,6 +87,10 @@ std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t byte
 
 std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
   const size_t mapped = round_up(bytes, page_size());
+  // A memfd has no limit of its own: asked for too much, fallocate() below would take page after page until the kernel kills somebody.
+  if (const size_t available = available_memory_bytes(); mapped > available) {
+    throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
+  }
   int raw = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
   if (raw < 0 && errno == EINVAL) raw = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux < 6.3
   if (raw < 0) throw system_error(errno, "memfd_create", name);

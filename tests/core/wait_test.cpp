@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/wait.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "core/fd.hpp"
+
+namespace symm {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Waiting {
+  Word word{0};
+  Sleeper sleeper[1] = {};
+  Revocation revocation{2};
+  WaitEnd wait(uint32_t target, uint64_t timeout_ms = 20'000, uint32_t spins = 0) {
+    LazyDeadline deadline(timeout_ms);
+    return wait_word(word, target, sleeper[0], 1, revocation, SpinPolicy{spins}, deadline);
+  }
+};
+
+TEST(Deadline, ExpiresAndNeverDoes) {
+  EXPECT_TRUE(Deadline::after_ms(0).expired());
+  EXPECT_FALSE(Deadline::after_ms(60'000).expired());
+  EXPECT_GT(Deadline::after_ms(60'000).remaining_ms(), 50'000);
+  EXPECT_EQ(Deadline::never().remaining_ms(), -1);
+  EXPECT_EQ(Deadline::after_ms(UINT64_MAX).remaining_ns(), Deadline::kInfinite);
+  EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite) << "no overflow into the past";
+  EXPECT_EQ(Deadline::after_ms(0).remaining_ns(), 0U);
+}
+
+TEST(WaitWord, ReturnsAtOnceWhenReached) {
+  Waiting w;
+  w.word = 5;
+  EXPECT_EQ(w.wait(5), WaitEnd::reached);
+  EXPECT_EQ(w.wait(3), WaitEnd::reached);
+}
+
+TEST(WaitWord, ComparesAcrossTheWrap) {
+  Waiting w;
+  w.word = 2;
+  EXPECT_EQ(w.wait(UINT32_MAX - 1), WaitEnd::reached) << "2 is 4 steps after the target";
+  w.word = UINT32_MAX;
+  EXPECT_EQ(w.wait(1, 5), WaitEnd::timed_out) << "the target is 2 steps ahead";
+}
+
+TEST(WaitWord, TimesOutAndUnregisters) {
+  Waiting w;
+  EXPECT_EQ(w.wait(1, 20), WaitEnd::timed_out);
+  EXPECT_EQ(w.sleeper[0].load(), 0);
+}
+
+TEST(WaitWord, IsWokenByPublish) {
+  Waiting w;
+  std::thread writer([&] {
+    while (w.sleeper[0].load() == 0) std::this_thread::yield();
+    publish(w.word, 1, w.sleeper);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+}
+
+TEST(WaitWord, NoWakeUpIsLost) {
+  // Both sides sleep at once; if a wake-up were lost, a round would take a slice of 50 ms and the test minutes.
+  Waiting ping;
+  Waiting pong;
+  constexpr uint32_t kRounds = 5000;
+  std::thread other([&] {
+    for (uint32_t i = 1; i <= kRounds; ++i) {
+      ASSERT_EQ(ping.wait(i), WaitEnd::reached);
+      publish(pong.word, i, pong.sleeper);
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  for (uint32_t i = 1; i <= kRounds; ++i) {
+    publish(ping.word, i, ping.sleeper);
+    ASSERT_EQ(pong.wait(i), WaitEnd::reached);
+  }
+  other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {
+  Waiting w;
+  w.sleeper[0] = UINT8_MAX;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    w.word = 1;  // without any wake-up
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+  EXPECT_EQ(w.sleeper[0].load(), UINT8_MAX);
+}
+
+TEST(WaitWord, EndsWhenRevoked) {
+  for (const uint32_t spins : {0U, 1'000'000'000U}) {
+    Waiting w;
+    std::thread revoker([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      w.revocation.revoke({Status::peer_failed, 1, 77, "died"});
+    });
+    EXPECT_EQ(w.wait(1, Deadline::kInfinite, spins), WaitEnd::revoked);
+    revoker.join();
+  }
+}
+
+TEST(WaitWord, EndsWhenThePeerDeparts) {
+  Waiting w;
+  std::thread leaver([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    w.revocation.depart(0, 5);  // somebody else
+    std::this_thread::sleep_for(milliseconds(20));
+    w.revocation.depart(1, 6);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::peer_departed);
+  leaver.join();
+  EXPECT_EQ(w.revocation.pid_of_departed(1), 6);
+}
+
+TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
+  Waiting w;
+  w.revocation.depart(1, 6);
+  w.word = 1;
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
+}
+
+TEST(Revocation, TheFirstReasonWins) {
+  Revocation revocation(3);
+  EXPECT_FALSE(revocation.revoked());
+  EXPECT_NO_THROW(revocation.throw_if_revoked());
+  EXPECT_TRUE(revocation.revoke({Status::timeout, 2, 9, "late"}));
+  EXPECT_FALSE(revocation.revoke({Status::aborted, 0, 0, "other"}));
+  EXPECT_EQ(revocation.failure().rank, 2);
+  try {
+    revocation.throw_if_revoked();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::timeout);
+    EXPECT_STREQ(error.what(), "late");
+  }
+}
+
+TEST(SleepWhile, ReturnsWhenEitherWordDiffers) {
+  Word a{1};
+  Word b{2};
+  sleep_while(a, 0, nullptr, 0, Deadline::never());
+  sleep_while(a, 1, &b, 3, Deadline::never());
+  sleep_while(a, 1, &b, 2, Deadline::after_ms(5));
+}
+
+TEST(PollUntil, ReportsReadinessAndDeadline) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Fd reader(ends[0]);
+  const Fd writer(ends[1]);
+  pollfd waiting[1] = {{reader.get(), POLLIN, 0}};
+  EXPECT_FALSE(poll_until(waiting, Deadline::after_ms(10)));
+  ASSERT_EQ(write(writer.get(), "x", 1), 1);
+  EXPECT_TRUE(poll_until(waiting, Deadline::after_ms(10'000)));
+}
+
+TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
+  int asked = 0;
+  EXPECT_TRUE(retry_until([&] { return ++asked == 4; }, Deadline::never()));
+  EXPECT_EQ(asked, 4);
+  EXPECT_FALSE(retry_until([] { return false; }, Deadline::after_ms(10)));
+}
+
+}  // namespace
+}  // namespace symm
