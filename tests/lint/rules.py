@@ -56,8 +56,9 @@ def machine_paths():
 def manners():
     """The library never ends the process, prints, handles signals or changes the environment."""
     calls = ("exit|_exit|_Exit|quick_exit|abort|atexit|terminate|printf|vprintf|puts|putchar|perror|fputs|fwrite|system|"
-             "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|raise|sleep")
-    forbidden = re.compile(rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(")
+             "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep")
+    forbidden = re.compile(rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
+                           r"\braise\s*\(\s*SIG")
     allowed = {"core/log.cpp": r"fputs|fwrite"}  # SYMM_LOG
     for name in library_code():
         for number, line in code_lines(name):
@@ -80,7 +81,7 @@ def waits():
 
 
 def guards():
-    """Every function of the C ABI that can fail runs inside guard()."""
+    """Every function of the C ABI that can fail runs inside guard(), and every release inside release(), which is noexcept."""
     never_fail = {"symm_version", "symm_build_info", "symm_status_string", "symm_last_error"}
     found = set()
     for name in files():
@@ -90,11 +91,9 @@ def guards():
         for match in re.finditer(r"^(?:SYMM_API\s+)?[\w ]+?[ *&]+(symm_\w+)\(([^;{}]*)\)\s*(?:noexcept\s*)?\{", text, flags=re.M):
             function, line = match[1], text.count("\n", 0, match.start()) + 1
             found.add(function)
-            body = text[match.end(): text.find("\n}", match.end())]
-            if function not in never_fail and not re.match(r"\s*(?:return\s+)?guard\w*\(", body):
-                one_line = text[match.end():].split("\n", 1)[0]
-                if not re.match(r"\s*(?:return\s+)?guard\w*\(", one_line):
-                    yield f"{name}:{line}: {function} does not go through guard()"
+            body = text[match.end():].lstrip()
+            if function not in never_fail and not re.match(r"(?:return )?guard\(|(?:symm::capi::)?release<\w+>\(", body):
+                yield f"{name}:{line}: {function} does not go through guard()"
     sys.path.insert(0, str(root / "tests/abi"))
     from header import parse
     for function in sorted(set(parse(root / "capi/include/symm/symm.h").functions) - found):
