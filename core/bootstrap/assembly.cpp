@@ -77,13 +77,14 @@ void Assembly::lead(Deadline deadline) {
   place_ = SharedDirectory::make(config_.base, prefix_);
   claim_ = Claim::take(fd(), 0, config_.size);
   if (!claim_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
+  replace_older();
   Suspicion suspicion;
   try {
     if (!retry_until([&] { return all_have_come(suspicion); }, deadline)) throw Error(missing());
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (const Error& error) {
-    declare(error.failure());
+    declare(fd(), error.failure());
     throw;
   }
 }
@@ -164,26 +165,40 @@ void Assembly::contest(Suspicion& suspicion, const ClaimInfo& leader) {
     if (holder.state == ClaimState::stopped) suspicion.failure.reset();
   }
   if (suspicion.lasting()) {
-    declare(*suspicion.failure);
+    declare(fd(), *suspicion.failure);
     throw Error(*suspicion.failure);
   }
 }
 
-// The newest that is open and whose rank 0 is alive, perhaps stopped.
-std::optional<Assembly::Incarnation> Assembly::newest_incarnation() const {
+// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not compete with the groups that come after this one.
+void Assembly::replace_older() const {
+  for (const Incarnation& older : open_incarnations()) {
+    const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : std::nullopt;
+    if (place) declare(place->fd(), taken(0, older.leader.pid));
+  }
+}
+
+// Those that are not sealed or failed and whose rank 0 is alive, perhaps stopped. The newest first.
+std::vector<Assembly::Incarnation> Assembly::open_incarnations() const {
   std::vector<std::string> names;
   const Fd base = open_private_directory(config_.base, true);
   list_directory(base.get(), [&](const char* name) {
     if (std::string(name).rfind(prefix_ + "-", 0) == 0) names.emplace_back(name);
   });
   std::sort(names.rbegin(), names.rend());
+  std::vector<Incarnation> open;
   for (const std::string& name : names) {
     const Fd directory(openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!directory || has(directory.get(), kSealed) || has(directory.get(), kFailedFile)) continue;
     const ClaimInfo leader = look_at_claim(directory.get(), 0);
-    if (leader.state == ClaimState::held || leader.state == ClaimState::stopped) return Incarnation{name, leader};
+    if (leader.state == ClaimState::held || leader.state == ClaimState::stopped) open.push_back({name, leader});
   }
-  return std::nullopt;
+  return open;
+}
+
+std::optional<Assembly::Incarnation> Assembly::newest_incarnation() const {
+  const std::vector<Incarnation> open = open_incarnations();
+  return open.empty() ? std::nullopt : std::optional(open.front());
 }
 
 void Assembly::look_at_next_rank() {

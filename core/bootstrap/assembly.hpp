@@ -11,6 +11,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/bootstrap/claim.hpp"
 #include "core/bootstrap/directory.hpp"
@@ -64,8 +65,10 @@ class Assembly {
   bool follow(Suspicion& suspicion);
   void contest(Suspicion& suspicion, const ClaimInfo& leader);
 
+  std::vector<Incarnation> open_incarnations() const;
   std::optional<Incarnation> newest_incarnation() const;
-  void declare(const Failure& failure) const noexcept;
+  void replace_older() const;
+  static void declare(int directory, const Failure& failure) noexcept;
   void throw_if_declared() const;
   Failure taken(int rank, int64_t pid) const;
   Failure died(int rank, int64_t pid) const;

@@ -42,17 +42,17 @@ Failure Assembly::missing() const {
                  place.c_str())};
 }
 
-// Let everybody in this incarnation fail with the same words.
-void Assembly::declare(const Failure& failure) const noexcept {
+// Let everybody in an incarnation fail with the same words.
+void Assembly::declare(int directory, const Failure& failure) noexcept {
   try {
     const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
-    const Fd file(openat(fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd file(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     const std::string text = format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
                              failure.message;
     if (file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
-      linkat(fd(), temporary.c_str(), fd(), kFailedFile, 0);  // the first one counts
+      linkat(directory, temporary.c_str(), directory, kFailedFile, 0);  // the first one counts
     }
-    unlinkat(fd(), temporary.c_str(), 0);
+    unlinkat(directory, temporary.c_str(), 0);
   } catch (...) {
     return;  // the others then learn it from their own deadline
   }
