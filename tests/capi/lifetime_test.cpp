@@ -39,12 +39,17 @@ struct Handles {
     int32_t size = 0;
     size_t bytes = 0;
     void* pointer = nullptr;
-    if (which == 0) EXPECT_EQ(symm_group_size(group, &size), SYMM_OK) << symm_last_error();
-    if (which == 1) EXPECT_EQ(symm_buffer_size(buffer, &bytes), SYMM_OK) << symm_last_error();
-    if (which == 1 && symm_buffer_pointer(buffer, &pointer) == SYMM_OK) std::memset(pointer, 7, bytes);
-    if (which == 2) EXPECT_EQ(symm_memory_pointer(memory, 0, &pointer), SYMM_OK) << symm_last_error();
-    if (which == 2) std::memset(pointer, 7, 4096);
-    if (which == 2) EXPECT_EQ(symm_fill32(memory, 0, 0, 7, 4, nullptr), SYMM_OK) << symm_last_error();
+    if (which == 0) {
+      EXPECT_EQ(symm_group_size(group, &size), SYMM_OK) << symm_last_error();
+    } else if (which == 1) {
+      EXPECT_EQ(symm_buffer_size(buffer, &bytes), SYMM_OK) << symm_last_error();
+      ASSERT_EQ(symm_buffer_pointer(buffer, &pointer), SYMM_OK) << symm_last_error();
+      std::memset(pointer, 7, bytes);
+    } else {
+      ASSERT_EQ(symm_memory_pointer(memory, 0, &pointer), SYMM_OK) << symm_last_error();
+      std::memset(pointer, 7, 4096);
+      EXPECT_EQ(symm_fill32(memory, 0, 0, 7, 4, nullptr), SYMM_OK) << symm_last_error();
+    }
   }
 };
 

@@ -38,6 +38,7 @@ class World {
     return static_cast<T*>(place);
   }
   bool outputs_untouched() const;
+  void forget_outputs() { places_.clear(); }
 
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
