@@ -8,7 +8,7 @@ mark_as_advanced(SYMM_HWY_INCLUDE)
 separate_arguments(symm_cxx_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
 execute_process(
   COMMAND ${CMAKE_CXX_COMPILER} ${symm_cxx_flags} -std=c++20 -E -P -I${SYMM_HWY_INCLUDE}
-          ${CMAKE_CURRENT_LIST_DIR}/simd_targets.cpp
+          -x c++ ${CMAKE_CURRENT_LIST_DIR}/simd_targets.in
   OUTPUT_VARIABLE symm_simd_output
   ERROR_VARIABLE symm_simd_error
   RESULT_VARIABLE symm_simd_result)

@@ -3,7 +3,6 @@
  * Only compiled, as every version of C and C++ (see CMakeLists.txt): the header needs nothing before it, may come twice, and its
  * macros can be used under all warnings. */
 #include <symm/symm.h>
-#include <symm/symm.h>
 
 int header_alone(void);
 int header_alone(void) {

@@ -8,27 +8,30 @@
 #include <string.h>
 #include <symm/symm.h>
 
-enum { ROUNDS = 100, WARM_UP = 3 };
+enum {
+  ROUNDS = 100,
+  WARM_UP = 3
+};
 
-static int count_entries(const char *path) {
+static int count_entries(const char* path) {
   int count = 0;
-  DIR *directory = opendir(path);
+  DIR* directory = opendir(path);
   if (directory == NULL) return -1;
   while (readdir(directory) != NULL) ++count;
   closedir(directory);
   return count;
 }
 
-typedef symm_status_t (*create_t)(const symm_group_config_t *, symm_group_t **);
-typedef symm_status_t (*allreduce_t)(symm_group_t *, const void *, void *, size_t, symm_dtype_t, symm_op_t,
-                                     const symm_collective_options_t *, void *);
-typedef void (*release_t)(symm_group_t *);
-typedef const char *(*last_error_t)(void);
+typedef symm_status_t (*create_t)(const symm_group_config_t*, symm_group_t**);
+typedef symm_status_t (*allreduce_t)(symm_group_t*, const void*, void*, size_t, symm_dtype_t, symm_op_t,
+                                     const symm_collective_options_t*, void*);
+typedef void (*release_t)(symm_group_t*);
+typedef const char* (*last_error_t)(void);
 
 /* ISO C has no conversion from void * to a function pointer; POSIX promises that the bits are the same. */
 #define LOOK_UP(library, variable, name)                       \
   do {                                                         \
-    void *symbol = dlsym(library, name);                       \
+    void* symbol = dlsym(library, name);                       \
     if (symbol == NULL) {                                      \
       fprintf(stderr, "%s is missing: %s\n", name, dlerror()); \
       return 1;                                                \
@@ -36,15 +39,15 @@ typedef const char *(*last_error_t)(void);
     memcpy(&(variable), &symbol, sizeof symbol);               \
   } while (0)
 
-static int use(const char *path) {
+static int use(const char* path) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  symm_group_t *group = NULL;
+  symm_group_t* group = NULL;
   create_t create;
   allreduce_t allreduce;
   release_t release;
   last_error_t last_error;
   float value = 5;
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (library == NULL) {
     fprintf(stderr, "%s\n", dlerror());
     return 1;
@@ -66,7 +69,7 @@ static int use(const char *path) {
   return dlclose(library);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   int descriptors = 0, threads = 0, round;
   if (argc != 2) return 2;
   for (round = 0; round < ROUNDS; ++round) {

@@ -2,12 +2,24 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: the call with `h`, any pointer, where the handle belongs.
-#define SYMM_GROUP_USE(function, ...) \
-  {#function, "group", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_group_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
-#define SYMM_BUFFER_USE(function, ...) \
-  {#function, "buffer", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_buffer_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
-#define SYMM_MEMORY_USE(function, ...) \
-  {#function, "memory", [](World& w, void* h) { return static_cast<void>(w), function(static_cast<symm_memory_t*>(h) __VA_OPT__(,) __VA_ARGS__); }}
+#define SYMM_GROUP_USE(function, ...)                                                                                    \
+  {                                                                                                                      \
+#function, "group",                                                                                                  \
+        [](World & w,                                                                                                    \
+           void* h) { return static_cast<void>(w), function(static_cast<symm_group_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
+  }
+#define SYMM_BUFFER_USE(function, ...)                                                                                    \
+  {                                                                                                                       \
+#function, "buffer",                                                                                                  \
+        [](World & w,                                                                                                     \
+           void* h) { return static_cast<void>(w), function(static_cast<symm_buffer_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
+  }
+#define SYMM_MEMORY_USE(function, ...)                                                                                    \
+  {                                                                                                                       \
+#function, "memory",                                                                                                  \
+        [](World & w,                                                                                                     \
+           void* h) { return static_cast<void>(w), function(static_cast<symm_memory_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
+  }
 
 namespace symm_test {
 

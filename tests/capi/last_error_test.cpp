@@ -81,8 +81,8 @@ TEST(StatusString, every_status_has_a_name_of_its_own) {
 TEST(Version, header_and_library_agree) {
   EXPECT_EQ(symm_version(), static_cast<uint32_t>(SYMM_VERSION));
   const std::string info = symm_build_info();
-  const std::string version = std::to_string(SYMM_VERSION_MAJOR) + "." + std::to_string(SYMM_VERSION_MINOR) + "." +
-                              std::to_string(SYMM_VERSION_PATCH);
+  const std::string version =
+      std::to_string(SYMM_VERSION_MAJOR) + "." + std::to_string(SYMM_VERSION_MINOR) + "." + std::to_string(SYMM_VERSION_PATCH);
   EXPECT_NE(info.find("\"version\": \"" + version + "\""), std::string::npos) << info;
   EXPECT_EQ(info.front(), '{');
   EXPECT_EQ(info.back(), '}');

@@ -89,5 +89,7 @@ const std::vector<Exemption>& exemptions();
 }  // namespace symm_test
 
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, 0, w.out<symm_buffer_t*>())
-#define SYMM_REFUSE(function, parameter, how, status, ...) \
-  {#function, #parameter, how, SYMM_ERR_##status, [](World& w) { return static_cast<void>(w), function(__VA_ARGS__); }}
+#define SYMM_REFUSE(function, parameter, how, status, ...)                                                               \
+  {                                                                                                                      \
+#function, #parameter, how, SYMM_ERR_##status, [](World & w) { return static_cast<void>(w), function(__VA_ARGS__); } \
+  }

@@ -58,16 +58,15 @@ constexpr Parameter kParameters[] = {
 
 std::vector<Refusal> all_refusals() {
   std::vector<Refusal> all;
-  for (const auto* rows : {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals()}) {
+  for (const auto* rows :
+       {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals()}) {
     all.insert(all.end(), rows->begin(), rows->end());
   }
   return all;
 }
 
 // Leave a message behind that no row can be content with.
-void forget_last_error() {
-  ASSERT_EQ(symm_set_log_callback(nullptr, nullptr, 99), SYMM_ERR_INVALID_ARGUMENT);
-}
+void forget_last_error() { ASSERT_EQ(symm_set_log_callback(nullptr, nullptr, 99), SYMM_ERR_INVALID_ARGUMENT); }
 
 void expect_refusal(symm_status_t got, symm_status_t expected, const char* parameter, World& world) {
   EXPECT_EQ(got, expected) << symm_status_string(got) << ": " << symm_last_error();
@@ -148,9 +147,11 @@ TEST(Refusal, unavailable_back_end) {
   forget_last_error();
   expect_refusal(symm_device_count(SYMM_BACKEND_CUDA, world.out<int32_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
   forget_last_error();
-  expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(symm_device_info(SYMM_BACKEND_CUDA, 0, world.out_struct<symm_device_info_t>()), SYMM_ERR_UNAVAILABLE, "CUDA",
+                 world);
   forget_last_error();
-  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA", world);
+  expect_refusal(symm_topology(SYMM_BACKEND_CUDA, world.out<symm_topology_class_t>(), nullptr, 0), SYMM_ERR_UNAVAILABLE, "CUDA",
+                 world);
   forget_last_error();
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
@@ -161,7 +162,8 @@ TEST(Refusal, no_parameter_is_forgotten) {
   const std::vector<Refusal> refusals = all_refusals();
   for (const Parameter& parameter : kParameters) {
     const auto is_here = [&](const auto& row) {
-      return (row.function == nullptr || row.function == std::string(parameter.function)) && row.parameter == std::string(parameter.name);
+      return (row.function == nullptr || row.function == std::string(parameter.function)) &&
+             row.parameter == std::string(parameter.name);
     };
     const bool covered = std::any_of(refusals.begin(), refusals.end(), is_here) ||
                          std::any_of(handle_uses().begin(), handle_uses().end(), is_here) ||
@@ -177,8 +179,10 @@ TEST(Refusal, no_row_is_stale) {
       return (function == nullptr || parameter.function == std::string(function)) && parameter.name == std::string(name);
     });
   };
-  for (const HandleUse& use : handle_uses()) EXPECT_TRUE(exists(use.function, use.parameter)) << use.function << " " << use.parameter;
-  for (const Exemption& row : exemptions()) EXPECT_TRUE(exists(row.function, row.parameter)) << row.parameter << ": " << row.reason;
+  for (const HandleUse& use : handle_uses())
+    EXPECT_TRUE(exists(use.function, use.parameter)) << use.function << " " << use.parameter;
+  for (const Exemption& row : exemptions())
+    EXPECT_TRUE(exists(row.function, row.parameter)) << row.parameter << ": " << row.reason;
 }
 
 }  // namespace

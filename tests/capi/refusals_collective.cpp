@@ -7,6 +7,7 @@ namespace {
 
 constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
 constexpr symm_op_t kSum = SYMM_OP_SUM;
+constexpr int32_t kMinusOne = -1;
 constexpr size_t kTooMany = SIZE_MAX / 2;
 
 void* stream() {
@@ -27,40 +28,44 @@ const NewerOptions kNewer;
 
 }  // namespace
 
-// What all collectives check alike. SEND and RECV are the first operands, COUNT the count's name, OPS what comes after the dtype.
+// What all collectives check alike. `count` is what the header calls the count; after the dtype come op and root, if any, each
+// with its comma.
 #define SYMM_SRC w.source.data()
-#define SYMM_REFUSE_COMMON(function, count, ...)                                                                             \
-  SYMM_REFUSE(function, send, "NULL", INVALID_ARGUMENT, w.group, nullptr, w.destination(), 8, kF32, __VA_ARGS__ nullptr, nullptr), \
-  SYMM_REFUSE(function, recv, "NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, nullptr, 8, kF32, __VA_ARGS__ nullptr, nullptr),   \
-  SYMM_REFUSE(function, recv, "overlaps", INVALID_ARGUMENT, w.group, SYMM_SRC, SYMM_SRC + 1, 8, kF32, __VA_ARGS__ nullptr,    \
-              nullptr),                                                                                                       \
-  SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), kTooMany, kF32,      \
-              __VA_ARGS__ nullptr, nullptr),                                                                                  \
-  SYMM_REFUSE(function, dtype, "0", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, 0, __VA_ARGS__ nullptr, nullptr), \
-  SYMM_REFUSE(function, options, "short", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ &kShort,  \
-              nullptr),                                                                                                       \
-  SYMM_REFUSE(function, options, "newer", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ &kNewer.known, \
-              nullptr),                                                                                                       \
-  SYMM_REFUSE(function, algorithm, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                  \
-              __VA_ARGS__ &kUnknownAlgorithm, nullptr),                                                                       \
-  SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                    \
-              __VA_ARGS__ nullptr, stream())
+#define SYMM_REFUSE_COMMON(function, count, ...)                                                                                \
+  SYMM_REFUSE(function, send, "NULL", INVALID_ARGUMENT, w.group, nullptr, w.destination(), 8, kF32, __VA_ARGS__ nullptr,        \
+              nullptr),                                                                                                         \
+      SYMM_REFUSE(function, recv, "NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, nullptr, 8, kF32, __VA_ARGS__ nullptr, nullptr), \
+      SYMM_REFUSE(function, recv, "overlaps", INVALID_ARGUMENT, w.group, SYMM_SRC, SYMM_SRC + 1, 8, kF32, __VA_ARGS__ nullptr,  \
+                  nullptr),                                                                                                     \
+      SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), kTooMany, kF32,    \
+                  __VA_ARGS__ nullptr, nullptr),                                                                                \
+      SYMM_REFUSE(function, dtype, "0", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, 0, __VA_ARGS__ nullptr,        \
+                  nullptr),                                                                                                     \
+      SYMM_REFUSE(function, options, "short", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                    \
+                  __VA_ARGS__& kShort, nullptr),                                                                                \
+      SYMM_REFUSE(function, options, "newer", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32,                         \
+                  __VA_ARGS__& kNewer.known, nullptr),                                                                          \
+      SYMM_REFUSE(function, algorithm, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                \
+                  __VA_ARGS__& kUnknownAlgorithm, nullptr),                                                                     \
+      SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                  \
+                  __VA_ARGS__ nullptr, stream())
 
-#define SYMM_REFUSE_OP(function, ...)                                                                                       \
+#define SYMM_REFUSE_OP(function, ...)                                                                                         \
   SYMM_REFUSE(function, op, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, 5, __VA_ARGS__ nullptr, \
-              nullptr),                                                                                                     \
-  SYMM_REFUSE(function, op, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, -1, __VA_ARGS__ nullptr,   \
-              nullptr)
+              nullptr),                                                                                                       \
+      SYMM_REFUSE(function, op, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, -1, __VA_ARGS__ nullptr, \
+                  nullptr)
 
-#define SYMM_REFUSE_ROOT(function, ...)                                                                                      \
+#define SYMM_REFUSE_ROOT(function, ...)                                                                                        \
   SYMM_REFUSE(function, root, "= size", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ 1, nullptr, \
-              nullptr),                                                                                                      \
-  SYMM_REFUSE(function, root, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ -1, nullptr,  \
-              nullptr)
+              nullptr),                                                                                                        \
+      SYMM_REFUSE(function, root, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, __VA_ARGS__ kMinusOne,  \
+                  nullptr, nullptr)
 
 // A plan of an all-reduce with one argument changed.
-#define SYMM_REFUSE_PLAN(parameter, how, status, collective, count, dtype, op, options, out) \
-  SYMM_REFUSE(symm_collective_plan, parameter, how, status, w.group, collective, SYMM_SRC, w.source.data(), count, dtype, op, options, out)
+#define SYMM_REFUSE_PLAN(parameter, how, status, collective, count, dtype, op, options, out)                                  \
+  SYMM_REFUSE(symm_collective_plan, parameter, how, status, w.group, collective, SYMM_SRC, w.source.data(), count, dtype, op, \
+              options, out)
 #define SYMM_PLAN_OUT w.out_struct<symm_plan_info_t>()
 
 const std::vector<Refusal>& collective_refusals() {

@@ -27,10 +27,11 @@ symm_status_t create_with_store(World& w, symm_store_t store, int32_t size) {
 
 }  // namespace
 
-#define SYMM_REFUSE_CONFIG(field, how, status, value)                         \
-  {"symm_group_create", #field, how, SYMM_ERR_##status, [](World& w) { \
-     return create(w, [](symm_group_config_t& config) { config.field = value; }); \
-   }}
+#define SYMM_REFUSE_CONFIG(field, how, status, value)                                                 \
+  {                                                                                                   \
+    "symm_group_create", #field, how, SYMM_ERR_##status,                                              \
+        [](World& w) { return create(w, [](symm_group_config_t& config) { config.field = value; }); } \
+  }
 
 const std::vector<Refusal>& group_refusals() {
   static const std::vector<Refusal> rows = {
@@ -63,13 +64,21 @@ const std::vector<Refusal>& group_refusals() {
          });
        }},
       {"symm_group_create", "store", "without set", SYMM_ERR_INVALID_ARGUMENT,
-       [](World& w) { return create_with_store(w, {sizeof(symm_store_t), nullptr, nullptr, unused_get}, 1); }},
+       [](World& w) {
+         return create_with_store(w, {sizeof(symm_store_t), nullptr, nullptr, unused_get}, 1);
+       }},
       {"symm_group_create", "store", "without get", SYMM_ERR_INVALID_ARGUMENT,
-       [](World& w) { return create_with_store(w, {sizeof(symm_store_t), nullptr, unused_set, nullptr}, 1); }},
+       [](World& w) {
+         return create_with_store(w, {sizeof(symm_store_t), nullptr, unused_set, nullptr}, 1);
+       }},
       {"symm_group_create", "store", "struct_size short", SYMM_ERR_INVALID_ARGUMENT,
-       [](World& w) { return create_with_store(w, {8, nullptr, unused_set, unused_get}, 1); }},
+       [](World& w) {
+         return create_with_store(w, {8, nullptr, unused_set, unused_get}, 1);
+       }},
       {"symm_group_create", "size", "0 with a store", SYMM_ERR_INVALID_ARGUMENT,
-       [](World& w) { return create_with_store(w, {sizeof(symm_store_t), nullptr, unused_set, unused_get}, 0); }},
+       [](World& w) {
+         return create_with_store(w, {sizeof(symm_store_t), nullptr, unused_set, unused_get}, 0);
+       }},
 
       SYMM_REFUSE(symm_group_split, out, "NULL", INVALID_ARGUMENT, w.group, 0, 0, nullptr),
       SYMM_REFUSE(symm_group_rank, out_rank, "NULL", INVALID_ARGUMENT, w.group, nullptr),

@@ -6,27 +6,30 @@
 #include <string.h>
 #include <symm/symm.h>
 
-#define CHECK(call)                                                                                                      \
-  do {                                                                                                                   \
-    symm_status_t check_ = (call);                                                                                       \
-    if (check_ != SYMM_OK) {                                                                                             \
+#define CHECK(call)                                                                                                     \
+  do {                                                                                                                  \
+    symm_status_t check_ = (call);                                                                                      \
+    if (check_ != SYMM_OK) {                                                                                            \
       fprintf(stderr, "%s:%d: %s: %s: %s\n", __FILE__, __LINE__, #call, symm_status_string(check_), symm_last_error()); \
-      exit(1);                                                                                                           \
-    }                                                                                                                    \
+      exit(1);                                                                                                          \
+    }                                                                                                                   \
   } while (0)
 
-#define EXPECT(condition)                                                  \
-  do {                                                                     \
-    if (!(condition)) {                                                    \
+#define EXPECT(condition)                                                       \
+  do {                                                                          \
+    if (!(condition)) {                                                         \
       fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                             \
-    }                                                                      \
+      exit(1);                                                                  \
+    }                                                                           \
   } while (0)
 
-enum { COUNT = 1000, BYTES = COUNT * (int)sizeof(int32_t) };
+enum {
+  COUNT = 1000,
+  BYTES = COUNT * (int)sizeof(int32_t)
+};
 
-static void count_messages(void *user, symm_log_level_t level, const char *message) {
-  if (level >= SYMM_LOG_ERROR && message != NULL) ++*(int *)user;
+static void count_messages(void* user, symm_log_level_t level, const char* message) {
+  if (level >= SYMM_LOG_ERROR && message != NULL) ++*(int*)user;
 }
 
 static void library(void) {
@@ -55,7 +58,7 @@ static void library(void) {
   EXPECT(links == 0);
 }
 
-static void queries(symm_group_t *group) {
+static void queries(symm_group_t* group) {
   int32_t rank = -1, size = -1;
   symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
   symm_group_status_t status = {sizeof status, 0, 0, 0, ""};
@@ -69,12 +72,12 @@ static void queries(symm_group_t *group) {
   EXPECT(status.status == SYMM_OK && status.failed_rank == -1 && status.message[0] == '\0');
 }
 
-static void memory_calls(symm_group_t *group, symm_buffer_t *buffer, symm_memory_t *memory) {
+static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory_t* memory) {
   symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0};
   int32_t values[COUNT], back[COUNT], rank = -1, i;
   size_t bytes = 0, offset = 0;
   void *block = NULL, *pad = NULL, *pointer = NULL, *const *table = NULL;
-  symm_memory_t *found = NULL;
+  symm_memory_t* found = NULL;
   for (i = 0; i < COUNT; ++i) values[i] = i;
   CHECK(symm_buffer_size(buffer, &bytes));
   CHECK(symm_buffer_pointer(buffer, &pointer));
@@ -87,7 +90,7 @@ static void memory_calls(symm_group_t *group, symm_buffer_t *buffer, symm_memory
   EXPECT(table[0] == block);
   CHECK(symm_memory_signal_pad_table(memory, &table));
   EXPECT(table[0] == pad);
-  CHECK(symm_memory_find(group, (char *)block + 5, &found, &rank, &offset));
+  CHECK(symm_memory_find(group, (char*)block + 5, &found, &rank, &offset));
   EXPECT(rank == 0 && offset == 5);
   symm_memory_release(found);
 
@@ -108,7 +111,7 @@ static void memory_calls(symm_group_t *group, symm_buffer_t *buffer, symm_memory
 }
 
 /* With one rank, every collective is a copy. */
-static void collectives(symm_group_t *group) {
+static void collectives(symm_group_t* group) {
   const symm_dtype_t type = SYMM_DTYPE_I32;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   symm_plan_info_t plan = {sizeof plan, 0, 0, 0, 0, ""};
@@ -131,8 +134,8 @@ static void collectives(symm_group_t *group) {
 int main(void) {
   symm_group_config_t config;
   symm_group_t *group = NULL, *half = NULL, *none = NULL;
-  symm_buffer_t *buffer = NULL;
-  symm_memory_t *memory = NULL;
+  symm_buffer_t* buffer = NULL;
+  symm_memory_t* memory = NULL;
   library();
   CHECK(symm_group_config_init(&config, sizeof config));
   config.backend = SYMM_BACKEND_HOST;

@@ -63,7 +63,8 @@ TEST(Store, two_ranks_meet_through_the_callers_store) {
     ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
     const float mine = static_cast<float>(rank + 1);
     float& result = results[static_cast<size_t>(rank)];
-    EXPECT_EQ(symm_allreduce(group, &mine, &result, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(symm_allreduce(group, &mine, &result, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK)
+        << symm_last_error();
     EXPECT_EQ(symm_group_finalize(group, 20000), SYMM_OK) << symm_last_error();
     symm_group_release(group);
   };
@@ -76,7 +77,8 @@ TEST(Store, two_ranks_meet_through_the_callers_store) {
 }
 
 TEST(Store, its_failure_is_the_creations_failure) {
-  const symm_store_t broken{sizeof broken, nullptr, [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
+  const symm_store_t broken{sizeof broken, nullptr,
+                            [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
                             [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_SYSTEM + 0; }};
   const symm_group_config_t config = config_of(broken, 0, 2);
   symm_group_t* group = nullptr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Structs of older and newer headers. An older one is shorter than ours only after 0.1, so here "short" is always refused (see the
-// tables of refusals); a newer one is longer.
+// Structs of older and newer headers. An older one is shorter than ours only after 0.1, so here "short" is always refused (see
+// the tables of refusals); a newer one is longer.
 #include <gtest/gtest.h>
 
 #include <cstddef>

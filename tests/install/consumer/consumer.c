@@ -5,7 +5,7 @@
 #include <symm/symm.h>
 
 int main(void) {
-  symm_group_t *group = NULL;
+  symm_group_t* group = NULL;
   float value = 2;
   int32_t size = 0;
   if (symm_version() != SYMM_VERSION) return fprintf(stderr, "header and library differ\n"), 1;
