@@ -52,7 +52,8 @@ Assembly::Assembly(AssemblyConfig config, Deadline deadline)
 }
 
 Assembly::~Assembly() {
-  // A rank that leaves while an exception passes through takes its claim down without a word, so that the others see that it failed.
+  // A rank that leaves while an exception passes through takes its claim down without a word, so that the others see that it
+  // failed.
   if (std::uncaught_exceptions() <= exceptions_) claim_->leave();
   claim_.reset();
   place_.reset();
@@ -103,7 +104,8 @@ void Assembly::await_departure_of_rival(Deadline deadline) const {
 
 bool Assembly::all_have_come(Suspicion& suspicion) const {
   const auto newest = newest_incarnation();
-  if (newest && newest->name > place_->name() && newest->leader.state == ClaimState::held) throw Error(taken(0, newest->leader.pid));
+  if (newest && newest->name > place_->name() && newest->leader.state == ClaimState::held)
+    throw Error(taken(0, newest->leader.pid));
   throw_if_declared();
   bool all = true;
   bool mourning = false;
@@ -154,8 +156,8 @@ bool Assembly::follow(Suspicion& suspicion) {
 void Assembly::contest(Suspicion& suspicion, const ClaimInfo& leader) {
   if (leader.size != config_.size) {
     suspicion.raise({Status::mismatch, config_.rank, getpid(),
-                     format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d", config_.rank,
-                            config_.description.c_str(), static_cast<long long>(getpid()), config_.size,
+                     format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d",
+                            config_.rank, config_.description.c_str(), static_cast<long long>(getpid()), config_.size,
                             static_cast<long long>(leader.pid), leader.size)});
   } else if ((claim_ = Claim::take(fd(), config_.rank, config_.size))) {
     suspicion.failure.reset();
@@ -170,7 +172,8 @@ void Assembly::contest(Suspicion& suspicion, const ClaimInfo& leader) {
   }
 }
 
-// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not compete with the groups that come after this one.
+// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not compete with the groups that come after
+// this one.
 void Assembly::replace_older() const {
   for (const Incarnation& older : open_incarnations()) {
     const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : std::nullopt;

@@ -2,11 +2,11 @@
 //
 // How the ranks of one creation find each other in a directory that other creations, other jobs and their remains use as well.
 //
-// Rank 0 makes a shared directory (directory.hpp) for this creation: an incarnation. The others look for the newest incarnation whose rank 0
-// is alive and which is open, and claim their rank in it (claim.hpp). When every rank's claim is held by a living process, rank 0
-// seals the incarnation. Until then a rank that finds a newer one, or whose rank 0 dies, leaves and looks again; from then on nobody can
-// enter, and a death is an error. So what a crashed or stopped former job left behind is passed over, a rank may come before rank 0, and
-// successive creations need no numbers that could get out of step.
+// Rank 0 makes a shared directory (directory.hpp) for this creation: an incarnation. The others look for the newest incarnation
+// whose rank 0 is alive and which is open, and claim their rank in it (claim.hpp). When every rank's claim is held by a living
+// process, rank 0 seals the incarnation. Until then a rank that finds a newer one, or whose rank 0 dies, leaves and looks again;
+// from then on nobody can enter, and a death is an error. So what a crashed or stopped former job left behind is passed over, a
+// rank may come before rank 0, and successive creations need no numbers that could get out of step.
 #pragma once
 
 #include <optional>
@@ -32,8 +32,8 @@ struct AssemblyConfig {
 
 class Assembly {
  public:
-  // Wait until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if two processes claim one rank, or the sizes
-  // differ; peer_failed if a rank came and died. What rank 0 throws, the ranks that had come throw too.
+  // Wait until all ranks have come. Throws Error: timeout naming the missing ranks; mismatch if two processes claim one rank, or
+  // the sizes differ; peer_failed if a rank came and died. What rank 0 throws, the ranks that had come throw too.
   Assembly(AssemblyConfig config, Deadline deadline);
   ~Assembly();
   Assembly(const Assembly&) = delete;

@@ -13,8 +13,8 @@
 namespace symm {
 Failure Assembly::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
-          format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank, config_.description.c_str(),
-                 static_cast<long long>(pid), static_cast<long long>(getpid()))};
+          format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank,
+                 config_.description.c_str(), static_cast<long long>(pid), static_cast<long long>(getpid()))};
 }
 
 Failure Assembly::died(int rank, int64_t pid) const {
@@ -35,7 +35,8 @@ Failure Assembly::missing() const {
     if (first < 0) first = rank;
     if (++count <= kNamed) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
-  if (count == 0) return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
+  if (count == 0)
+    return {Status::timeout, -1, 0, format("the ranks came to %s, but not all at once before the deadline", place.c_str())};
   if (count > kNamed) list += format(" and %d more", count - kNamed);
   return {Status::timeout, first, 0,
           format("%s %s of %d did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), config_.size,
@@ -47,8 +48,9 @@ void Assembly::declare(int directory, const Failure& failure) noexcept {
   try {
     const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
     const Fd file(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    const std::string text = format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
-                             failure.message;
+    const std::string text =
+        format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
+        failure.message;
     if (file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
       linkat(directory, temporary.c_str(), directory, kFailedFile, 0);  // the first one counts
     }

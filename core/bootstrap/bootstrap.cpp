@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/bootstrap.hpp"
 
+#include <mutex>
+
 #include "core/bootstrap/callback_store.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/environment.hpp"
@@ -18,9 +20,11 @@ constexpr std::string_view kDir = "dir://";
 constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
-  if (config.size < 0) throw Error(Status::invalid_argument, format("size is %d; it must be > 0, or 0 to take it from the bootstrap", config.size));
+  if (config.size < 0)
+    throw Error(Status::invalid_argument, format("size is %d; it must be > 0, or 0 to take it from the bootstrap", config.size));
   if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
-    throw Error(Status::invalid_argument, format("rank is %d; with size %d it must be from 0 to %d", config.rank, config.size, config.size - 1));
+    throw Error(Status::invalid_argument,
+                format("rank is %d; with size %d it must be from 0 to %d", config.rank, config.size, config.size - 1));
   }
 }
 
@@ -34,8 +38,9 @@ void take_ranks_without_default(const BootstrapConfig& config, Meeting& meeting)
   if (config.size > 0) return take_ranks(config, {}, meeting);
   const Launch launch = parse_environment(current_environment());
   if (launch.single()) {
-    throw Error(Status::invalid_argument, config.url + " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
-                                                       "SYMM_SIZE, or start the program by a launcher");
+    throw Error(Status::invalid_argument, config.url +
+                                              " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
+                                              "SYMM_SIZE, or start the program by a launcher");
   }
   take_ranks(config, launch, meeting);
 }
@@ -46,7 +51,8 @@ std::unique_ptr<Store> open_alone() {
   return open_thread_store(format(kPattern, static_cast<unsigned long long>(process::random64())), 0, 1, Deadline::never());
 }
 
-std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const Meeting& meeting, Deadline deadline) {
+std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const Meeting& meeting,
+                                      Deadline deadline) {
   AssemblyConfig assembly;
   assembly.base = std::move(path);
   assembly.name = name;
@@ -55,6 +61,15 @@ std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::
   assembly.size = meeting.size;
   assembly.remove_base = remove;
   return std::make_unique<DirStore>(std::move(assembly), deadline);
+}
+
+// Asked for once: MPI_Finalize() closes PMI_FD.
+std::string remembered_pmi_job(int fd) {
+  static std::mutex mutex;
+  static auto* const job = new std::string;  // never destroyed: a thread may outlive main()
+  const std::lock_guard lock(mutex);
+  if (job->empty()) *job = pmi_job(fd);
+  return *job;
 }
 
 void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadline deadline) {
@@ -74,10 +89,11 @@ void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadli
     return;
   }
   std::string job = launch.job;
-  if (job.empty() && launch.pmi_fd >= 0) job = pmi_job(launch.pmi_fd);
+  if (job.empty() && launch.pmi_fd >= 0) job = remembered_pmi_job(launch.pmi_fd);
   if (job.empty()) {
-    throw Error(Status::unavailable, "env:// (" + launch.source + ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
-                                                                  "to a directory, the same for all ranks");
+    throw Error(Status::unavailable, "env:// (" + launch.source +
+                                         ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
+                                         "to a directory, the same for all ranks");
   }
   const std::string parent = default_parent();
   open_private_directory(parent, true);

@@ -22,8 +22,8 @@ void check(int32_t returned, const char* function, const std::string& key) {
   if (returned == 0) return;
   const auto status = static_cast<Status>(returned);
   if (returned > 0 || status < Status::internal) {
-    throw Error(Status::invalid_argument, format("the user's store returned %d from %s(\"%s\"), which is not a status", returned, function,
-                                                 key.c_str()));
+    throw Error(Status::invalid_argument,
+                format("the user's store returned %d from %s(\"%s\"), which is not a status", returned, function, key.c_str()));
   }
   throw Error(status, format("the user's store failed in %s(\"%s\"): %s (%d)", function, key.c_str(), name_of(status), returned));
 }
@@ -35,7 +35,8 @@ class CallbackStore final : public Store {
   void set(const std::string& key, const Bytes& value, Deadline deadline) override {
     const std::string full = prefix_ + key;
     if (value.size() > kLargestValue) {
-      throw Error(Status::invalid_argument, format("the value of \"%s\" has %zu bytes, more than %zu", full.c_str(), value.size(), kLargestValue));
+      throw Error(Status::invalid_argument,
+                  format("the value of \"%s\" has %zu bytes, more than %zu", full.c_str(), value.size(), kLargestValue));
     }
     check(callbacks_.set(callbacks_.user, full.c_str(), value.data(), value.size(), milliseconds_left(deadline)), "set", full);
   }
@@ -44,10 +45,12 @@ class CallbackStore final : public Store {
     const std::string full = prefix_ + key;
     Bytes value(kLargestValue);
     size_t size = SIZE_MAX;  // a get() that forgets to say is noticed
-    check(callbacks_.get(callbacks_.user, full.c_str(), value.data(), value.size(), &size, milliseconds_left(deadline)), "get", full);
+    check(callbacks_.get(callbacks_.user, full.c_str(), value.data(), value.size(), &size, milliseconds_left(deadline)), "get",
+          full);
     if (size > value.size()) {
-      throw Error(Status::invalid_argument, format("the user's store returned %zu bytes from get(\"%s\"), more than the %zu it was given room for",
-                                                   size, full.c_str(), value.size()));
+      throw Error(Status::invalid_argument,
+                  format("the user's store returned %zu bytes from get(\"%s\"), more than the %zu it was given room for", size,
+                         full.c_str(), value.size()));
     }
     value.resize(size);
     return value;
@@ -72,7 +75,8 @@ uint64_t count_creation(const StoreCallbacks& callbacks, const std::string& name
 
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name, int rank) {
   if (callbacks.set == nullptr || callbacks.get == nullptr) {
-    throw Error(Status::invalid_argument, format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
+    throw Error(Status::invalid_argument,
+                format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
   }
   const auto number = static_cast<unsigned long long>(count_creation(callbacks, name, rank));
   return std::make_unique<CallbackStore>(callbacks, format("symm/%s/%llu/", escape_key(name).c_str(), number));

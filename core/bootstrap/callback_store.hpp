@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A store over the functions of a user's store. Keys carry the name of the group and the number of its creation, since the user's store may
-// outlive a group while a key is set only once.
+// A store over the functions of a user's store. Keys carry the name of the group and the number of its creation, since the user's
+// store may outlive a group while a key is set only once.
 #pragma once
 
 #include <memory>

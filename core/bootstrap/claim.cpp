@@ -37,9 +37,10 @@ ClaimInfo read_claim(int file) {
 }
 
 bool is_named(int directory, const std::string& name, int file) {
-  struct stat here{};
-  struct stat there{};
-  return fstat(file, &here) == 0 && fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino;
+  struct stat here {};
+  struct stat there {};
+  return fstat(file, &here) == 0 && fstatat(directory, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+         here.st_ino == there.st_ino;
 }
 
 // Write the claim under a name of its own and lock it, so that it appears complete and held.
@@ -92,7 +93,8 @@ bool was_claimed(int directory, int rank) {
 std::optional<Claim> Claim::take(int directory, int rank, int size) {
   const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!turn) throw system_error(errno, "open", "claims");
-  // One newcomer at a time, or two could both find a dead claim and the second remove what the first had put there. Busy: ask again.
+  // One newcomer at a time, or two could both find a dead claim and the second remove what the first had put there. Busy: ask
+  // again.
   if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
     throw system_error(errno, "flock", "claims");

@@ -32,7 +32,8 @@ bool was_claimed(int directory, int rank);
 
 class Claim {
  public:
-  // Claim `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by look_at_claim().
+  // Claim `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by
+  // look_at_claim().
   static std::optional<Claim> take(int directory, int rank, int size);
 
   Claim(Claim&&) noexcept = default;

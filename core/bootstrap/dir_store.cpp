@@ -29,7 +29,7 @@ void write_all(int file, const Bytes& value, const std::string& name) {
 }
 
 Bytes read_all(int file, const std::string& name) {
-  struct stat status{};
+  struct stat status {};
   if (fstat(file, &status) != 0) throw system_error(errno, "fstat", name);
   Bytes value(static_cast<size_t>(status.st_size));
   for (size_t done = 0; done < value.size();) {
@@ -47,7 +47,8 @@ Bytes read_all(int file, const std::string& name) {
 std::string escape_key(const std::string& key) {
   std::string escaped;
   for (const char c : key) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     escaped += plain ? std::string(1, c) : format("%%%02X", static_cast<unsigned>(static_cast<unsigned char>(c)));
   }
   return escaped;

@@ -30,7 +30,7 @@ uint64_t boot_time_ns() {
 
 // Whoever found the lock free before the file was unlinked holds the lock of a ghost.
 bool still_linked(int fd) {
-  struct stat status{};
+  struct stat status {};
   return fstat(fd, &status) == 0 && status.st_nlink > 0;
 }
 
@@ -91,25 +91,24 @@ Fd open_private_directory(const std::string& path, bool create) {
     }
     throw system_error(error, "open", path);
   }
-  struct stat status{};
+  struct stat status {};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid()) {
-    throw Error(Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used", path.c_str(),
-                                            status.st_uid, geteuid()));
+    throw Error(Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used",
+                                            path.c_str(), status.st_uid, geteuid()));
   }
   if ((status.st_mode & 077) != 0) {
-    throw Error(Status::unavailable,
-                format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700", path.c_str(),
-                       status.st_mode & 07777));
+    throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
+                                            path.c_str(), status.st_mode & 07777));
   }
   return directory;
 }
 
 std::string default_parent() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  struct stat status{};
-  if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-      (status.st_mode & 022) == 0) {
+  struct stat status {};
+  if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
+      status.st_uid == geteuid() && (status.st_mode & 022) == 0) {
     return std::string(runtime) + "/symm";
   }
   return "/tmp/symm-" + std::to_string(geteuid());
@@ -204,7 +203,7 @@ void SharedDirectory::leave() noexcept {
 
 void sweep(const std::string& parent) noexcept {
   const Fd directory(open(parent.c_str(), kOpenDirectory));
-  struct stat status{};
+  struct stat status {};
   if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), true);
 }
 

@@ -11,15 +11,17 @@
 
 namespace symm {
 
-// Open `path`, making its last component if `create` and it is missing. Throws if it is a link, belongs to someone else or is open to
-// group or others.
+// Open `path`, making its last component if `create` and it is missing. Throws if it is a link, belongs to someone else or is
+// open to group or others.
 Fd open_private_directory(const std::string& path, bool create);
 
-// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of ours that nobody else may write to, else /tmp/symm-<uid>. Not made here.
+// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of ours that nobody else may write to, else /tmp/symm-<uid>. Not made
+// here.
 std::string default_parent();
 
-// A directory with a fresh, unpredictable name that several processes may share. Everyone in it holds a shared flock on its lock file; the
-// last to leave, in whatever order, removes it with all it contains. What a killed process leaves behind has a free lock: sweep() removes it.
+// A directory with a fresh, unpredictable name that several processes may share. Everyone in it holds a shared flock on its lock
+// file; the last to leave, in whatever order, removes it with all it contains. What a killed process leaves behind has a free
+// lock: sweep() removes it.
 class SharedDirectory {
  public:
   // Make "<prefix>-<time>-<random>" in the private directory `parent`, which is made if missing.

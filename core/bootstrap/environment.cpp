@@ -66,7 +66,8 @@ class Parser {
 std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
   for (const char* name : {"SYMM_RANK", "SYMM_SIZE"}) {
-    if (!parser.has(name)) throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name));
+    if (!parser.has(name))
+      throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name));
   }
   Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE", nullptr, nullptr);
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
@@ -90,7 +91,8 @@ std::optional<Source> from_pmi(const Parser& parser) {
 }
 
 std::optional<Source> from_torchrun(const Parser& parser) {
-  if (!parser.has("RANK") || !parser.has("WORLD_SIZE")) return std::nullopt;  // either alone is too common a name to mean anything
+  if (!parser.has("RANK") || !parser.has("WORLD_SIZE"))
+    return std::nullopt;  // either alone is too common a name to mean anything
   Source found = parser.source("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
@@ -111,16 +113,18 @@ std::optional<Source> from_slurm(const Parser& parser) {
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
   const char* const nodes = parser.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
   if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) == 1) found.launch.local_size = found.launch.size;
-  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) > 1) found.launch.local_size = 0;  // some of them: how many is not told
+  if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) > 1)
+    found.launch.local_size = 0;  // some of them: how many is not told
   return found;
 }
 
 void refuse_several_machines(const Source& source) {
   const Launch& launch = source.launch;
   if (launch.local_size < 0 || launch.local_size == launch.size) return;
-  throw Error(Status::unavailable, format("%s has ranks on several machines (%s is %d%s); this version of symm joins the ranks of one machine",
-                                          launch.source.c_str(), source.size_name.c_str(), launch.size,
-                                          launch.local_size > 0 ? format(", of which %d here", launch.local_size).c_str() : ""));
+  throw Error(Status::unavailable,
+              format("%s has ranks on several machines (%s is %d%s); this version of symm joins the ranks of one machine",
+                     launch.source.c_str(), source.size_name.c_str(), launch.size,
+                     launch.local_size > 0 ? format(", of which %d here", launch.local_size).c_str() : ""));
 }
 
 void compare(const Source& used, const Source& other) {
@@ -128,10 +132,11 @@ void compare(const Source& used, const Source& other) {
   if (same_rank && used.launch.size == other.launch.size) return;
   const std::string& name = same_rank ? used.size_name : used.rank_name;
   const std::string& other_name = same_rank ? other.size_name : other.rank_name;
-  throw Error(Status::mismatch, format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
-                                       used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(),
-                                       same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
-                                       same_rank ? other.launch.size : other.launch.rank));
+  throw Error(Status::mismatch,
+              format("%s and %s disagree: %s is %d, but %s is %d; unset the variables of the one that did not start this process",
+                     used.launch.source.c_str(), other.launch.source.c_str(), name.c_str(),
+                     same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
+                     same_rank ? other.launch.size : other.launch.rank));
 }
 
 }  // namespace
@@ -154,7 +159,8 @@ Launch parse_environment(const Environment& environment) {
   }
   bool several = false;
   for (const Source& source : sources) several = several || source.launch.size > 1;
-  if (several) std::erase_if(sources, [](const Source& source) { return source.launch.size == 1 && source.launch.source != "SYMM_*"; });
+  if (several)
+    std::erase_if(sources, [](const Source& source) { return source.launch.size == 1 && source.launch.source != "SYMM_*"; });
   if (sources.empty()) {
     Launch alone;
     alone.source = "single process";

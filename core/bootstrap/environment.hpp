@@ -2,11 +2,12 @@
 //
 // What the launcher says about this process, in the environment.
 //
-// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI (MPICH, Intel MPI, srun --mpi=pmi2); torchrun; a
-// task of a Slurm step; none, which means a single process. All that are present are parsed, and two that differ in rank or size are refused,
-// except where a launcher runs inside another one's job:
+// Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI (MPICH, Intel MPI, srun --mpi=pmi2);
+// torchrun; a task of a Slurm step; none, which means a single process. All that are present are parsed, and two that differ in
+// rank or size are refused, except where a launcher runs inside another one's job:
 //   - SLURM_* of a batch script or an allocation (salloc, sbatch) is not a step with tasks, and says nothing;
-//   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a torchrun with one worker) if another
+//   - a source with one rank, other than SYMM_*, is the job around the launcher (srun -n 1 --pty, a torchrun with one worker) if
+//   another
 //     source has more ranks.
 #pragma once
 
@@ -31,7 +32,8 @@ struct Launch {
   bool single() const noexcept { return source == "single process"; }
 };
 
-// Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree, unavailable for ranks on several machines.
+// Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree, unavailable for ranks on several
+// machines.
 Launch parse_environment(const Environment& environment);
 
 }  // namespace symm

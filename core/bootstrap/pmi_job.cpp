@@ -15,9 +15,12 @@ std::string pmi_job(int fd) {
   socklen_t size = sizeof manager;
   const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
   if (error != 0 || manager.pid <= 0) {
-    throw Error(Status::unavailable, format("PMI_FD is %d, which does not lead to a process manager on this machine (%s): set SYMM_JOB to a name, "
-                                            "or SYMM_DIR to a directory, the same for all ranks",
-                                            fd, error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here"));
+    const std::string why = error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here";
+    throw Error(
+        Status::unavailable,
+        format("PMI_FD is %d, which does not lead to a process manager on this machine (%s; MPI_Finalize() closes it): make the "
+               "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to a directory, the same for all ranks",
+               fd, why.c_str()));
   }
   const auto stat = process_stat(manager.pid);
   return format("pmi-%lld-%llu", static_cast<long long>(manager.pid), static_cast<unsigned long long>(stat ? stat->start : 0));

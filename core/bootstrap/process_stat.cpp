@@ -22,9 +22,9 @@ std::optional<ProcessStat> process_stat(int64_t pid) {
   const char* const after_name = std::strrchr(text, ')');  // the name may contain anything
   ProcessStat found;
   unsigned long long start = 0;
-  if (after_name == nullptr || std::sscanf(after_name + 1,
-                                           " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                                           &found.state, &start) != 2) {
+  if (after_name == nullptr ||
+      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &found.state, &start) != 2) {
     return std::nullopt;
   }
   found.start = start;

@@ -21,7 +21,7 @@ struct Room {
   std::vector<bool> here;
   bool complete = false;
   std::optional<Failure> failure;  // why it will never be complete
-  int failed_rank = -1;  // left while an exception passed through
+  int failed_rank = -1;            // left while an exception passed through
   std::map<std::string, Bytes> values;
 };
 
@@ -64,8 +64,9 @@ class ThreadStore final : public Store {
         return true;
       }
       if (room_->failed_rank >= 0) {
-        throw Error(Failure{Status::peer_failed, room_->failed_rank, getpid(),
-                            format("rank %d of %s gave up while the group was being formed", room_->failed_rank, description_.c_str())});
+        throw Error(
+            Failure{Status::peer_failed, room_->failed_rank, getpid(),
+                    format("rank %d of %s gave up while the group was being formed", room_->failed_rank, description_.c_str())});
       }
       return false;
     };
@@ -130,8 +131,8 @@ void give_up(const std::string& name, const std::string& description, const std:
   }
   fail(name, *room,
        {Status::timeout, first, 0,
-        format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(), room->here.size(),
-               description.c_str())});
+        format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
+               room->here.size(), description.c_str())});
 }
 
 }  // namespace

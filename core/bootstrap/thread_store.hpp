@@ -10,8 +10,8 @@
 
 namespace symm {
 
-// Wait until all `size` ranks have come to `name`, and give this one its store. A later call with the same name meets in a new map.
-// Throws Error: timeout naming the missing ranks, mismatch if a rank came twice or the sizes differ.
+// Wait until all `size` ranks have come to `name`, and give this one its store. A later call with the same name meets in a new
+// map. Throws Error: timeout naming the missing ranks, mismatch if a rank came twice or the sizes differ.
 std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline);
 
 }  // namespace symm

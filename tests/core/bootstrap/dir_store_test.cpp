@@ -19,7 +19,8 @@ using namespace support;
 class DirStoreTest : public ::testing::Test {
  protected:
   std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "") const {
-    return std::make_unique<DirStore>(AssemblyConfig{base_, name, "dir://" + base_, rank, size, false}, Deadline::after_ms(milliseconds));
+    return std::make_unique<DirStore>(AssemblyConfig{base_, name, "dir://" + base_, rank, size, false},
+                                      Deadline::after_ms(milliseconds));
   }
 
   // A process that opens its store, tells, and gives `value` of every rank, which is the pid, as "1 2 3".
@@ -28,7 +29,8 @@ class DirStoreTest : public ::testing::Test {
       const auto store = open(rank, size, milliseconds);
       store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
       std::string all;
-      for (int peer = 0; peer < size; ++peer) all += (peer == 0 ? "" : " ") + text_of(store->get("pid." + std::to_string(peer), soon()));
+      for (int peer = 0; peer < size; ++peer)
+        all += (peer == 0 ? "" : " ") + text_of(store->get("pid." + std::to_string(peer), soon()));
       return all;
     });
   }

@@ -20,7 +20,7 @@ TEST(PrivateDirectory, IsMadeWithModeSevenHundred) {
   const TemporaryDirectory top;
   EXPECT_EQ(failure_of([&] { open_private_directory(top / "new", false); }).status, Status::system);
   const Fd directory = open_private_directory(top / "new", true);
-  struct stat status{};
+  struct stat status {};
   ASSERT_EQ(fstat(directory.get(), &status), 0);
   EXPECT_EQ(status.st_mode & 07777, 0700u);
   EXPECT_NE(fcntl(directory.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -35,7 +35,7 @@ TEST(PrivateDirectory, OpenToOthersIsRefusedAndLeftAlone) {
     EXPECT_EQ(failure.status, Status::unavailable);
     EXPECT_NE(failure.message.find(top.path()), std::string::npos) << failure.message;
     EXPECT_NE(failure.message.find(format("%04o", mode)), std::string::npos) << failure.message;
-    struct stat status{};
+    struct stat status {};
     ASSERT_EQ(stat(top.path().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, mode);
   }

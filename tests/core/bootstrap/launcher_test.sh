@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra path/to/exchange
+# Exits with 77 and a reason if the launcher is not installed.
+set -eu
+launcher=$1 exchange=$2
+
+skip() { echo "skipped: $1"; exit 77; }
+
+# What a batch system or another launcher around this test says is not to be mixed in.
+for name in $(env | sed -nE 's/^((SLURM|SYMM|PMI|PMIX|OMPI|TORCHELASTIC)_[A-Za-z0-9_]*)=.*/\1/p') RANK WORLD_SIZE; do
+  unset "$name"
+done
+
+runtime=$(mktemp -d)
+trap 'rm -rf "$runtime"' EXIT
+export XDG_RUNTIME_DIR="$runtime"
+
+case $launcher in
+  openmpi)
+    command -v mpirun.openmpi >/dev/null || skip "mpirun.openmpi is not installed"
+    # As root Open MPI wants to be told twice.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    start="mpirun.openmpi --oversubscribe -n" by="Open MPI" library=libmpi.so.40 ;;
+  hydra)
+    command -v mpiexec.hydra >/dev/null || skip "mpiexec.hydra is not installed"
+    start="mpiexec.hydra -n" by="PMI" library=libmpich.so.12 ;;
+  *) echo "no such launcher: $launcher"; exit 2 ;;
+esac
+
+# Arguments: number of ranks, then the command.
+expect_ranks() {
+  size=$1; shift
+  # Through a shell, as launch scripts do: the ranks' parents then differ.
+  $start "$size" sh -c '"$@"; exit $?' sh "$@" >"$runtime/out" 2>&1 || {
+    cat "$runtime/out"; echo "failed: $start $size $*"; exit 1
+  }
+  rank=0
+  while [ "$rank" -lt "$size" ]; do
+    grep -qF "rank $rank of $size by env:// ($by)" "$runtime/out" || {
+      cat "$runtime/out"; echo "rank $rank of $size said nothing"; exit 1
+    }
+    rank=$((rank + 1))
+  done
+}
+
+expect_ranks 2 "$exchange" env://
+expect_ranks 4 "$exchange" env:// 10
+expect_ranks 8 "$exchange" env:// 1
+
+# Two jobs at once keep apart.
+(expect_ranks 3 "$exchange" env:// 20) & other=$!
+$start 3 "$exchange" env:// 20 >"$runtime/second" 2>&1 || { cat "$runtime/second"; exit 1; }
+wait "$other"
+
+# An MPI library in the same processes.
+if ldconfig -p 2>/dev/null | grep -q "$library"; then
+  expect_ranks 2 "$exchange" env:// 2 "$library"
+else
+  echo "without $library: the part with MPI in the same process was left out"
+fi
+
+[ -z "$(ls "$runtime/symm")" ] || { ls -R "$runtime/symm"; echo "left behind"; exit 1; }
