@@ -39,7 +39,7 @@ TEST(Plan, GrowsWithTheMessage) {
 }
 
 TEST(Plan, ManyRanksShareTheWorkSooner) {
-  const size_t count = 1000;
+  const size_t count = 250;
   EXPECT_EQ(plan(allreduce(count, 2)).algorithm, Algorithm::one_shot);
   EXPECT_EQ(plan(allreduce(count, 16)).algorithm, Algorithm::two_shot);
 }

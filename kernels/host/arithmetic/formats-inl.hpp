@@ -43,6 +43,22 @@ HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
 #endif
 }
 
+// The first `count` elements of a vector and zeros, touching no others, without a way through memory. Narrower elements have no such
+// instruction before AVX-512.
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+template <class Format>
+inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes && Format::kBytes >= 4;
+template <class D>
+HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
+  return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<D>*>(from));
+}
+#else
+template <class Format>
+inline constexpr bool kLoadsParts = false;
+template <class D>
+hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
+#endif
+
 // Stored as it is combined.
 template <class T>
 struct Whole {

@@ -134,32 +134,56 @@ class Reducer {
     }
   }
 
-  // Less than a vector: the same arithmetic on copies, which are padded with zeros.
-  void rest(size_t at, size_t count) const {
+  // Less than a vector, without a call: for a few words that would cost more than the arithmetic.
+  static HWY_INLINE void copy_few(std::byte* to, const std::byte* from, size_t bytes) {
+    if constexpr (HWY_MAX_BYTES > 32)
+      if (bytes >= 32) return copy_ends<32>(to, from, bytes);
+    if constexpr (HWY_MAX_BYTES > 16)
+      if (bytes >= 16) return copy_ends<16>(to, from, bytes);
+    if constexpr (HWY_MAX_BYTES > 8)
+      if (bytes >= 8) return copy_ends<8>(to, from, bytes);
+    if (bytes >= 4) return copy_ends<4>(to, from, bytes);
+    if (bytes >= 2) return copy_ends<2>(to, from, bytes);
+    if (bytes == 1) *to = *from;
+  }
+  // Two pieces that meet or overlap; both are loaded before one is stored.
+  template <size_t kPiece>
+  static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+    std::byte first[kPiece], last[kPiece];
+    std::memcpy(first, from, kPiece);
+    std::memcpy(last, from + bytes - kPiece, kPiece);
+    std::memcpy(to, first, kPiece);
+    std::memcpy(to + bytes - kPiece, last, kPiece);
+  }
+
+  // Less than a vector, padded with zeros.
+  static HWY_INLINE V read_part(const std::byte* from, size_t count) {
+    if constexpr (kLoadsParts<Format>) return load_part(D(), from, count);
     HWY_ALIGN std::byte padded[HWY_MAX_BYTES] = {};
-    HWY_ALIGN std::byte partial[HWY_MAX_BYTES] = {};
-    const size_t bytes = count * Format::kBytes;
+    copy_few(padded, from, count * Format::kBytes);
+    return Format::read(padded);
+  }
+
+  void rest(size_t at, size_t count) const {
+    HWY_ALIGN std::byte buffer[HWY_MAX_BYTES];
     V a = hn::Zero(D());
     int next = 0;
     if (r_.partial_in) {
-      std::memcpy(partial, r_.partial_in + at * sizeof(Wide), count * sizeof(Wide));
-      a = load(D(), partial);
+      std::memset(buffer, 0, sizeof buffer);
+      copy_few(buffer, r_.partial_in + at * sizeof(Wide), count * sizeof(Wide));
+      a = load(D(), buffer);
     } else {
-      std::memcpy(padded, source(0, at), bytes);
-      a = Format::read(padded);
+      a = read_part(source(0, at), count);
       next = 1;
     }
-    for (; next < r_.source_count; ++next) {
-      std::memcpy(padded, source(next, at), bytes);
-      a = Operation::combine(D(), a, Format::read(padded));
-    }
+    for (; next < r_.source_count; ++next) a = Operation::combine(D(), a, read_part(source(next, at), count));
     if (r_.partial_out) {
-      store(D(), a, partial);
-      std::memcpy(r_.partial_out + at * sizeof(Wide), partial, count * sizeof(Wide));
+      store(D(), a, buffer);
+      copy_few(r_.partial_out + at * sizeof(Wide), buffer, count * sizeof(Wide));
       return;
     }
-    Format::write(finish(a), padded);
-    for (int i = 0; i < r_.destination_count; ++i) std::memcpy(destination(i, at), padded, bytes);
+    Format::write(finish(a), buffer);
+    for (int i = 0; i < r_.destination_count; ++i) copy_few(destination(i, at), buffer, count * Format::kBytes);
   }
 
   template <int kSources>
