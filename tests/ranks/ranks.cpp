@@ -189,22 +189,22 @@ Processes::~Processes() {
 
 void Processes::kill(int rank, int signal) { ::kill(pid(rank), signal); }
 
-int Processes::wait(int rank, int milliseconds) {
+bool Processes::reap(int rank, int milliseconds) {
   int& status = statuses_[static_cast<size_t>(rank)];
-  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
-  while (status == -1) {
-    int now = 0;
-    if (waitpid(pid(rank), &now, WNOHANG) == pid(rank)) {
-      status = now;
-    } else if (std::chrono::steady_clock::now() > until) {
-      ADD_FAILURE() << "rank " << rank << " did not end within " << milliseconds << " ms; it said: " << said(rank);
-      ::kill(pid(rank), SIGKILL);
-      waitpid(pid(rank), &status, 0);
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(500));
-    }
+  if (status != -1) return true;
+  int ended = 0;
+  const bool in_time = eventually([&] { return waitpid(pid(rank), &ended, WNOHANG) == pid(rank); }, milliseconds);
+  if (!in_time) {
+    ::kill(pid(rank), SIGKILL);
+    waitpid(pid(rank), &ended, 0);
   }
-  return status;
+  status = ended;
+  return in_time;
+}
+
+int Processes::wait(int rank, int milliseconds) {
+  if (!reap(rank, milliseconds)) ADD_FAILURE() << "rank " << rank << " did not end within " << milliseconds << " ms; it said: " << said(rank);
+  return statuses_[static_cast<size_t>(rank)];
 }
 
 std::string Processes::said(int rank) {
@@ -217,6 +217,10 @@ std::string Processes::said(int rank) {
     said_[index].append(buffer, static_cast<size_t>(got));
   }
   return said_[index];
+}
+
+bool Processes::hear(int rank, const std::string& text, int milliseconds) {
+  return eventually([&] { return said(rank).find(text) != std::string::npos; }, milliseconds);
 }
 
 void Processes::expect_success(const std::vector<int>& except) {
@@ -234,6 +238,15 @@ void say(const std::string& line) {
 
 void sleep_for_ever() {
   for (;;) pause();
+}
+
+bool eventually(const std::function<bool()>& so, int milliseconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!so()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  return true;
 }
 
 Footprint Footprint::now() {

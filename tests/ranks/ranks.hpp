@@ -7,8 +7,11 @@
 #include <gtest/gtest.h>
 #include <symm/symm.h>
 
+#include <sys/mman.h>
+
 #include <functional>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -90,8 +93,12 @@ class Processes {
   void kill(int rank, int signal);
   // Wait for one rank, at most `milliseconds`; kills it and fails if it takes longer. Returns the wait status.
   int wait(int rank, int milliseconds = 60'000);
+  // The same without an opinion: false if it took longer and was killed.
+  bool reap(int rank, int milliseconds);
   // What the rank wrote with say() and, at the end, why it failed.
   std::string said(int rank);
+  // Wait until the rank has said `text`; false after `milliseconds`.
+  bool hear(int rank, const std::string& text, int milliseconds = 60'000);
   // Expect every rank but those given to end with status 0.
   void expect_success(const std::vector<int>& except = {});
 
@@ -105,6 +112,28 @@ class Processes {
 void say(const std::string& line);
 // From inside a body: block until the parent or nobody; used to hold a rank where it is.
 [[noreturn]] void sleep_for_ever();
+
+// A T that a Processes made later and its parent share, for what a test must know besides the library. Zeroed; not a class with a destructor.
+template <class T>
+class Shared {
+ public:
+  Shared() {
+    void* memory = mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    value_ = new (memory) T();
+  }
+  ~Shared() { munmap(value_, sizeof(T)); }
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  T* operator->() const { return value_; }
+  T& operator*() const { return *value_; }
+
+ private:
+  T* value_;
+};
+
+// Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.
+bool eventually(const std::function<bool()>& so, int milliseconds = 30'000);
 
 // What must be the same before and after: open descriptors, mappings of shared memory, threads, files of ours in the temporary directory.
 struct Footprint {

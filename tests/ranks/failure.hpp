@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+#include "tests/ranks/ranks.hpp"
+
+namespace ranks {
+
+inline constexpr int kMost = 8;
+
+// What the ranks of a test tell each other and their parent, outside the library.
+struct Facts {
+  std::atomic<int64_t> pids[kMost];
+  std::atomic<int> ready;   // ranks that are where the test wants them
+  std::atomic<int> failed;  // ranks that have got their error
+  std::atomic<int> go;
+  std::atomic<int64_t> moment_ns;
+};
+
+int64_t now_ns();  // CLOCK_MONOTONIC, the same clock in all processes
+
+// A rank with everything that a call may need.
+struct Member {
+  Member(const Config& config, int own_rank, int ranks, Facts* facts = nullptr);
+
+  int rank;
+  int size;
+  Group group;
+  Block block;  // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
+  std::vector<float> send, recv;
+
+  float* symmetric_send() const { return block.at<float>(rank); }
+  float* symmetric_recv() const { return block.at<float>(rank) + kBlock / sizeof(float) / 2; }
+  static constexpr size_t kBlock = size_t{1} << 20;
+};
+
+// One kind of call. In a round every rank calls it once, and no rank waits for a later round.
+struct Operation {
+  std::string name;
+  std::function<symm_status_t(Member&)> call;
+};
+const std::vector<Operation>& operations();
+std::ostream& operator<<(std::ostream& out, const Operation& operation);
+std::string name_of(const testing::TestParamInfo<Operation>& info);
+
+symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
+
+// Call until it fails, and return how.
+symm_status_t until_failure(Member& member, const Operation& operation);
+
+symm_group_status_t status_of(const Group& group);
+
+// The last call of this thread failed with `expected` because of `culprit`, and the group says so too.
+void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid);
+
+// Form a group and all-reduce on it, checking the sum. What survivors do after a failure.
+void expect_working(const Config& config, int rank, int size, int rounds = 3);
+
+// Nothing is left of what the ranks put there.
+void expect_empty(const std::string& directory);
+
+}  // namespace ranks

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Creation is all or nothing, whoever is missing, dies or is stopped on the way, and leaves nothing behind.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+struct Attempt {
+  symm_status_t status = SYMM_OK;
+  std::string message;
+  Group group;
+};
+
+Attempt attempt(const Config& config, int rank, int size) {
+  Attempt result;
+  try {
+    result.group = create(config, rank, size);
+  } catch (const Failed& failed) {
+    result.status = failed.status;
+    result.message = failed.what();
+  }
+  return result;
+}
+
+void expect_missing_to_be_named(const std::vector<int>& coming, int size, const std::string& missing, bool as_processes) {
+  const Meeting meeting;
+  Config config = as_processes ? meeting.processes() : meeting.threads();
+  config.create_timeout_ms = 500;
+  const auto body = [&](int index) {
+    const Footprint before = Footprint::now();
+    const Attempt got = attempt(config, coming[static_cast<size_t>(index)], size);
+    EXPECT_EQ(got.status, SYMM_ERR_TIMEOUT) << got.message;
+    EXPECT_NE(got.message.find(missing), std::string::npos) << got.message;
+    if (as_processes) {
+      EXPECT_EQ(Footprint::now().descriptors, before.descriptors);
+    }
+  };
+  const int come = static_cast<int>(coming.size());
+  if (as_processes) {
+    Processes processes(come, body);
+    processes.expect_success();
+    expect_empty(meeting.directory());
+  } else {
+    as_threads(come, body);
+  }
+}
+
+TEST(Missing, OneProcess) { expect_missing_to_be_named({0, 2}, 3, "rank 1", true); }
+TEST(Missing, SeveralProcesses) { expect_missing_to_be_named({0, 2}, 4, "ranks 1, 3", true); }
+TEST(Missing, TheFirstProcess) { expect_missing_to_be_named({1, 2}, 3, "rank 0", true); }
+TEST(Missing, OneThread) { expect_missing_to_be_named({0, 2}, 3, "rank 1", false); }
+TEST(Missing, SeveralThreads) { expect_missing_to_be_named({1, 3}, 4, "ranks 0, 2", false); }
+
+TEST(Missing, AndThenAllCome) {
+  const Meeting meeting;
+  Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    Config impatient = config;
+    impatient.create_timeout_ms = 300;
+    if (rank != 1) {
+      EXPECT_EQ(attempt(impatient, rank, 3).status, SYMM_ERR_TIMEOUT);
+      ++facts->failed;
+    }
+    EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+    expect_working(config, rank, 3);
+  });
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+// A store in memory that the processes share, which counts its calls and can be told what to do in one of them.
+struct Board {
+  struct Entry {
+    std::atomic<int> ready;
+    char key[200];
+    size_t size;
+    char value[4096];
+  };
+  std::atomic<int> used;
+  Entry entries[256];
+};
+
+struct BoardStore {
+  Board* board;
+  int calls = 0;
+  int fatal_call = -1;
+  int signal = SIGKILL;
+
+  void count() {
+    if (calls++ == fatal_call) raise(signal);
+  }
+  static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t) {
+    auto& self = *static_cast<BoardStore*>(user);
+    self.count();
+    Board::Entry& entry = self.board->entries[self.board->used.fetch_add(1)];
+    if (size > sizeof entry.value || std::strlen(key) >= sizeof entry.key) return SYMM_ERR_INVALID_ARGUMENT;
+    std::strcpy(entry.key, key);
+    std::memcpy(entry.value, value, size);
+    entry.size = size;
+    entry.ready = 1;
+    return SYMM_OK;
+  }
+  static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+    auto& self = *static_cast<BoardStore*>(user);
+    self.count();
+    const auto look = [&] {
+      for (int i = 0; i < self.board->used; ++i) {
+        const Board::Entry& entry = self.board->entries[i];
+        if (entry.ready == 0 || std::strcmp(entry.key, key) != 0) continue;
+        *out_size = entry.size;
+        std::memcpy(value, entry.value, std::min(capacity, entry.size));
+        return true;
+      }
+      return false;
+    };
+    return eventually(look, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000))) ? SYMM_OK : SYMM_ERR_TIMEOUT;
+  }
+};
+
+symm_status_t create_by(BoardStore& store, int rank, int size, Group* out) {
+  symm_store_t callbacks{sizeof(symm_store_t), &store, BoardStore::set, BoardStore::get};
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.rank = rank;
+  config.size = size;
+  config.backend = SYMM_BACKEND_HOST;
+  config.store = &callbacks;
+  config.create_timeout_ms = 1000;
+  symm_group_t* group = nullptr;
+  const symm_status_t status = symm_group_create(&config, &group);
+  out->reset(group);
+  return status;
+}
+
+// `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
+bool try_fatal_call(int victim, int fatal_call, int signal) {
+  constexpr int kSize = 3;
+  const Meeting runtime;  // where sockets go
+  const Shared<Board> board;
+  const Shared<Facts> facts;
+  bool reached = false;
+  {
+    Processes processes(kSize, [&](int rank) {
+      setenv("XDG_RUNTIME_DIR", runtime.directory().c_str(), 1);
+      facts->pids[rank] = getpid();
+      BoardStore store{&*board};
+      store.fatal_call = rank == victim ? fatal_call : -1;
+      store.signal = signal;
+      Group group;
+      symm_status_t status = create_by(store, rank, kSize, &group);
+      if (rank == victim) {
+        EXPECT_TRUE(status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
+        return;
+      }
+      if (facts->go == 0 && status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 5000, nullptr);
+      const std::string message = symm_last_error();
+      if (status != SYMM_OK) {
+        EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && status == SYMM_ERR_PEER_FAILED)) << symm_status_string(status) << ": " << message;
+        EXPECT_NE(message.find("rank " + std::to_string(victim)), std::string::npos) << message;
+      }
+      facts->failed += status != SYMM_OK;
+      ++facts->ready;
+    });
+    EXPECT_TRUE(eventually([&] { return facts->ready == kSize - 1; }));
+    if (signal == SIGSTOP) processes.kill(victim, SIGCONT);
+    const int ended = processes.wait(victim);
+    reached = facts->failed == kSize - 1;
+    EXPECT_TRUE(reached || facts->failed == 0) << "all or nothing";
+    EXPECT_TRUE(reached || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0) || facts->failed == 0);
+    processes.expect_success(signal == SIGKILL ? std::vector<int>{victim} : std::vector<int>{});
+  }
+  return reached;
+}
+
+void expect_all_or_nothing_at_each_call(int signal) {
+  for (const int victim : {0, 2}) {
+    int calls = 0;
+    while (try_fatal_call(victim, calls, signal)) {
+      ASSERT_LT(++calls, 50);
+      if (testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(calls, 0) << "no call of the store was reached";
+  }
+}
+
+TEST(Creation, ARankDiesInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGKILL); }
+TEST(Creation, ARankIsStoppedInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGSTOP); }
+
+// Through a directory, at any moment: during creation it fails for all; a death after it is noticed by the group. Then the others try again.
+TEST(Creation, ARankDiesAtAnyMoment) {
+  std::mt19937 random(20240);
+  for (int trial = 0; trial < 20; ++trial) {
+    constexpr int kSize = 3;
+    const int victim = static_cast<int>(random() % kSize);
+    const auto delay = std::chrono::microseconds(random() % 6000);
+    const Meeting meeting;
+    Config config = meeting.processes();
+    config.create_timeout_ms = 2000;
+    const Shared<Facts> facts;
+    Processes processes(kSize, [&](int rank) {
+      facts->pids[rank] = getpid();
+      if (rank == victim) {
+        std::thread([delay] {
+          std::this_thread::sleep_for(delay);
+          raise(SIGKILL);
+        }).detach();
+      }
+      {
+        const Attempt got = attempt(config, rank, kSize);
+        symm_status_t status = got.status;
+        std::string message = got.message;
+        while (status == SYMM_OK) {
+          status = symm_barrier(got.group.get(), nullptr, 0, 0, 0, nullptr);
+          message = symm_last_error();
+        }
+        EXPECT_TRUE(status == SYMM_ERR_PEER_FAILED || (!got.group && status == SYMM_ERR_TIMEOUT)) << symm_status_string(status) << ": " << message;
+        EXPECT_NE(message.find("rank " + std::to_string(victim)), std::string::npos) << message;
+      }
+      Config again = meeting.processes();
+      expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
+    });
+    processes.expect_success({victim});
+    expect_empty(meeting.directory());
+    ASSERT_FALSE(HasFailure()) << "in trial " << trial << ": victim " << victim << " after " << delay.count() << " us";
+  }
+}
+
+}  // namespace
+}  // namespace ranks

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+constexpr int kRanks = 3;
+
+// End this process so, some time after the call returns: a deadly call of another thread finds this one anywhere.
+void die_soon(std::chrono::microseconds delay) {
+  std::thread([delay] {
+    std::this_thread::sleep_for(delay);
+    raise(SIGKILL);
+  }).detach();
+}
+
+// `perish` runs on the victim when all have made a few rounds of the operation.
+void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(size, [&](int rank) {
+    Member member(config, rank, size, &*facts);
+    for (int round = 0; round < 3; ++round) check(operation.call(member));
+    if (rank == victim) perish(member);
+    const int64_t start = now_ns();
+    const symm_status_t status = until_failure(member, operation);
+    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, victim, facts->pids[victim]);
+    EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
+  });
+  processes.expect_success({victim});
+  expect_empty(meeting.directory());
+}
+
+class Death : public testing::TestWithParam<Operation> {};
+
+TEST_P(Death, BeforeTheOthersGetThere) {
+  for (const int victim : {0, kRanks - 1}) {
+    expect_death_to_be_noticed(GetParam(), kRanks, victim, [](Member&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      raise(SIGKILL);
+    });
+  }
+}
+
+TEST_P(Death, InTheMiddle) {
+  for (const int victim : {0, kRanks - 1}) {
+    expect_death_to_be_noticed(GetParam(), kRanks, victim, [&](Member& member) {
+      die_soon(std::chrono::microseconds(3000 + 100 * victim));
+      until_failure(member, GetParam());
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), name_of);
+
+const Operation& any_operation() { return operations().front(); }
+
+TEST(Manner, HybridCubeMesh) {
+  const Operation mesh{"hybrid_cube_mesh",
+                       [](Member& m) { return allreduce(m.group, m.send.data(), m.recv.data(), 50'000, SYMM_ALGORITHM_HYBRID_CUBE_MESH); }};
+  expect_death_to_be_noticed(mesh, 8, 5, [](Member&) { raise(SIGKILL); });
+}
+
+TEST(Manner, Exit) {
+  expect_death_to_be_noticed(any_operation(), 2, 1, [](Member&) { _exit(7); });
+}
+
+TEST(Manner, SegmentationFault) {
+  expect_death_to_be_noticed(any_operation(), 2, 0, [](Member&) {
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+  });
+}
+
+TEST(Manner, AbortWithCoreDump) {
+  expect_death_to_be_noticed(any_operation(), 2, 1, [](Member&) {
+    const rlimit unlimited{RLIM_INFINITY, RLIM_INFINITY};
+    setrlimit(RLIMIT_CORE, &unlimited);
+    if (chdir("/") != 0) _exit(1);  // where a dump is refused or at least not left in the tree
+    signal(SIGABRT, SIG_DFL);
+    abort();
+  });
+}
+
+// A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(), which the
+// library hears of, or by a bare system call, which it does not.
+void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    Member member(config, rank, 2, &*facts);
+    if (rank == 1) {
+      const pid_t child = make_child();
+      if (child == 0) {
+        for (;;) pause();
+      }
+      facts->go = child;
+      raise(SIGKILL);
+    }
+    const symm_status_t status = until_failure(member, any_operation());
+    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
+  });
+  processes.expect_success({1});
+  EXPECT_EQ(kill(facts->go, 0), 0) << "the child ought to have outlived its parent";
+  kill(facts->go, SIGKILL);
+}
+
+TEST(Manner, AForkedChildLivesOn) {
+  expect_child_not_to_delay([] { return fork(); });
+}
+
+TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
+  expect_child_not_to_delay([] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); });
+}
+
+TEST(Several, TwoAtOnce) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(4, [&](int rank) {
+    {
+      Member member(config, rank, 4, &*facts);
+      if (rank == 1 || rank == 2) {
+        if (++facts->ready == 2) facts->go = 1;
+        while (facts->go == 0) std::this_thread::yield();
+        raise(SIGKILL);
+      }
+      const symm_status_t status = until_failure(member, any_operation());
+      const int culprit = status_of(member.group).failed_rank;
+      EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
+      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts->pids[culprit % kMost]);
+    }
+    expect_working(config, rank == 0 ? 0 : 1, 2);
+  });
+  processes.expect_success({1, 2});
+  expect_empty(meeting.directory());
+}
+
+TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
+  constexpr int kSize = 4;
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(kSize, [&](int rank) {
+    for (int size = kSize; size > 1; --size) {
+      Member member(config, rank, size, &*facts);
+      if (rank == size - 1) raise(SIGKILL);
+      const symm_status_t status = until_failure(member, any_operation());
+      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, size - 1, facts->pids[size - 1]);
+    }
+    expect_working(config, 0, 1);
+  });
+  processes.expect_success({1, 2, 3});
+  expect_empty(meeting.directory());
+}
+
+// Ranks of a part have other numbers than in the whole; each group is told in its own.
+TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(4, [&](int rank) {
+    Member member(config, rank, 4, &*facts);
+    const Group reversed = split(member.group, 0, -rank);
+    const Group half = split(member.group, rank % 2, 0);
+    if (rank == 3) raise(SIGKILL);
+    const auto status = [](const Group& group) {
+      for (;;) {
+        if (const symm_status_t s = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr); s != SYMM_OK) return s;
+      }
+    };
+    expect_blame(reversed, status(reversed), SYMM_ERR_PEER_FAILED, 0, facts->pids[3]);
+    expect_blame(member.group, status(member.group), SYMM_ERR_PEER_FAILED, 3, facts->pids[3]);
+    if (rank == 1) {
+      expect_blame(half, status(half), SYMM_ERR_PEER_FAILED, 1, facts->pids[3]);
+    } else {
+      for (int i = 0; i < 100; ++i) check(symm_barrier(half.get(), nullptr, 0, 0, 0, nullptr));  // the dead rank was none of it
+    }
+  });
+  processes.expect_success({3});
+}
+
+// Ranks do not depend on whoever started them.
+TEST(Several, DeathOfTheParent) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(1, [&](int) {
+    for (int rank = 0; rank < 2; ++rank) {
+      if (fork() != 0) continue;
+      const pid_t parent = getppid();
+      {
+        const Group group = create(config, rank, 2);
+        say("ready " + std::to_string(rank));
+        const bool orphaned = eventually([&] { return getppid() != parent; });
+        barrier(group);
+        const float one = 1;
+        float sum = 0;
+        check(allreduce(group, &one, &sum, 1));
+        say((orphaned && sum == 2 ? "right " : "wrong ") + std::to_string(rank));
+      }
+      _exit(0);
+    }
+    sleep_for_ever();
+  });
+  EXPECT_TRUE(processes.hear(0, "ready 0") && processes.hear(0, "ready 1")) << processes.said(0);
+  processes.kill(0, SIGKILL);
+  EXPECT_TRUE(processes.hear(0, "right 0") && processes.hear(0, "right 1")) << processes.said(0);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.directory()); }));
+}
+
+}  // namespace
+}  // namespace ranks

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still wait.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+Footprint footprint_after_first_use(const Config& config, int rank, int size) {
+  { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
+  return Footprint::now();
+}
+
+void expect_footprint(const Footprint& before) {
+  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
+}
+
+TEST(Release, InAnyOrder) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(2, [&](int rank) {
+    const Footprint before = footprint_after_first_use(config, rank, 2);
+    std::array<int, 4> order{0, 1, 2, 3};
+    do {
+      Group group = create(config, rank, 2);
+      Group part = split(group, 0, 0);
+      Block block = allocate(part, 10'000);
+      int* own = block.at<int>(rank);
+      *own = rank;
+      barrier(part);
+      EXPECT_EQ(*block.at<int>(1 - rank), 1 - rank);
+      barrier(part);
+      for (const int step : order) {
+        if (step == 0) group.reset();
+        if (step == 1) part.reset();
+        if (step == 2) block.buffer.reset();
+        if (step == 3) block.memory.reset();
+        // As long as one of buffer and memory lives, so does the block.
+        if (block.buffer || block.memory) *own += 2;
+      }
+    } while (std::next_permutation(order.begin(), order.end()));
+    expect_footprint(before);
+  });
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+TEST(Release, InAnyOrderAfterAFailure) {
+  std::array<int, 3> order{0, 1, 2};
+  do {
+    const Meeting meeting;
+    const Config config = meeting.processes();
+    Processes processes(3, [&](int rank) {
+      Footprint before;
+      {
+        before = footprint_after_first_use(config, rank, 3);
+        Member member(config, rank, 3);
+        if (rank == 2) raise(SIGKILL);
+        EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
+        *member.block.at<int>(2) = 5;  // the dead rank's block is still there
+        for (const int step : order) {
+          if (step == 0) member.group.reset();
+          if (step == 1) member.block.buffer.reset();
+          if (step == 2) member.block.memory.reset();
+        }
+      }
+      expect_footprint(before);
+    });
+    processes.expect_success({2});
+    expect_empty(meeting.directory());
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(Release, WhileAnotherRankWaits) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    Member member(config, rank, 3, &*facts);
+    if (rank == 1) {
+      member.block.buffer.reset();
+      member.block.memory.reset();
+      member.group.reset();
+      EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+      return;
+    }
+    const symm_status_t status = symm_barrier(member.group.get(), nullptr, 0, 0, 0, nullptr);
+    const std::string message = symm_last_error();
+    EXPECT_NE(message.find("has left"), std::string::npos) << message;
+    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
+    ++facts->failed;
+  });
+  processes.expect_success();
+}
+
+// Ranks that do not need the one that left go on: a barrier and signals without it, and its block.
+TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    Member member(config, rank, 3, &*facts);
+    *member.block.at<int>(rank) = 40 + rank;
+    barrier(member.group);
+    if (rank == 2) return;
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    const int32_t rest[] = {0, 1};
+    for (int i = 0; i < 20; ++i) {
+      check(symm_barrier(member.group.get(), rest, 2, 0, 0, nullptr));
+      check(symm_put_signal(member.block.memory.get(), 1 - rank, 0, nullptr));
+      check(symm_wait_signal(member.block.memory.get(), 1 - rank, 0, 0, nullptr));
+    }
+    EXPECT_EQ(*member.block.at<int>(2), 42);
+    EXPECT_EQ(status_of(member.group).status, SYMM_OK) << status_of(member.group).message;
+    EXPECT_EQ(symm_wait_signal(member.block.memory.get(), 2, 0, 0, nullptr), SYMM_ERR_PEER_FAILED) << "it will never come";
+    EXPECT_NE(std::string(symm_last_error()).find("has left"), std::string::npos) << symm_last_error();
+  });
+  processes.expect_success();
+}
+
+// Handles that the program forgot, at an ordinary end of the process.
+void expect_no_harm_at_exit(const std::function<void()>& end) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    auto* member = new Member(config, rank, 3, &*facts);
+    barrier(member->group);
+    if (rank == 2) {
+      member->group.release();  // as a program does that never releases
+      member->block.buffer.release();
+      member->block.memory.release();
+      delete member;
+      end();
+    }
+    EXPECT_TRUE(eventually([&] { return facts->go == 1; }));
+    const int32_t rest[] = {0, 1};
+    for (int i = 0; i < 20; ++i) check(symm_barrier(member->group.get(), rest, 2, 0, 0, nullptr));
+    EXPECT_EQ(status_of(member->group).status, SYMM_OK) << status_of(member->group).message;
+    delete member;
+  });
+  processes.wait(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  facts->go = 1;
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
+  expect_no_harm_at_exit([] { std::exit(0); });
+}
+
+TEST(Exit, FromAnotherThreadThanTheFirst) {
+  expect_no_harm_at_exit([] { std::thread([] { std::exit(0); }).join(); });
+}
+
+TEST(Exit, WhileThreadsAreInsideTheLibrary) {
+  const Meeting meeting;
+  Processes processes(1, [&](int) {
+    const Group group = create(meeting.processes(), 0, 1);
+    for (int i = 0; i < 3; ++i) {
+      std::thread([&group] {
+        float one = 1;
+        float sum = 0;
+        while (allreduce(group, &one, &sum, 1) == SYMM_OK) continue;
+      }).detach();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::exit(0);
+  });
+  processes.expect_success();
+}
+
+TEST(Finalize, LetsAllLeaveTogether) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(4, [&](int rank) {
+    Member member(config, rank, 4);
+    if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    check(symm_group_finalize(member.group.get(), 0));
+    EXPECT_EQ(symm_barrier(member.group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(size_of(member.group), 4);
+  });
+  processes.expect_success();
+}
+
+TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    Member member(config, rank, 2, &*facts);
+    if (rank == 0) {
+      const symm_status_t status = symm_group_finalize(member.group.get(), 100);
+      expect_blame(member.group, status, SYMM_ERR_TIMEOUT, 1, facts->pids[1]);
+      facts->go = 1;
+    } else {
+      EXPECT_TRUE(eventually([&] { return facts->go == 1; }));
+      EXPECT_NE(symm_group_finalize(member.group.get(), 0), SYMM_OK);
+    }
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace ranks

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it, all.
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+struct Arguments {
+  symm_collective_t what = SYMM_COLLECTIVE_ALLREDUCE;
+  size_t count = 4;
+  symm_dtype_t dtype = SYMM_DTYPE_F32;
+  symm_op_t op = SYMM_OP_SUM;
+  int32_t root = 0;
+  symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO;
+};
+
+symm_status_t call(const Group& group, const Arguments& a) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = a.algorithm;
+  static thread_local std::vector<double> send(1 << 17), recv(1 << 17);
+  symm_group_t* g = group.get();
+  switch (a.what) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER: return symm_reduce_scatter(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
+    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
+    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, send.data(), recv.data(), a.count, a.dtype, a.root, &options, nullptr);
+    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, a.root, &options, nullptr);
+    default: return symm_alltoall(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
+  }
+}
+
+struct Difference {
+  std::string name;
+  Arguments common;
+  Arguments odd;                  // of the one rank that differs
+  std::vector<std::string> said;  // what the message must contain
+};
+
+std::ostream& operator<<(std::ostream& out, const Difference& difference) { return out << difference.name; }
+
+std::vector<Difference> differences() {
+  std::vector<Difference> all;
+  const std::pair<std::string, symm_collective_t> names[] = {
+      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
+      {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE},                 {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
+  for (const auto& [name, what] : names) {
+    Arguments common;
+    common.what = what;
+    const auto add = [&](const std::string& kind, const std::function<void(Arguments&)>& change, std::vector<std::string> said) {
+      Arguments odd = common;
+      change(odd);
+      all.push_back({name + "_" + kind, common, odd, std::move(said)});
+    };
+    const bool all_to_all = what == SYMM_COLLECTIVE_ALLTOALL;
+    const bool reduces = what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER || what == SYMM_COLLECTIVE_REDUCE;
+    const bool rooted = what == SYMM_COLLECTIVE_BROADCAST || what == SYMM_COLLECTIVE_REDUCE;
+    add("count", [](Arguments& a) { a.count = 3; }, {"count 4", "count 3"});
+    add("much_larger_count", [](Arguments& a) { a.count = 20'000; }, {"count 4", "count 20000"});
+    add("dtype", [](Arguments& a) { a.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
+    if (reduces) add("op", [](Arguments& a) { a.op = SYMM_OP_MAX; }, {"sum", "max"});
+    if (rooted) add("root", [](Arguments& a) { a.root = 1; }, {"root 0", "root 1"});
+    add("algorithm", [](Arguments& a) { a.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; }, {"two_shot_staged"});
+    add("collective", [=](Arguments& a) { a.what = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL; },
+        {name, all_to_all ? "allreduce" : "alltoall"});
+  }
+  return all;
+}
+
+class Mismatch : public testing::TestWithParam<Difference> {};
+
+// In checked mode every rank reports it at the first call, whoever the odd one is.
+TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
+  const Meeting meeting;
+  for (const int odd : {0, 2}) {
+    Config config = meeting.threads();
+    config.flags = SYMM_GROUP_CHECK;
+    as_threads(3, [&](int rank) {
+      const Group group = create(config, rank, 3);
+      check(call(group, GetParam().common));
+      EXPECT_EQ(call(group, rank == odd ? GetParam().odd : GetParam().common), SYMM_ERR_MISMATCH) << symm_last_error();
+      const std::string message = symm_last_error();
+      EXPECT_NE(message.find("rank " + std::to_string(odd)), std::string::npos) << message;
+      for (const std::string& part : GetParam().said) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+      EXPECT_EQ(status_of(group).status, SYMM_ERR_MISMATCH);
+      EXPECT_EQ(call(group, GetParam().common), SYMM_ERR_MISMATCH) << "the group is of no more use";
+    });
+  }
+}
+
+// Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
+TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
+  if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
+  const Meeting meeting;
+  as_threads(3, [&](int rank) {
+    const Group group = create(meeting.threads(), rank, 3);
+    symm_status_t status = SYMM_OK;
+    for (int i = 0; i < 3 && status == SYMM_OK; ++i) status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
+    while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr);
+    EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
+                         [](const auto& difference) { return difference.param.name; });
+
+TEST(MismatchOfGroups, SizesGivenDiffer) {
+  const Meeting meeting;
+  Config config = meeting.processes();
+  config.create_timeout_ms = 5000;
+  Processes processes(2, [&](int rank) {
+    try {
+      create(config, rank, 2 + rank);
+      ADD_FAILURE() << "created";
+    } catch (const Failed& failed) {
+      EXPECT_EQ(failed.status, SYMM_ERR_MISMATCH) << failed.what();
+    }
+  });
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+}  // namespace
+}  // namespace ranks

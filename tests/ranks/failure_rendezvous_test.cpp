@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rendezvous that cannot succeed on one rank fails alike on all, costs nothing, and leaves the group as useful as before.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/ranks/failure.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SYMM_UNDER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SYMM_UNDER_ASAN 1
+#endif
+#endif
+
+namespace ranks {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr size_t kBytes = 1 << 20;
+
+// Lowers a limit of this process for a scope.
+class Limit {
+ public:
+  Limit(int resource, uint64_t value) : resource_(resource) {
+    getrlimit(static_cast<__rlimit_resource_t>(resource_), &former_);
+    const rlimit lower{value, former_.rlim_max};
+    setrlimit(static_cast<__rlimit_resource_t>(resource_), &lower);
+  }
+  ~Limit() { setrlimit(static_cast<__rlimit_resource_t>(resource_), &former_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  int resource_;
+  rlimit former_{};
+};
+
+uint64_t highest_descriptor() {
+  uint64_t highest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    highest = std::max<uint64_t>(highest, std::stoull(entry.path().filename()));
+  }
+  return highest - 1;  // but for the one by which the list was read; gaps below are filled first
+}
+
+uint64_t address_space() {
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * 4096;
+}
+
+struct Outcome {
+  std::atomic<int> status[kRanks];
+};
+
+symm_status_t rendezvous(const Group& group, const Buffer& buffer, Memory* out) {
+  symm_memory_t* memory = nullptr;
+  const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), 0, &memory);
+  out->reset(memory);
+  return status;
+}
+
+Buffer buffer_of(const Group& group, size_t bytes) {
+  symm_buffer_t* buffer = nullptr;
+  check(symm_alloc(group.get(), bytes, 0, &buffer));
+  return Buffer(buffer);
+}
+
+void expect_sum(const Group& group) {
+  const float one = 1;
+  float sum = 0;
+  check(allreduce(group, &one, &sum, 1));
+  EXPECT_EQ(sum, size_of(group));
+}
+
+// Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until one succeeds.
+void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit, const std::vector<symm_status_t>& allowed, int most) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const Shared<Outcome> outcome;
+  Processes processes(kRanks, [&](int rank) {
+    signal(SIGXFSZ, SIG_IGN);
+    const Group group = create(config, rank, kRanks);
+    const Buffer buffer = buffer_of(group, kBytes);
+    {
+      Memory warm;
+      check(rendezvous(group, buffer, &warm));
+      barrier(group);
+    }
+    expect_sum(group);
+    bool succeeded = false;
+    int failures = 0;
+    for (int step = 0; step < most && !succeeded; ++step) {
+      barrier(group);
+      const Footprint before = Footprint::now();
+      {
+        std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
+        Memory memory;
+        const symm_status_t status = rendezvous(group, buffer, &memory);
+        lowered.reset();
+        const std::string message = status == SYMM_OK ? "" : symm_last_error();
+        outcome->status[rank] = status;
+        barrier(group);
+        for (int peer = 0; peer < kRanks; ++peer) EXPECT_EQ(outcome->status[peer], status) << "rank " << peer << " in step " << step;
+        succeeded = status == SYMM_OK;
+        failures += !succeeded;
+        if (!succeeded) {
+          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end()) << symm_status_string(status) << ": " << message;
+          EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+        }
+      }
+      barrier(group);
+      EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after step " << step << ": " << Footprint::now();
+      EXPECT_EQ(status_of(group).status, SYMM_OK);
+      expect_sum(group);
+    }
+    EXPECT_TRUE(succeeded) << "no limit was high enough";
+    EXPECT_GT(failures, 0) << "no limit was low enough";
+    Memory last;
+    check(rendezvous(group, buffer, &last));
+    expect_sum(group);
+  });
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
+  expect_equal_failures(
+      [](int step) { return std::make_unique<Limit>(RLIMIT_NOFILE, highest_descriptor() + 1 + static_cast<uint64_t>(step)); },
+      {SYMM_ERR_SYSTEM}, 16);
+}
+
+TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
+  expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_FSIZE, step == 0 ? 0 : size_t{1} << 30); },
+                        {SYMM_ERR_SYSTEM, SYMM_ERR_OUT_OF_MEMORY}, 2);
+}
+
+TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
+#if defined(SYMM_UNDER_ASAN)
+  GTEST_SKIP() << "AddressSanitizer needs the address space";
+#endif
+  expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
+                        {SYMM_ERR_OUT_OF_MEMORY}, 300);
+}
+
+TEST(Rendezvous, SizesDiffer) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(kRanks, [&](int rank) {
+    const Group group = create(config, rank, kRanks);
+    const Footprint before = Footprint::now();
+    for (int odd = 0; odd < kRanks; ++odd) {
+      const Buffer buffer = buffer_of(group, rank == odd ? 5000 : 6000);
+      Memory memory;
+      EXPECT_EQ(rendezvous(group, buffer, &memory), SYMM_ERR_MISMATCH);
+      const std::string message = symm_last_error();
+      EXPECT_NE(message.find("5000"), std::string::npos) << message;
+      EXPECT_NE(message.find("6000"), std::string::npos) << message;
+      EXPECT_EQ(memory, nullptr);
+      EXPECT_EQ(status_of(group).status, SYMM_OK);
+      expect_sum(group);
+    }
+    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
+    const Block block = allocate(group, 5000);
+    barrier(group);
+  });
+  processes.expect_success();
+}
+
+TEST(Allocation, OfMoreThanThereIsNamesTheReason) {
+  as_threads(1, [](int, const Group& group) {
+    symm_buffer_t* buffer = nullptr;
+    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_NE(std::string(symm_last_error()).find(std::to_string(size_t{1} << 60)), std::string::npos) << symm_last_error();
+    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_EQ(buffer, nullptr);
+    expect_sum(group);
+  });
+}
+
+}  // namespace
+}  // namespace ranks

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of anything.
+#include <signal.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr uint64_t kTimeoutMs = 1000;
+
+Config impatient(const Meeting& meeting) {
+  Config config = meeting.processes();
+  config.timeout_ms = kTimeoutMs;
+  config.create_timeout_ms = 3 * kTimeoutMs;
+  return config;
+}
+
+class Silence : public testing::TestWithParam<Operation> {};
+
+TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
+  constexpr int kVictim = kRanks - 1;
+  const Meeting meeting;
+  const Config config = impatient(meeting);
+  const Shared<Facts> facts;
+  Processes processes(kRanks, [&](int rank) {
+    Member member(config, rank, kRanks, &*facts);
+    for (int round = 0; round < 3; ++round) check(GetParam().call(member));
+    if (rank == kVictim) {
+      facts->moment_ns = now_ns();
+      raise(SIGSTOP);
+      const symm_status_t status = until_failure(member, GetParam());
+      EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || status == SYMM_ERR_PEER_FAILED) << symm_status_string(status) << ": " << symm_last_error();
+      return;
+    }
+    const symm_status_t status = until_failure(member, GetParam());
+    const int64_t waited_ms = (now_ns() - facts->moment_ns) / 1'000'000;
+    expect_blame(member.group, status, SYMM_ERR_TIMEOUT, kVictim, facts->pids[kVictim]);
+    EXPECT_GE(waited_ms, static_cast<int64_t>(kTimeoutMs / 2)) << "that was no deadline";
+    ++facts->failed;
+  });
+  EXPECT_TRUE(eventually([&] { return facts->failed == kRanks - 1; }));
+  processes.kill(kVictim, SIGCONT);
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
+
+// The root of a broadcast waits for the stopped rank, and another rank for the root. Both must name the rank that is to blame, although the
+// deadline of the rank that only waits for the root passes first.
+TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
+  constexpr int kVictim = 2;
+  const Meeting meeting;
+  const Config config = impatient(meeting);
+  const Shared<Facts> facts;
+  Processes processes(kRanks, [&](int rank) {
+    Member member(config, rank, kRanks, &*facts);
+    if (rank == kVictim) {
+      raise(SIGSTOP);
+      return;
+    }
+    if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
+    const size_t count = member.send.size();
+    const symm_status_t status =
+        symm_broadcast(member.group.get(), member.send.data(), member.recv.data(), count, SYMM_DTYPE_F32, 0, &options, nullptr);
+    expect_blame(member.group, status, SYMM_ERR_TIMEOUT, kVictim, facts->pids[kVictim]);
+    ++facts->failed;
+  });
+  EXPECT_TRUE(eventually([&] { return facts->failed == kRanks - 1; }));
+  processes.kill(kVictim, SIGCONT);
+  processes.expect_success();
+}
+
+TEST(SilenceOfASignal, CostsNothing) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(2, [&](int rank) {
+    Member member(config, rank, 2);
+    symm_memory_t* memory = member.block.memory.get();
+    if (rank == 0) {
+      check(symm_put_signal(memory, 1, 4, nullptr));
+      barrier(member.group);
+    } else {
+      check(symm_wait_signal(memory, 0, 4, 0, nullptr));
+      const int64_t start = now_ns();
+      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 50, nullptr), SYMM_ERR_TIMEOUT);
+      EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
+      EXPECT_GE(now_ns() - start, 50'000'000);
+      EXPECT_EQ(status_of(member.group).status, SYMM_OK);
+      barrier(member.group);
+      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT) << "a barrier is no signal";
+    }
+    barrier(member.group);
+    // Two more are sent; exactly two can be taken.
+    if (rank == 0) {
+      for (int i = 0; i < 2; ++i) check(symm_put_signal(memory, 1, 4, nullptr));
+    } else {
+      for (int i = 0; i < 2; ++i) check(symm_wait_signal(memory, 0, 4, 0, nullptr));
+      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT);
+    }
+    barrier(member.group);
+    float one = 1;
+    float sum = 0;
+    check(allreduce(member.group, &one, &sum, 1));
+    EXPECT_EQ(sum, 2);
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace ranks

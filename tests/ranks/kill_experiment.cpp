@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/ranks/kill_experiment.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <regex>
+#include <sstream>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+constexpr uint64_t kTimeoutMs = 10'000;
+constexpr uint64_t kMissingTimeoutMs = 1500;  // in the phase in which a rank may die before it has come
+constexpr int kHangMs = 40'000;
+
+// What ranks and parent tell each other.
+struct Stage {
+  Facts facts;
+  std::atomic<int64_t> failed_ns[kMost];
+  std::atomic<int> status[kMost];
+  std::atomic<int> done[kMost];
+  std::atomic<int> leaked[kMost];
+  char problem[kMost][512];  // first of each rank
+};
+
+struct Trial {
+  uint64_t seed;
+  int size;
+  Phase phase;
+  int victim;
+  Stage& stage;
+};
+
+void complain(const Trial& trial, int rank, const std::string& text) {
+  char* own = trial.stage.problem[rank];
+  if (own[0] == '\0') std::snprintf(own, sizeof trial.stage.problem[0], "rank %d: %s", rank, text.c_str());
+}
+
+bool names_rank(const std::string& message, int rank) {
+  return std::regex_search(message, std::regex("ranks? ([0-9]+, )*" + std::to_string(rank) + "\\b"));
+}
+
+symm_status_t random_collective(Member& m, std::mt19937_64& random) {
+  const size_t per_rank = m.send.size() / static_cast<size_t>(m.size);
+  const auto most = static_cast<double>(per_rank);
+  const auto count = static_cast<size_t>(std::pow(most, std::uniform_real_distribution<>(0, 1)(random)));
+  const bool symmetric = random() % 2 == 0;
+  const int root = static_cast<int>(random() % static_cast<uint64_t>(m.size));
+  const size_t room = Member::kBlock / sizeof(float) / 2 / static_cast<size_t>(m.size);
+  const size_t n = symmetric ? std::min(count, room) : count;
+  const float* send = symmetric ? m.symmetric_send() : m.send.data();
+  float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
+  symm_group_t* g = m.group.get();
+  switch (random() % 6) {
+    case 0: {
+      const symm_status_t status = symm_allreduce(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+      if (status == SYMM_OK && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0])) throw std::runtime_error("wrong sum");
+      return status;
+    }
+    case 1: return symm_reduce_scatter(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
+    case 2: return symm_allgather(g, send, recv, n, SYMM_DTYPE_F32, nullptr, nullptr);
+    case 3: return symm_broadcast(g, send, recv, n, SYMM_DTYPE_F32, root, nullptr, nullptr);
+    case 4: return symm_reduce(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, root, nullptr, nullptr);
+    default: return symm_alltoall(g, send, recv, n, SYMM_DTYPE_F32, nullptr, nullptr);
+  }
+}
+
+const Operation& operation_named(const std::string& name) {
+  for (const Operation& operation : operations()) {
+    if (operation.name == name) return operation;
+  }
+  throw std::runtime_error("no operation " + name);
+}
+
+symm_status_t next_call(Phase phase, Member& m, std::mt19937_64& random) {
+  switch (phase) {
+    case Phase::create: break;
+    case Phase::rendezvous: return operation_named("rendezvous").call(m);
+    case Phase::split: return operation_named("split").call(m);
+    case Phase::barrier: return operation_named("barrier").call(m);
+    case Phase::signals: return operation_named("wait_signal").call(m);
+    case Phase::collectives: return random_collective(m, random);
+    case Phase::everything:
+      return random() % 2 == 0 ? random_collective(m, random) : operations()[random() % operations().size()].call(m);
+  }
+  throw std::runtime_error("no call of this phase");
+}
+
+void ready(const Trial& trial) {
+  ++trial.stage.facts.ready;
+  while (trial.stage.facts.ready != trial.size) std::this_thread::yield();
+}
+
+struct End {
+  symm_status_t status = SYMM_OK;
+  std::string message;
+};
+
+// Form groups again and again until it fails.
+End create_until_failure(const Trial& trial, Config config, int rank) {
+  config.create_timeout_ms = kMissingTimeoutMs;
+  ready(trial);
+  for (;;) {
+    try {
+      const Group group = create(config, rank, trial.size);
+      barrier(group);
+    } catch (const Failed& failed) {
+      return {failed.status, failed.what()};
+    }
+  }
+}
+
+End call_until_failure(const Trial& trial, const Config& config, int rank) {
+  std::mt19937_64 random(trial.seed);  // the same calls on all ranks
+  Member member(config, rank, trial.size);
+  ready(trial);
+  symm_status_t status = SYMM_OK;
+  while (status == SYMM_OK) status = next_call(trial.phase, member, random);
+  trial.stage.failed_ns[rank] = now_ns();
+  const std::string message = symm_last_error();
+  if (!eventually([&] { return status_of(member.group).status != SYMM_OK; })) complain(trial, rank, "the group was not revoked");
+  const symm_group_status_t now = status_of(member.group);
+  if (now.status != SYMM_ERR_PEER_FAILED || now.failed_rank != trial.victim || now.failed_pid != trial.stage.facts.pids[trial.victim]) {
+    complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
+  }
+  return {status, message};
+}
+
+void expect_documented_end(const Trial& trial, int rank, const End& end) {
+  const bool missed = trial.phase == Phase::create && end.status == SYMM_ERR_TIMEOUT;
+  if (end.status != SYMM_ERR_PEER_FAILED && !missed) {
+    complain(trial, rank, std::string(symm_status_string(end.status)) + " instead of PEER_FAILED: " + end.message);
+  }
+  if (!names_rank(end.message, trial.victim)) {
+    complain(trial, rank, "does not name rank " + std::to_string(trial.victim) + ": " + end.message);
+  }
+}
+
+void compare_footprint(const Trial& trial, int rank, const Footprint& before, const char* when) {
+  if (eventually([&] { return Footprint::now() == before; }, 10'000)) return;
+  std::ostringstream text;
+  text << when << ": " << Footprint::now() << " instead of " << before;
+  trial.stage.leaked[rank] = 1;
+  complain(trial, rank, text.str());
+}
+
+void live(const Trial& trial, const Config& config, int rank) {
+  trial.stage.facts.pids[rank] = getpid();
+  expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
+  const Footprint before = Footprint::now();
+  const End end = trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
+  if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
+  trial.stage.status[rank] = end.status;
+  expect_documented_end(trial, rank, end);
+  compare_footprint(trial, rank, before, "after the failure");
+  Config again = config;
+  again.name = "survivors";
+  expect_working(again, rank < trial.victim ? rank : rank - 1, trial.size - 1);
+  compare_footprint(trial, rank, before, "after the new group");
+}
+
+}  // namespace
+
+const char* name_of(Phase phase) {
+  switch (phase) {
+    case Phase::create: return "create";
+    case Phase::rendezvous: return "rendezvous";
+    case Phase::split: return "split";
+    case Phase::barrier: return "barrier";
+    case Phase::signals: return "signals";
+    case Phase::collectives: return "collectives";
+    case Phase::everything: return "everything";
+  }
+  return "?";
+}
+
+KillReport kill_one(uint64_t seed, int size) {
+  std::mt19937_64 random(seed);
+  const Phase phase = kPhases[random() % std::size(kPhases)];
+  const int victim = static_cast<int>(random() % static_cast<uint64_t>(size));
+  const auto delay = std::chrono::microseconds(random() % 10'000);
+  const Shared<Stage> stage;
+  const Trial trial{random(), size, phase, victim, *stage};
+  KillReport report;
+  report.size = size;
+  report.phase = phase;
+  report.victim = victim;
+
+  const Meeting meeting;
+  Config config = meeting.processes();
+  config.timeout_ms = config.create_timeout_ms = kTimeoutMs;
+  Processes processes(size, [&](int rank) {
+    try {
+      live(trial, config, rank);
+    } catch (const std::exception& error) {
+      complain(trial, rank, std::string("exception: ") + error.what());
+    }
+    stage->done[rank] = 1;
+  });
+  if (!eventually([&] { return stage->facts.ready == size; })) report.problems.emplace_back("the ranks did not get to work");
+  std::this_thread::sleep_for(delay);
+  const int64_t killed_ns = now_ns();
+  processes.kill(victim, SIGKILL);
+  processes.reap(victim, kHangMs);
+  for (int rank = 0; rank < size; ++rank) {
+    if (rank == victim) continue;
+    if (!processes.reap(rank, kHangMs)) {
+      ++report.hangs;
+      report.problems.push_back("rank " + std::to_string(rank) + " hangs");
+    } else if (stage->done[rank] == 0) {
+      report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + processes.said(rank));
+    }
+    if (stage->problem[rank][0] != '\0') report.problems.emplace_back(stage->problem[rank]);
+    report.leaks += stage->leaked[rank];
+    if (stage->status[rank] == SYMM_ERR_TIMEOUT) ++report.missed;
+    if (stage->status[rank] == SYMM_ERR_PEER_FAILED) report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - killed_ns) / 1e6);
+  }
+  if (!std::filesystem::is_empty(meeting.directory())) {
+    ++report.leaks;
+    report.problems.push_back("left behind: " + std::filesystem::directory_iterator(meeting.directory())->path().string());
+  }
+  return report;
+}
+
+}  // namespace ranks

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <iostream>
+#include <random>
+#include <thread>
+
+#include "tests/ranks/kill_experiment.hpp"
+#include "tests/ranks/ranks.hpp"
+
+namespace ranks {
+namespace {
+
+constexpr int kKills = 200;
+constexpr int kSizes[] = {2, 3, 4, 8};
+
+uint64_t first_seed() {
+  if (const char* given = std::getenv("SYMM_TEST_SEED")) return std::strtoull(given, nullptr, 0);
+  return std::random_device{}();
+}
+
+TEST(Kill, TwoHundredAtRandomMoments) {
+  const uint64_t seed = first_seed();
+  std::cout << "SYMM_TEST_SEED=" << seed << '\n';
+  const size_t shared_before = machine_shared_memory();
+  int told = 0;
+  for (int i = 0; i < kKills && !HasFatalFailure(); ++i) {
+    const int size = kSizes[static_cast<size_t>(i) % std::size(kSizes)];
+    const KillReport report = kill_one(seed + static_cast<uint64_t>(i), size);
+    told += static_cast<int>(report.latencies_ms.size());
+    for (const std::string& problem : report.problems) {
+      ADD_FAILURE() << "kill " << i << " (seed " << seed + static_cast<uint64_t>(i) << ", rank " << report.victim << " of " << size << " during "
+                    << name_of(report.phase) << "): " << problem;
+    }
+    ASSERT_EQ(report.hangs, 0);
+  }
+  // Every trial has size - 1 survivors; only in the creation phase may some of them see a rank missing rather than dead.
+  EXPECT_GT(told, kKills);
+  // The machine does other things too, but two hundred forgotten groups would hold more than a gigabyte.
+  constexpr size_t kSlack = size_t{64} << 20;
+  EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; })) << machine_shared_memory() << " bytes, before " << shared_before;
+}
+
+}  // namespace
+}  // namespace ranks

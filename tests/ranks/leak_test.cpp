@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace ranks {
+namespace {
+
+void expect_footprint(const Footprint& before) {
+  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
+}
+
+size_t entries(const char* directory) {
+  size_t count = 0;
+  std::error_code error;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, error)) ++count;
+  return count;
+}
+
+// Resident and virtual memory of this process in kilobytes, by /proc/self/statm.
+size_t private_kilobytes() {
+  size_t total = 0, resident = 0, shared = 0;
+  FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr || std::fscanf(file, "%zu %zu %zu", &total, &resident, &shared) != 3) ADD_FAILURE() << "no statm";
+  if (file != nullptr) std::fclose(file);
+  return (resident - shared) * 4;
+}
+
+// Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
+void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes, const std::function<void(const Group&, int rank, int cycle)>& cycle) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  const size_t shm_before = entries("/dev/shm");
+  const size_t shared_before = machine_shared_memory();
+  Processes processes(2, [&](int rank) {
+    const Group group = create(config, rank, 2);
+    int i = 0;
+    for (; i < cycles / 10; ++i) cycle(group, rank, i);
+    barrier(group);
+    const Footprint before = Footprint::now();
+    const size_t private_before = private_kilobytes();
+    for (; i < cycles; ++i) cycle(group, rank, i);
+    expect_footprint(before);
+    EXPECT_LT(private_kilobytes(), private_before + allowed_kilobytes) << "heap";
+    barrier(group);
+  });
+  for (int rank = 0; rank < 2; ++rank) processes.wait(rank, 300'000);
+  processes.expect_success();
+  expect_empty(meeting.directory());
+  EXPECT_EQ(entries("/dev/shm"), shm_before);
+  constexpr size_t kSlack = size_t{64} << 20;  // of other programs
+  EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }));
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kLess = 10;                            // everything is slower
+constexpr size_t kHeapKilobytes = size_t{1} << 20;  // freed memory is kept in quarantine
+#else
+constexpr int kLess = 1;
+constexpr size_t kHeapKilobytes = 2048;
+#endif
+
+TEST(Leak, TenThousandRendezvous) {
+  expect_cycles_to_leave_nothing(10'000 / kLess, kHeapKilobytes, [](const Group& group, int rank, int cycle) {
+    const Block block = allocate(group, 64 + static_cast<size_t>(cycle % 3) * 5000);
+    if (cycle % 100 != 0) return;
+    *block.at<int>(rank) = cycle;
+    barrier(group);
+    EXPECT_EQ(*block.at<int>(1 - rank), cycle);
+  });
+}
+
+TEST(Leak, RendezvousOfOneBufferAgainAndAgain) {
+  std::map<int, Buffer> kept;
+  expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes, [&](const Group& group, int rank, int) {
+    if (!kept[rank]) {
+      symm_buffer_t* buffer = nullptr;
+      check(symm_alloc(group.get(), 4096, 0, &buffer));
+      kept[rank].reset(buffer);
+    }
+    symm_memory_t* memory = nullptr;
+    check(symm_rendezvous(group.get(), kept[rank].get(), 0, &memory));
+    const Memory released(memory);
+  });
+}
+
+TEST(Leak, TagsThatNeverComeAgain) {
+  expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes,
+                                 [](const Group& group, int, int cycle) { allocate(group, 64, static_cast<uint64_t>(cycle)); });
+}
+
+TEST(Leak, FailingRendezvous) {
+  expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes, [](const Group& group, int rank, int) {
+    symm_buffer_t* buffer = nullptr;
+    check(symm_alloc(group.get(), 64 + static_cast<size_t>(rank), 0, &buffer));
+    const Buffer owned(buffer);
+    symm_memory_t* memory = nullptr;
+    EXPECT_EQ(symm_rendezvous(group.get(), buffer, 0, &memory), SYMM_ERR_MISMATCH);
+  });
+}
+
+TEST(Leak, FiveHundredSplits) {
+  expect_cycles_to_leave_nothing(500, kHeapKilobytes, [](const Group& group, int rank, int cycle) {
+    const Group part = split(group, cycle % 3 == 0 ? rank : 0, cycle % 2 == 0 ? rank : -rank);
+    barrier(part);
+  });
+}
+
+TEST(Leak, FiveHundredGroups) {
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  expect_cycles_to_leave_nothing(500 / kLess, kHeapKilobytes, [&](const Group&, int rank, int) {
+    const Group group = create(config, rank, 2);
+    barrier(group);
+  });
+  expect_empty(meeting.directory());
+}
+
+TEST(Leak, FiveHundredGroupsOfThreads) {
+  const Meeting meeting;
+  const auto cycle = [&] {
+    as_threads(2, [&](int rank) {
+      const Group group = create(meeting.threads(), rank, 2);
+      const Block block = allocate(group, 64);
+      barrier(group);
+    });
+  };
+  Processes processes(1, [&](int) {  // in a process of its own: the tests that fork must not have a monitor thread
+    for (int i = 0; i < 50; ++i) cycle();
+    const Footprint before = Footprint::now();
+    for (int i = 0; i < 450; ++i) cycle();
+    expect_footprint(before);
+  });
+  processes.expect_success();
+}
+
+TEST(Leak, FailingCreations) {
+  const Meeting meeting;
+  Config config = meeting.processes();
+  config.create_timeout_ms = 30;
+  expect_cycles_to_leave_nothing(50, kHeapKilobytes, [&](const Group&, int rank, int) {
+    try {
+      create(config, 2 * rank, 4);
+      ADD_FAILURE() << "two of four ranks cannot be a group";
+    } catch (const Failed& failed) {
+      EXPECT_EQ(failed.status, SYMM_ERR_TIMEOUT) << failed.what();
+    }
+  });
+  expect_empty(meeting.directory());
+}
+
+// Many rendezvous at once: on one group with a tag each, and on groups of their own.
+void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    const Block block = allocate(group, 4096, tag);
+    uint64_t* own = block.at<uint64_t>(rank);
+    *own = tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(rank);
+    barrier(group, static_cast<int>(tag));
+    for (int peer = 0; peer < size_of(group); ++peer) {
+      EXPECT_EQ(*block.at<uint64_t>(peer), tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
+    }
+    barrier(group, static_cast<int>(tag));
+  }
+}
+
+TEST(ManyAtOnce, ThreadsOnOneGroup) {
+  constexpr int kThreads = 6;
+  const Meeting meeting;
+  const Config config = meeting.processes();
+  Processes processes(3, [&](int rank) {
+    const Group group = create(config, rank, 3);
+    const Footprint before = Footprint::now();
+    as_threads(kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
+    barrier(group);
+    expect_footprint(before);
+  });
+  processes.expect_success();
+}
+
+TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
+  constexpr int kThreads = 4;
+  const Meeting meeting;
+  Processes processes(3, [&](int rank) {
+    { create(meeting.processes(), rank, 3); }
+    const Footprint before = Footprint::now();
+    as_threads(kThreads, [&](int thread) {
+      Config config = meeting.processes();
+      config.name = "thread " + std::to_string(thread);
+      for (int i = 0; i < 3; ++i) {
+        const Group group = create(config, rank, 3);
+        rendezvous_on(group, rank, 0, 10);
+        barrier(group);
+      }
+    });
+    expect_footprint(before);
+  });
+  processes.expect_success();
+  expect_empty(meeting.directory());
+}
+
+TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
+  as_threads(4, [](int rank, const Group& group) {
+    as_threads(3, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 20); });
+  });
+}
+
+}  // namespace
+}  // namespace ranks
