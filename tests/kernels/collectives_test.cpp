@@ -147,7 +147,7 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   Portions portions(world);
   for (const Algorithm algorithm : kAlgorithms)
     for (const bool symmetric : {false, true})
-      for (const size_t llc : {0, 1024}) {
+      for (const size_t llc : {size_t{0}, size_t{1024}}) {
         Case c;
         c.collective = collective;
         c.algorithm = algorithm;
