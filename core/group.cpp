@@ -97,6 +97,7 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
     group->connect_plane(deadline);
   } catch (const Error& error) {
     group->fail(error.failure());  // a rank that already succeeded learns that this one did not
+    group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
     throw;
   }
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),

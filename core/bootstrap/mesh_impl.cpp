@@ -195,6 +195,14 @@ void MeshImpl::send_verdict(int peer, const Failure& verdict) noexcept { tell(pe
 
 void MeshImpl::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
+  std::vector<uint64_t> groups;
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, group] : groups_) groups.push_back(id);
+  } catch (const std::bad_alloc&) {
+    groups.clear();
+  }
+  for (const uint64_t group : groups) pass_on_failure(group);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != rank_) tell(peer, wire::Type::bye, 0, nullptr);
   }

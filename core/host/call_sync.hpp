@@ -17,6 +17,7 @@ class CallSync final : public Sync {
   void await(int peer) override;
 
   uint32_t op() const noexcept { return op_; }
+  LazyDeadline& deadline() noexcept { return deadline_; }
 
  private:
   void await_former_call();

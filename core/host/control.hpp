@@ -49,7 +49,7 @@ struct ControlHeader {
   uint32_t layout;  // version of what follows
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 1;
+inline constexpr uint32_t kControlLayout = 2;
 
 class Control {
  public:
@@ -63,6 +63,8 @@ class Control {
   EntryLine& entry(uint32_t op) const { return at<EntryLine>(kEntries)[op & 1U]; }
   DetailLine& detail(uint32_t op) const { return at<DetailLine>(kDetails)[op & 1U]; }
   Word& step() const { return at<WordLine>(kStep)->word; }
+  // Not 0 once the owner has left a call with an error. From then on its operands are its caller's again.
+  Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
   // How often the owner has come to the barrier of all ranks on a channel. One channel more than users have, for finalize.
   Word& barrier(int channel) const { return at<WordLine>(kBarriers)[channel].word; }
   std::span<Sleeper> sleepers() const { return {at<Sleeper>(sleepers_), static_cast<size_t>(size_)}; }
@@ -77,7 +79,8 @@ class Control {
   static constexpr size_t kEntries = kLine;
   static constexpr size_t kDetails = kEntries + 2 * kLine;
   static constexpr size_t kStep = kDetails + 2 * kLine;
-  static constexpr size_t kBarriers = kStep + kLine;
+  static constexpr size_t kGaveUp = kStep + kLine;
+  static constexpr size_t kBarriers = kGaveUp + kLine;
 
   template <class T>
   T* at(size_t offset) const {

@@ -75,7 +75,27 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
   controls_[static_cast<size_t>(peer)] = std::move(control);
 }
 
+// A peer that is late must not take what this rank's caller does with the operands from now on for the call's result.
+void HostPlane::give_up() noexcept {
+  mine_.gave_up().store(1, std::memory_order_seq_cst);
+  fence();
+}
+
+// Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only written once, so
+// the line stays in this processor's cache.
+void HostPlane::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
+  fence();
+  for (int peer = 0; peer < context_.size; ++peer) {
+    Word& word = controls_[static_cast<size_t>(peer)].gave_up();
+    if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
+    // Why, the mesh is about to tell: wait for that.
+    constexpr uint32_t kNever = 2;
+    await(word, kNever, controls_[static_cast<size_t>(peer)].sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, what);
+  }
+}
+
 void HostPlane::fail(Failure failure) {
+  give_up();
   // Somebody may have been first; all ranks then report that.
   context_.fail(failure);
   context_.revocation->throw_if_revoked();
@@ -86,7 +106,7 @@ void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, L
   const int64_t pid = context_.pids[static_cast<size_t>(peer)];
   switch (wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline)) {
     case WaitEnd::reached: return;
-    case WaitEnd::revoked: throw Error(context_.revocation->failure());
+    case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:
       fail({Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
     case WaitEnd::timed_out:
@@ -117,6 +137,7 @@ void HostPlane::barrier_of_all(int channel, uint64_t timeout_ms) {
     if (reached(control.barrier(channel), target)) continue;
     await(control.barrier(channel), target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
   }
+  require_nobody_gave_up(deadline, "barrier");
 }
 
 void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
@@ -135,6 +156,7 @@ void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uin
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) await(word, target, mine_.pair_sleeper()[0], peer, deadline, "barrier");
   }
+  require_nobody_gave_up(deadline, "barrier");
 }
 
 namespace {
@@ -340,6 +362,7 @@ void HostPlane::collective(const CollectiveCall& call) {
   std::vector<std::shared_ptr<const MemoryView>> held;
   if (view.plan.entered) view.plan = settle(input, view.plan, exchange_operands(call, sync, held));
   run(view);
+  require_nobody_gave_up(sync.deadline(), name_of(call.collective));
 }
 
 PlanReport HostPlane::plan(const CollectiveCall& call) {

@@ -40,6 +40,8 @@ class HostPlane final : public Plane {
   // Wait, or revoke the group and throw: `what` says what was awaited.
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
+  void give_up() noexcept;
+  void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   PlanInput plan_input(const CollectiveCall& call) const;
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
   bool symmetric_here(const CollectiveCall& call) const;
