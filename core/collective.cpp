@@ -30,6 +30,12 @@ bool reduces(Collective collective) {
 
 bool rooted(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
 
+// As the parameter is called in symm.h.
+const char* name_of_count(Collective collective) {
+  if (collective == Collective::reduce_scatter) return "recv_count";
+  return collective == Collective::allgather ? "send_count" : "count";
+}
+
 void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
   if (!is_valid(call.collective)) throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
@@ -42,7 +48,9 @@ void check(const Group& group, const CollectiveCall& call) {
 
   const auto size = static_cast<size_t>(group.size());
   const size_t element = size_of(call.dtype);
-  if (call.count > SIZE_MAX / element / size) throw Error(Status::invalid_argument, format("count: %zu elements are more than memory holds", call.count));
+  if (call.count > SIZE_MAX / element / size) {
+    throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
+  }
   const size_t unit = call.count * element;
   const auto rank = static_cast<size_t>(group.rank());
   const auto* send = static_cast<const std::byte*>(call.send);
