@@ -10,6 +10,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -89,10 +90,15 @@ class Revocation {
   std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
 };
 
-// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not.
+// Processors, one bit each. Those beyond are not counted.
+using Processors = std::array<uint64_t, 16>;
+Processors usable_processors();  // by the calling thread
+
+// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not. SYMM_SPIN overrides.
 struct SpinPolicy {
   uint32_t spins = 0;
-  static SpinPolicy for_ranks(int local_ranks);  // from affinity mask and cgroup quota; SYMM_SPIN overrides
+  // `processors`: those that any of the ranks may use. A launcher often binds each rank to its own.
+  static SpinPolicy for_ranks(int ranks, const Processors& processors);
 };
 
 // How a wait ended when it did not succeed.

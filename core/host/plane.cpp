@@ -15,6 +15,7 @@ namespace {
 
 struct PlaneShare {
   uint64_t bytes;
+  Processors processors;  // that the rank may use
 };
 
 // Where a rank's operands lie, as published when it enters a call. Memory 0 is private memory.
@@ -35,7 +36,8 @@ void require_no_stream(void* stream) {
 
 HostPlane::HostPlane(PlaneContext context)
     : context_(std::move(context)),
-      spin_(SpinPolicy::for_ranks(context_.size)),
+      processors_(usable_processors()),
+      spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       llc_bytes_(last_level_cache_bytes()),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]),
@@ -51,7 +53,7 @@ HostPlane::HostPlane(PlaneContext context)
 size_t HostPlane::share_body_size() { return sizeof(PlaneShare); }
 
 Share HostPlane::share() const {
-  const PlaneShare body{Control::bytes(context_.size, context_.channels)};
+  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors()};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -73,6 +75,8 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
     throw Error(Status::peer_failed, format("the control segment of rank %d is not of this group or version", peer));
   }
   controls_[static_cast<size_t>(peer)] = std::move(control);
+  for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
+  spin_ = SpinPolicy::for_ranks(context_.size, processors_);
 }
 
 // A peer that is late must not take what this rank's caller does with the operands from now on for the call's result.

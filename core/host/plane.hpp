@@ -48,6 +48,7 @@ class HostPlane final : public Plane {
   bool exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held);
 
   PlaneContext context_;
+  Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   size_t llc_bytes_;
   std::vector<Control> controls_;  // by group rank
