@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   add_run(app, action, after_dashes);
   add_info(app, action);
   add_doctor(app, action);
+  add_bench(app, action);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);
