@@ -35,7 +35,7 @@ TEST(Info, JsonSaysWhatIsHere) {
   EXPECT_TRUE(info["back_ends"][0]["available"]);
   EXPECT_GT(info["back_ends"][0]["devices"][0]["memory_bytes"], 0);
   for (const json& back_end : info["back_ends"]) {
-    if (!back_end["available"]) EXPECT_FALSE(back_end["reason"].get<std::string>().empty());
+    EXPECT_NE(back_end["available"].get<bool>(), back_end.contains("reason")) << back_end;
   }
   EXPECT_FALSE(info["host"]["parts"].empty());
   EXPECT_TRUE(info["kernel"]["features"]["memfd with seals"]["available"]);
@@ -60,7 +60,8 @@ TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces", "CUDA driver", "self test"})
     EXPECT_TRUE(checks.count(check)) << check;
   for (const json& check : report["checks"]) {
-    if (check["check"] == "self test") EXPECT_EQ(check["verdict"], "OK") << check;
+    const bool right = check["check"] != "self test" || check["verdict"] == "OK";
+    EXPECT_TRUE(right) << check;
   }
 }
 

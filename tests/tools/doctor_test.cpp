@@ -25,8 +25,10 @@ void expect(const Finding& finding, Verdict verdict, const std::string& in_remed
   EXPECT_NE(finding.remedy.find(in_remedy), std::string::npos) << finding.remedy;
   EXPECT_FALSE(finding.check.empty());
   EXPECT_FALSE(finding.detail.empty());
-  if (verdict == Verdict::warning || verdict == Verdict::failure) EXPECT_FALSE(finding.remedy.empty()) << finding.check;
-  if (verdict == Verdict::ok) EXPECT_TRUE(finding.remedy.empty()) << finding.check;
+  const bool trouble = verdict == Verdict::warning || verdict == Verdict::failure;
+  if (trouble || verdict == Verdict::ok) {
+    EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check;
+  }
 }
 
 TEST(Doctor, Kernel) {

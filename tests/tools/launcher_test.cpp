@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tools/doctor/capture.hpp"
+#include "tools/run/binding.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/rank_process.hpp"
 
@@ -152,7 +153,7 @@ TEST(Launcher, WrongUseIsRefused) {
 }
 
 TEST(Launcher, OptionsOfTheProgramAreItsOwn) {
-  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "echo", "-n", "--", "x"}, limit).out.substr(0, 1), "-");
+  EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "printf", "%s|", "-n", "--", "x"}, limit).out, "-n|--|x|\n");
   EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--no-prefix", "--", "echo", "--timeout", "x"}, limit).out, "--timeout x\n");
 }
 
@@ -193,9 +194,12 @@ TEST(Launcher, ProcessesLeftBehindAreEnded) {
 }
 
 TEST(Launcher, BindsToCores) {
-  const Captured result =
-      symm_run({"-n", "1", "--no-prefix", "--bind", "core"}, "grep -c '^Cpus_allowed_list:.*' /proc/self/status");
-  EXPECT_EQ(result.status, 0) << result.err;
+  const Captured result = symm_run({"-n", "2", "--no-prefix", "--bind", "core"}, "grep Cpus_allowed_list: /proc/self/status");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const size_t end = result.out.find('\n');
+  const bool same = result.out.substr(0, end) == result.out.substr(end + 1, result.out.size() - end - 2);
+  EXPECT_EQ(same, usable_cores().size() < 2) << result.out;
+  EXPECT_EQ(contains(result.err, "some share one"), same) << result.err;
   EXPECT_EQ(capture({SYMM_TOOL, "run", "-n", "1", "--bind", "socket", "true"}, limit).status, 2);
 }
 
