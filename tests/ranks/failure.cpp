@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 namespace ranks {
 namespace {
@@ -148,6 +149,10 @@ void expect_blame(const Group& group, symm_status_t got, symm_status_t expected,
   EXPECT_STRNE(status.message, "");
   // It stays so.
   EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), expected);
+}
+
+bool names_rank(const std::string& message, int rank) {
+  return std::regex_search(message, std::regex("ranks? ([0-9]+, )*" + std::to_string(rank) + "\\b"));
 }
 
 void expect_working(const Config& config, int rank, int size, int rounds) {

@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <random>
-#include <regex>
 #include <sstream>
 #include <thread>
 
@@ -42,10 +41,6 @@ struct Trial {
 void complain(const Trial& trial, int rank, const std::string& text) {
   char* own = trial.stage.problem[rank];
   if (own[0] == '\0') std::snprintf(own, sizeof trial.stage.problem[0], "rank %d: %s", rank, text.c_str());
-}
-
-bool names_rank(const std::string& message, int rank) {
-  return std::regex_search(message, std::regex("ranks? ([0-9]+, )*" + std::to_string(rank) + "\\b"));
 }
 
 symm_status_t random_collective(Member& m, std::mt19937_64& random) {
