@@ -248,6 +248,9 @@ TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
 }
 
 TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer cannot start threads in the child of a process with threads";
+#endif
   TemporaryDirectory directory;
   TemporaryDirectory second;
   auto ranks = start(2, [&](int rank, Process&) {
