@@ -28,6 +28,13 @@ std::vector<Process> start(int count, const Body& body) {
   return ranks;
 }
 
+// UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kCanLackDescriptors = false;
+#else
+constexpr bool kCanLackDescriptors = true;
+#endif
+
 class MeshProcesses : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool());
 
@@ -156,6 +163,7 @@ TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
 }
 
 TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
+  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
   TemporaryDirectory directory;
   auto ranks = start(4, [&](int rank, Process&) {
     if (rank == 1) {
@@ -176,6 +184,7 @@ TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
 }
 
 TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
+  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
   TemporaryDirectory directory;
   auto ranks = start(2, [&](int rank, Process&) {
     const auto mesh = connect(directory.path(), rank, 2);
