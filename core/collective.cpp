@@ -48,10 +48,11 @@ void check(const Group& group, const CollectiveCall& call) {
 
   const auto size = static_cast<size_t>(group.size());
   const size_t element = size_of(call.dtype);
-  if (call.count > SIZE_MAX / element / size) {
+  size_t unit = 0;
+  size_t all = 0;
+  if (__builtin_mul_overflow(call.count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
     throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
   }
-  const size_t unit = call.count * element;
   const auto rank = static_cast<size_t>(group.rank());
   const auto* send = static_cast<const std::byte*>(call.send);
   const auto* recv = static_cast<const std::byte*>(call.recv);
@@ -68,14 +69,14 @@ void check(const Group& group, const CollectiveCall& call) {
       if (!am_root) out.bytes = 0;
       break;
     case Collective::reduce_scatter:
-      in.bytes = unit * size;
+      in.bytes = all;
       in_place = recv == send + rank * unit;
       break;
     case Collective::allgather:
-      out.bytes = unit * size;
+      out.bytes = all;
       in_place = send == recv + rank * unit;
       break;
-    case Collective::alltoall: in.bytes = out.bytes = unit * size; break;
+    case Collective::alltoall: in.bytes = out.bytes = all; break;
   }
   require_operand(in);
   require_operand(out);

@@ -18,6 +18,16 @@ namespace symm::host {
 
 inline constexpr size_t kLine = 64;
 
+// Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which is worth a
+// third of a small collective. Never faults.
+inline void claim(const void* line) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));  // gcc makes a plain prefetch of __builtin_prefetch()
+#else
+  __builtin_prefetch(line, 1);
+#endif
+}
+
 // Entering call number `op` publishes this line. Two alternate.
 struct alignas(kLine) EntryLine {
   Word op;
@@ -65,13 +75,14 @@ class Control {
   Word& step() const { return at<WordLine>(kStep)->word; }
   // Not 0 once the owner has left a call with an error. From then on its operands are its caller's again.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
-  // How often the owner has come to the barrier of all ranks on a channel. One channel more than users have, for finalize.
-  Word& barrier(int channel) const { return at<WordLine>(kBarriers)[channel].word; }
+  // How often the owner has come to the barrier of all ranks on a channel, for its count-th barrier there: two lines alternate, so that one can
+  // be claimed while the other is read. One channel more than users have, for finalize.
+  Word& barrier(int channel, uint32_t count) const { return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word; }
   std::span<Sleeper> sleepers() const { return {at<Sleeper>(sleepers_), static_cast<size_t>(size_)}; }
   // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
   Word& pair(int channel, int source) const { return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)]; }
   std::span<Sleeper> pair_sleeper() const { return {at<Sleeper>(pair_sleeper_), 1}; }
-  std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * scratch_half(size_); }
+  std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
 
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
@@ -94,6 +105,7 @@ class Control {
   size_t pair_sleeper_ = 0;
   size_t pairs_ = 0;
   size_t scratch_ = 0;
+  size_t half_ = 0;
 };
 
 }  // namespace symm::host

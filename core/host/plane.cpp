@@ -39,6 +39,7 @@ HostPlane::HostPlane(PlaneContext context)
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       llc_bytes_(last_level_cache_bytes()),
+      scratch_bytes_(Control::scratch_half(context_.size)),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]),
       known_op_(static_cast<size_t>(context_.size)),
@@ -134,13 +135,15 @@ void HostPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t ti
 
 void HostPlane::barrier_of_all(int channel, uint64_t timeout_ms) {
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
-  publish(mine_.barrier(channel), target, mine_.sleepers());
+  publish(mine_.barrier(channel, target), target, mine_.sleepers());
   LazyDeadline deadline(timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) {
     const Control& control = controls_[static_cast<size_t>(peer)];
-    if (reached(control.barrier(channel), target)) continue;
-    await(control.barrier(channel), target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
+    Word& word = control.barrier(channel, target);
+    if (reached(word, target)) continue;
+    await(word, target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
   }
+  claim(&mine_.barrier(channel, target + 1));
   require_nobody_gave_up(deadline, "barrier");
 }
 
@@ -231,7 +234,7 @@ PlanInput HostPlane::plan_input(const CollectiveCall& call) const {
   input.count = call.count;
   input.size = context_.size;
   input.forced = call.algorithm;
-  input.scratch_bytes = Control::scratch_half(context_.size);
+  input.scratch_bytes = scratch_bytes_;
   input.llc_bytes = llc_bytes_;
   return input;
 }
@@ -290,7 +293,6 @@ bool HostPlane::symmetric_here(const CollectiveCall& call) const {
 }
 
 void HostPlane::require_possible(const PlanInput& input, const CollectiveCall& call) const {
-  if (call.algorithm == Algorithm::automatic) return;
   if (const std::string reason = refuse(input, symmetric_here(call)); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
@@ -341,7 +343,7 @@ bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync, st
 void HostPlane::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   const PlanInput input = plan_input(call);
-  require_possible(input, call);
+  if (call.algorithm != Algorithm::automatic) require_possible(input, call);
   const TurnGuard turn(collective_turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
 
@@ -366,12 +368,13 @@ void HostPlane::collective(const CollectiveCall& call) {
   std::vector<std::shared_ptr<const MemoryView>> held;
   if (view.plan.entered) view.plan = settle(input, view.plan, exchange_operands(call, sync, held));
   run(view);
+  sync.claim_next(view.count * size_of(view.dtype));
   require_nobody_gave_up(sync.deadline(), name_of(call.collective));
 }
 
 PlanReport HostPlane::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
-  require_possible(input, call);
+  if (call.algorithm != Algorithm::automatic) require_possible(input, call);
   Plan chosen = host::plan(input);
   if (chosen.entered) chosen = settle(input, chosen, symmetric_here(call));
   return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal, explain(input, chosen)};

@@ -51,6 +51,7 @@ class HostPlane final : public Plane {
   Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   size_t llc_bytes_;
+  size_t scratch_bytes_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 
