@@ -50,6 +50,14 @@ struct alignas(kLine) WordLine {
   Word word;
 };
 
+// What the owner is waiting for, if anything: asked by a peer whose deadline passes while it waits for the owner. For blame only.
+struct alignas(kLine) WaitLine {
+  Word peer;  // rank + 1, or 0
+  Word in_own_segment;
+  Word offset;  // of the awaited word in the peer's segment, or the owner's
+  Word target;
+};
+
 struct ControlHeader {
   uint64_t magic;
   uint64_t group;
@@ -59,7 +67,7 @@ struct ControlHeader {
   uint32_t layout;  // version of what follows
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 2;
+inline constexpr uint32_t kControlLayout = 3;
 
 class Control {
  public:
@@ -75,6 +83,7 @@ class Control {
   Word& step() const { return at<WordLine>(kStep)->word; }
   // Not 0 once the owner has left a call with an error. From then on its operands are its caller's again.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
+  WaitLine& waiting() const { return *at<WaitLine>(kWaiting); }
   // How often the owner has come to the barrier of all ranks on a channel, for its count-th barrier there: two lines alternate, so that one can
   // be claimed while the other is read. One channel more than users have, for finalize.
   Word& barrier(int channel, uint32_t count) const { return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word; }
@@ -84,6 +93,14 @@ class Control {
   std::span<Sleeper> pair_sleeper() const { return {at<Sleeper>(pair_sleeper_), 1}; }
   std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
 
+  bool contains(const Word& word) const {
+    const auto* address = reinterpret_cast<const std::byte*>(&word);
+    return address >= base_ && address < base_ + scratch_;
+  }
+  uint32_t offset_of(const Word& word) const { return static_cast<uint32_t>(reinterpret_cast<const std::byte*>(&word) - base_); }
+  // Null for what is no word before the scratch.
+  const Word* word_at(uint32_t offset) const { return offset < scratch_ && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr; }
+
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
  private:
@@ -91,7 +108,8 @@ class Control {
   static constexpr size_t kDetails = kEntries + 2 * kLine;
   static constexpr size_t kStep = kDetails + 2 * kLine;
   static constexpr size_t kGaveUp = kStep + kLine;
-  static constexpr size_t kBarriers = kGaveUp + kLine;
+  static constexpr size_t kWaiting = kGaveUp + kLine;
+  static constexpr size_t kBarriers = kWaiting + kLine;
 
   template <class T>
   T* at(size_t offset) const {

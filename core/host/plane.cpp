@@ -107,9 +107,36 @@ void HostPlane::fail(Failure failure) {
   throw Error(std::move(failure));
 }
 
+// Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there could go on
+// and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
+int HostPlane::culprit(int peer) const noexcept {
+  int suspect = peer;
+  for (int hop = 0; hop < context_.size; ++hop) {
+    const WaitLine& its = controls_[static_cast<size_t>(suspect)].waiting();
+    const uint32_t next = its.peer.load(std::memory_order_acquire);
+    if (next == 0 || next > static_cast<uint32_t>(context_.size)) return suspect;
+    const Control& holder = controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
+    const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
+    if (word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed))) return suspect;
+    suspect = static_cast<int>(next) - 1;
+    if (suspect == context_.rank) return peer;
+  }
+  return peer;
+}
+
 void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what) {
+  const bool own = mine_.contains(word);
+  WaitLine& waiting = mine_.waiting();
+  waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
+  waiting.offset.store((own ? mine_ : controls_[static_cast<size_t>(peer)]).offset_of(word), std::memory_order_relaxed);
+  waiting.target.store(target, std::memory_order_relaxed);
+  waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
+  const WaitEnd end = wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline);
+  // After a failure it stays: peers that time out a moment later shall come to the same rank.
+  if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
+  if (end == WaitEnd::timed_out) peer = culprit(peer);
   const int64_t pid = context_.pids[static_cast<size_t>(peer)];
-  switch (wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline)) {
+  switch (end) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:

@@ -41,6 +41,7 @@ class HostPlane final : public Plane {
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   void give_up() noexcept;
+  int culprit(int peer) const noexcept;
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   PlanInput plan_input(const CollectiveCall& call) const;
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;

@@ -105,7 +105,7 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
     int failures = 0;
     for (int step = 0; step < most && !succeeded; ++step) {
       barrier(group);
-      const Footprint before = Footprint::now();
+      const Footprint before = Footprint::settled();
       {
         std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
         Memory memory;
@@ -160,7 +160,7 @@ TEST(Rendezvous, SizesDiffer) {
   const Config config = meeting.processes();
   Processes processes(kRanks, [&](int rank) {
     const Group group = create(config, rank, kRanks);
-    const Footprint before = Footprint::now();
+    const Footprint before = Footprint::settled();
     for (int odd = 0; odd < kRanks; ++odd) {
       const Buffer buffer = buffer_of(group, rank == odd ? 5000 : 6000);
       Memory memory;

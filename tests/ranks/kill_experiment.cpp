@@ -150,7 +150,7 @@ void compare_footprint(const Trial& trial, int rank, const Footprint& before, co
 void live(const Trial& trial, const Config& config, int rank) {
   trial.stage.facts.pids[rank] = getpid();
   expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
-  const Footprint before = Footprint::now();
+  const Footprint before = Footprint::settled();
   const End end = trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
