@@ -192,7 +192,13 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   GroupConfig config = config_;
   config.name = name_ + "/" + std::to_string(color);
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
-  return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
+  try {
+    return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
+  } catch (const Error&) {
+    // A rank that heard of a death in the vote above never came to the part, and is missed there; the whole knows why.
+    revocation_->throw_if_revoked();
+    throw;
+  }
 }
 
 int Group::unwatched_peers() const {
