@@ -86,11 +86,18 @@ void require_file_size(size_t bytes) {
   }
 }
 
+// Called with the registry locked, which ~Segment locks too: so nothing here may fail once there is a segment.
 std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t bytes, size_t mapped) {
+  std::weak_ptr<Segment>& entry = registry().segments[inode];
   std::byte* data = map_shared(fd.get(), mapped);
-  auto segment = std::make_shared<Segment>(std::move(fd), inode, data, bytes, mapped);
-  registry().segments[inode] = segment;
-  return segment;
+  try {
+    auto segment = std::make_shared<Segment>(std::move(fd), inode, data, bytes, mapped);
+    entry = segment;
+    return segment;
+  } catch (...) {
+    munmap(data, mapped);
+    throw;
+  }
 }
 
 }  // namespace
