@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/types.hpp"
 
-#include <cstring>
-
 namespace symm {
+namespace {
+constexpr char kUnknown[] = "?";
+}  // namespace
 
 // No default case: the compiler then names a value that was forgotten here.
 const char* name_of(DType dtype) noexcept {
@@ -21,7 +22,7 @@ const char* name_of(DType dtype) noexcept {
     case DType::f8e4m3: return "f8e4m3";
     case DType::f8e5m2: return "f8e5m2";
   }
-  return "?";
+  return kUnknown;
 }
 
 const char* name_of(Op op) noexcept {
@@ -32,7 +33,7 @@ const char* name_of(Op op) noexcept {
     case Op::max: return "max";
     case Op::prod: return "prod";
   }
-  return "?";
+  return kUnknown;
 }
 
 const char* name_of(Collective collective) noexcept {
@@ -44,7 +45,7 @@ const char* name_of(Collective collective) noexcept {
     case Collective::reduce: return "reduce";
     case Collective::alltoall: return "alltoall";
   }
-  return "?";
+  return kUnknown;
 }
 
 const char* name_of(Algorithm algorithm) noexcept {
@@ -56,12 +57,12 @@ const char* name_of(Algorithm algorithm) noexcept {
     case Algorithm::two_shot_staged: return "two_shot_staged";
     case Algorithm::hybrid_cube_mesh: return "hybrid_cube_mesh";
   }
-  return "?";
+  return kUnknown;
 }
 
-bool is_valid(DType dtype) noexcept { return std::strcmp(name_of(dtype), "?") != 0; }
-bool is_valid(Op op) noexcept { return std::strcmp(name_of(op), "?") != 0; }
-bool is_valid(Collective collective) noexcept { return std::strcmp(name_of(collective), "?") != 0; }
-bool is_valid(Algorithm algorithm) noexcept { return std::strcmp(name_of(algorithm), "?") != 0; }
+bool is_valid(DType dtype) noexcept { return name_of(dtype) != kUnknown; }
+bool is_valid(Op op) noexcept { return name_of(op) != kUnknown; }
+bool is_valid(Collective collective) noexcept { return name_of(collective) != kUnknown; }
+bool is_valid(Algorithm algorithm) noexcept { return name_of(algorithm) != kUnknown; }
 
 }  // namespace symm

@@ -13,5 +13,8 @@ namespace symm::tool {
 using Action = std::function<int()>;
 
 void add_run(CLI::App& app, Action& action, const std::vector<std::string>& after_dashes);
+void add_info(CLI::App& app, Action& action);
+void add_doctor(CLI::App& app, Action& action);
+void add_bench(CLI::App& app, Action& action);
 
 }  // namespace symm::tool

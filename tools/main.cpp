@@ -19,6 +19,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   Action action;
   add_run(app, action, after_dashes);
+  add_info(app, action);
+  add_doctor(app, action);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);

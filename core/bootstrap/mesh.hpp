@@ -4,6 +4,9 @@
 // (a mailbox, for ranks that are threads of this process), kept open for life. It carries control messages with descriptors, and its
 // closing is how death is noticed. All reading is done by the monitor thread, which sorts messages into an inbox, so any number
 // of threads can wait for different messages at once.
+//
+// Ranks in failures and messages are numbers in the group that a topic names, once that group is attached; before, they are mesh ranks.
+// In a forked child a mesh is of no use: its calls throw Error(invalid_handle) or do nothing.
 #pragma once
 
 #include <array>
@@ -13,6 +16,7 @@
 #include <vector>
 
 #include "core/bootstrap/store.hpp"
+#include "core/bootstrap/wire.hpp"
 #include "core/fd.hpp"
 #include "core/wait.hpp"
 
@@ -20,12 +24,12 @@ namespace symm {
 
 struct PeerIdentity {
   int64_t pid = 0;                       // as seen from here; 0 if in a foreign pid namespace
-  std::array<std::byte, 16> process{};   // random, drawn once per process
+  std::array<std::byte, 16> process{};   // random, drawn once per process (and again in a forked child)
   bool same_process = false;
   bool watched = false;  // a pidfd confirms its death; otherwise its socket is the only sign
 };
 
-// Kinds of messages that users of the mesh exchange; the mesh has kinds of its own besides (hello, leave, abort).
+// Kinds of messages that users of the mesh exchange, 16 .. 63; the mesh has kinds of its own besides (wire.hpp).
 enum class MessageKind : uint16_t {
   control = 16,  // group creation: control segment
   vote = 17,     // two-phase creation
@@ -47,12 +51,13 @@ struct Message {
   std::vector<Fd> fds;
 };
 
-inline constexpr size_t kMaxBody = 4096;
-inline constexpr size_t kMaxFds = 4;
+inline constexpr size_t kMaxBody = wire::kMaxBody;
+inline constexpr size_t kMaxFds = wire::kMaxFds;
 
 class Mesh {
  public:
-  // Connect to all other ranks. Collective, all or nothing up to the first vote. Throws Error(timeout) naming the ranks that did not come.
+  // Connect to all other ranks. Collective; on failure all ranks throw the same error, that of the rank to blame. Error(timeout) names all
+  // ranks that did not come, Error(mismatch) a rank that disagrees on size or name.
   static std::shared_ptr<Mesh> connect(Store& store, int rank, int size, const std::string& name, Deadline deadline);
   virtual ~Mesh() = default;
 
@@ -61,6 +66,8 @@ class Mesh {
   virtual uint64_t nonce() const noexcept = 0;  // drawn by rank 0; the same on all ranks
   virtual const PeerIdentity& peer(int rank) const = 0;  // own rank allowed
   virtual uint64_t rejected_connections() const noexcept = 0;
+  // The kernel has said that this peer's process is gone: nothing can come from it any more, memory it wrote to may be used again.
+  virtual bool confirmed_dead(int rank) const noexcept = 0;
 
   // Queue a message to `peer` (not self). Descriptors are duplicated. Throws Error(peer_failed), Error(timeout).
   virtual void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) = 0;

@@ -22,6 +22,10 @@ bool reduces(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
 }
 
+bool has_block_per_rank(Collective collective) {
+  return collective == Collective::reduce_scatter || collective == Collective::alltoall;
+}
+
 bool is_possible(const Case& c, int size) {
   host::PlanInput input;
   input.collective = c.collective;
@@ -102,13 +106,15 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
   for (const DType dtype : {DType::f32, DType::bf16, DType::i8}) {
     // Around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
-    for (const size_t divisor : {size_t{3}, size_t{5}, size_t{7}, 3 * static_cast<size_t>(size)}) {
+    const bool in_blocks = has_block_per_rank(collective);
+    const std::vector<size_t> divisors = in_blocks ? std::vector<size_t>{3 * static_cast<size_t>(size)} : std::vector<size_t>{3, 5, 7};
+    for (const size_t divisor : divisors) {
       const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
       if (chunk == 0) continue;  // a single rank's scratch is not used
       for (const size_t chunks : {1U, 2U, 3U, 4U})
         for (const size_t nearby : {chunk * chunks - 1, chunk * chunks, chunk * chunks + 1}) counts.push_back(nearby);
     }
-    counts.push_back(world.scratch_bytes / size_of(dtype));
+    counts.push_back(world.scratch_bytes / size_of(dtype) / (in_blocks ? static_cast<size_t>(size) : 1));
     std::sort(counts.begin(), counts.end());
     counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
     for (const size_t count : counts)
@@ -141,12 +147,13 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   Portions portions(world);
   for (const Algorithm algorithm : kAlgorithms)
     for (const bool symmetric : {false, true})
-      for (const size_t llc : {0, 1024}) {
+      for (const size_t llc : {size_t{0}, size_t{1024}}) {
         Case c;
         c.collective = collective;
         c.algorithm = algorithm;
         c.symmetric = symmetric;
-        c.count = 30011;
+        // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
+        c.count = (has_block_per_rank(collective) ? 90011 / static_cast<size_t>(size) : 90011);
         c.root = size - 1;
         c.misalignment = 4;
         c.llc_bytes = llc;

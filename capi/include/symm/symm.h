@@ -16,7 +16,9 @@
  *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer
  *               and its group alive, so handles may be released in any order. *_release accepts NULL, is
  *               local, never waits and never fails. A handle that was released or belongs to the parent of a
- *               fork is refused with SYMM_ERR_INVALID_HANDLE (best effort, as for any freed object).
+ *               fork is refused with SYMM_ERR_INVALID_HANDLE (best effort: its slot may have been given out again).
+ *               Do not drop the last reference to a handle while a call on it is under way; to end such a call from
+ *               elsewhere, use symm_group_abort().
  *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group,
  *               collective calls must be made in the same order on all ranks; calls from several threads of one
  *               rank on one group are serialised inside.
@@ -256,7 +258,7 @@ typedef struct {
   int32_t device;         /**< CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it */
   uint64_t flags;         /**< enum symm_group_flag_values */
   /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-   *    "env://"         rank and size from the launcher (SYMM_*, torchrun, Open MPI, PMI-1, Slurm, or a single process);
+   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single process);
    *                     sources that disagree are an error.
    *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
    *    "thread://name"  ranks are threads of this process; `name` is any string. */

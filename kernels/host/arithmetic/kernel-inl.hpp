@@ -201,8 +201,11 @@ class Reducer {
 
   static void run(const Reduction& r) {
     const Reducer self(r);
-    if (r.source_count == 2 && !r.partial_in && !r.partial_out) self.template loop<2>();
-    else self.template loop<0>();
+    // Two ranks adding is what there is most of; for everything else one loop is as good, and quicker to compile.
+    if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out)
+      self.template loop<std::is_same_v<Operation, Sum> ? 2 : 0>();
+    else
+      self.template loop<0>();
   }
 };
 

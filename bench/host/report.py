@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables from results: text for a terminal, Markdown for docs/performance.md."""
+K, M = 1 << 10, 1 << 20
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+TARGET = 1.8  # from symmetric memory; from private memory 1.0
+
+
+def size_name(size):
+    return f"{size // M} MB" if size >= M else f"{size // K} KB" if size >= K else f"{size} B"
+
+
+def us(value):
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def ratio(best, mine):
+    return "-" if best is None or mine is None else f"{best / mine:.2f}"
+
+
+class Results:
+    def __init__(self, results, kind):
+        self.cases = results[kind]
+        self.families = {peer["name"]: peer["family"] for peer in results["peers"] if peer["name"] in self.cases}
+        self.mpi = [name for name, family in self.families.items() if family == "mpi"]
+        self.others = [name for name, family in self.families.items() if family == "other"]
+
+    def of(self, name, operation, memory, place, size, field="p50"):
+        case = self.cases.get(name, {}).get((operation, memory, place, size))
+        return case[field] if case else None
+
+    def best(self, operation, place, size, field="p50", names=None):
+        values = [(self.of(name, operation, "private", place, size, field), name) for name in (self.mpi if names is None else names)]
+        return min((pair for pair in values if pair[0] is not None), default=(None, "-"))
+
+    def sizes(self, operation):
+        return sorted({case[3] for case in self.cases["symm"] if case[0] == operation})
+
+
+def allreduce_rows(table, place):
+    rows = []
+    for size in table.sizes("allreduce"):
+        symmetric = table.of("symm", "allreduce", "symmetric", place, size)
+        private = table.of("symm", "allreduce", "private", place, size)
+        best, name = table.best("allreduce", place, size)
+        other, _ = table.best("allreduce", place, size, names=table.others)
+        rows.append([size_name(size), us(symmetric), us(private), us(best), name, f"{ratio(best, symmetric)}", ratio(best, private), us(other),
+                     ratio(other, symmetric)])
+    return rows
+
+
+def allreduce_head(table):
+    others = table.others[0] if table.others else "others"
+    return ["size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
+
+
+def peer_rows(table, place, field):
+    names = table.mpi + table.others
+    rows = []
+    for size in table.sizes("allreduce"):
+        rows.append([size_name(size), us(table.of("symm", "allreduce", "symmetric", place, size, field)),
+                     us(table.of("symm", "allreduce", "private", place, size, field)),
+                     *(us(table.of(name, "allreduce", "private", place, size, field)) for name in names)])
+    return ["size", "symm, symmetric", "symm, private", *names], rows
+
+
+def other_rows(table):
+    rows = []
+    for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
+        for size in table.sizes(operation):
+            symmetric = table.of("symm", operation, "symmetric", "out", size)
+            private = table.of("symm", operation, "private", "out", size)
+            best, name = table.best(operation, "out", size)
+            other, _ = table.best(operation, "out", size, names=table.others)
+            title = {"ping": "put with signal, round trip"}.get(operation, operation.replace("_", "-"))
+            rows.append([title, size_name(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
+                         ratio(best, private), us(other)])
+    head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
+            table.others[0] if table.others else "others"]
+    return head, rows
+
+
+def crowd_rows(table):
+    rows = []
+    for size in table.sizes("allreduce"):
+        for memory in ("symmetric", "private"):
+            rows.append([size_name(size), f"symm, {memory}"] +
+                        [us(table.of("symm", "allreduce", memory, "out", size, field)) for field in ("p50", "p99", "max")])
+        for name in table.mpi + table.others:
+            if table.of(name, "allreduce", "private", "out", size) is not None:
+                rows.append([size_name(size), name] + [us(table.of(name, "allreduce", "private", "out", size, field))
+                                                       for field in ("p50", "p99", "max")])
+    return ["size", "library", "p50", "p99", "max"], rows
+
+
+def efficiency(results, table):
+    """2 * N * S bytes must move, whatever the algorithm: every operand is read, every result written."""
+    size = 64 * M
+    time = table.of("symm", "allreduce", "symmetric", "out", size)
+    if time is None:
+        return None
+    rate = 2 * 2 * size / time * 1e-3
+    return {"rate": rate, **{stores: line["gigabytes_per_second"] for stores, line in results["copy"].items()}}
+
+
+def target_rows(results, table, crowd):
+    rows = []
+
+    def add(target, measured, met):
+        rows.append([target, measured, "yes" if met else "**no**"])
+
+    ratios = {size: table.best("allreduce", "out", size)[0] / table.of("symm", "allreduce", "symmetric", "out", size)
+              for size in table.sizes("allreduce") if table.mpi}
+    if ratios:
+        missed = [f"{size_name(size)}: {value:.2f}" for size, value in ratios.items() if value < TARGET]
+        add(f"from symmetric memory at least {TARGET} x the best of Open MPI and MPICH, at every size",
+            f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; below at {', '.join(missed)}" if missed else ""), not missed)
+        ratios = {size: table.best("allreduce", "out", size)[0] / table.of("symm", "allreduce", "private", "out", size) for size in ratios}
+        missed = [f"{size_name(size)}: {value:.2f}" for size, value in ratios.items() if value < 1]
+        add("from private memory never slower than the best of them",
+            f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; below at {', '.join(missed)}" if missed else ""), not missed)
+    p99 = max(crowd.of("symm", "allreduce", memory, "out", K, "p99") for memory in ("symmetric", "private"))
+    add("4 ranks on 2 cores: p99 of a 1 KB all-reduce under 1 ms", f"{p99 / 1000:.3f} ms", p99 < 1000)
+    kill = results["kill"].get("all")
+    if kill:
+        add("a rank killed: p99 until the others' error under 10 ms", f"{kill['p99_ms']:.2f} ms (p50 {kill['p50_ms']:.2f}, max {kill['max_ms']:.2f})",
+            kill["p99_ms"] < 10)
+        add("no hang in 1,000 kills", f"{kill['hangs']} in {kill['kills']:,}", kill["hangs"] == 0 and kill["kills"] >= 1000)
+    return ["target", "measured", "met"], rows
+
+
+def sections(results):
+    table, crowd = Results(results, "pair"), Results(results, "crowd")
+    yield "Targets", "", *target_rows(results, table, crowd)
+    yield ("All-reduce, f32 sum, 2 ranks, out of place", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
+           allreduce_rows(table, "out"))
+    yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
+    yield "Every library, out of place", "Median, microseconds.", *peer_rows(table, "out", "p50")
+    yield "Every library, out of place, 99th percentile", "Microseconds.", *peer_rows(table, "out", "p99")
+    yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
+    yield "4 ranks on 2 processors, all-reduce", "Microseconds.", *crowd_rows(crowd)
+    found = efficiency(results, table)
+    if found:
+        rows = [["all-reduce of 64 MB, symmetric, out of place", f"{found['rate']:.1f}", ""]]
+        rows += [[f"copy of 64 MB by each of 2 threads, {stores} stores", f"{found[stores]:.1f}", f"{100 * found['rate'] / found[stores]:.0f} %"]
+                 for stores in ("past the cache", "ordinary")]
+        yield ("Memory bandwidth", "Gigabytes per second that must be read and written: 2 x ranks x size for both.",
+               ["what", "GB/s", "all-reduce reaches"], rows)
+    kill = results["kill"]
+    if "all" in kill:
+        rows = [[name, f"{row['kills']:,}", f"{row['p50_ms']:.2f}", f"{row['p99_ms']:.2f}", f"{row['max_ms']:.2f}", str(row["hangs"])]
+                for name, row in [*kill["by_size"].items(), ("all", kill["all"])]]
+        yield "From SIGKILL to the others' error", "Milliseconds.", ["group", "kills", "p50", "p99", "max", "hangs"], rows
+
+
+def head_lines(results):
+    machine = results["machine"]
+    pair = results["pair"]["symm"]
+    rounds = next(iter(pair.values()))["rounds"]
+    clock = pair.get(("nothing", "private", "out", 8), {}).get("p50")
+    yield f"{results['date']}. {machine['processor']}; {machine['caches']}; Linux {machine['kernel']}; {machine['compiler']}."
+    yield f"Huge pages: {machine['huge pages']}. {rounds} rounds{', quick' if results['quick'] else ''}; reading the clock is {us(clock)} of every time."
+    for title, reason in results["skipped"].items():
+        yield f"Skipped: {title}: {reason}"
+    if "skipped" in results["kill"]:
+        yield f"Skipped: kills: {results['kill']['skipped']}"
+
+
+def text(results):
+    out = list(head_lines(results))
+    for title, note, head, rows in sections(results):
+        widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+        out += ["", title + (f" ({note.rstrip('.')})" if note else "")]
+        for row in [head, *rows]:
+            cells = [cell.ljust(width) if not cell[:1].isdigit() else cell.rjust(width) for cell, width in zip(row, widths)]
+            out.append("  ".join(cells).rstrip())
+    return "\n".join(out) + "\n"
+
+
+def markdown(results):
+    out = ["  \n".join(head_lines(results))]
+    for title, note, head, rows in sections(results):
+        out += ["", f"### {title}", ""]
+        if note:
+            out += [note, ""]
+        out += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        out += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(out) + "\n"
+
+
+def replace_measured(path, block):
+    document = path.read_text(encoding="utf-8")
+    before, rest = document.split(BEGIN)
+    after = rest.split(END)[1]
+    path.write_text(f"{before}{BEGIN}\n{block}{END}{after}", encoding="utf-8")

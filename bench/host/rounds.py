@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Launches every peer once per round, in turn, so that what the machine does meanwhile meets all of them alike."""
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+LAUNCH_TIMEOUT_S = 300
+
+
+class Failed(Exception):
+    pass
+
+
+def kill_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def launch(peer, ranks, pinned, cases, processors):
+    """The lines that rank 0 prints, decoded."""
+    words = [",".join(str(word) for word in case) for case in cases]
+    with tempfile.TemporaryDirectory(prefix="symm-bench-") as directory, \
+            tempfile.NamedTemporaryFile(dir="/dev/shm", prefix="symm-bench-") as arena:
+        environment = {**os.environ, **peer.environment, "BENCH_ARENA": arena.name, "BENCH_PIN": "1" if pinned else "0"}
+        program = [str(peer.program), *words]
+        if peer.launcher:
+            commands = [([str(word).format(n=ranks) for word in peer.launcher] + program, environment)]
+        else:
+            here = {**environment, "SYMM_BOOTSTRAP": f"dir://{directory}/ranks", "SYMM_SIZE": str(ranks)}
+            commands = [(program, {**here, "SYMM_RANK": str(rank)}) for rank in range(ranks)]
+        log = tempfile.TemporaryFile("w+")
+        processes = [subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if index == 0 else log, stderr=log,
+                                      text=True, start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, processors))
+                     for index, (command, env) in enumerate(commands)]
+        try:
+            output, _ = processes[0].communicate(timeout=LAUNCH_TIMEOUT_S)
+            codes = [process.wait(timeout=30) for process in processes]
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"no end after {error.timeout:.0f} s") from error
+        finally:
+            for process in processes:
+                kill_group(process)
+                process.wait()
+        log.seek(0)
+        problem = " ".join(log.read().split())[-300:]
+    if any(codes):
+        raise Failed(f"exit status {next(filter(None, codes))}: {problem}")
+    results = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    if len(results) != len(cases):
+        raise Failed(f"{len(results)} results for {len(cases)} cases: {problem}")
+    return results
+
+
+def key_of(result):
+    return result["operation"], result["memory"], result["place"], result["bytes"]
+
+
+def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
+    """{peer name: {case: {"p50", "p99", "min": medians over rounds, "spread": of the p50, "wrong"}}}, {peer name: why it failed}"""
+    samples = defaultdict(lambda: defaultdict(list))
+    failed = {}
+    for number in range(rounds):
+        # Another order in every round: nobody always runs after the same neighbour.
+        for peer in peers[number % len(peers):] + peers[:number % len(peers)]:
+            if peer.name in failed:
+                continue
+            say(f"{ranks} ranks, round {number + 1} of {rounds}: {peer.name}")
+            try:
+                for result in launch(peer, ranks, pinned, cases_of(peer), processors):
+                    samples[peer.name][key_of(result)].append(result)
+            except Failed as error:
+                failed[peer.name] = str(error)
+                samples.pop(peer.name, None)
+    return {name: {case: summary(results) for case, results in cases.items()} for name, cases in samples.items()}, failed
+
+
+def summary(results):
+    p50 = [result["p50"] for result in results]
+    return {"p50": statistics.median(p50), "p99": statistics.median(result["p99"] for result in results),
+            "min": min(result["min"] for result in results), "max": max(result["max"] for result in results),
+            "spread": [min(p50), max(p50)], "rounds": len(results), "iterations": results[0]["iterations"],
+            "wrong": sum(result["wrong"] for result in results)}
+
+
+def copy_bandwidth(program: Path, threads, size, iterations):
+    output = subprocess.run([program, str(threads), str(size), str(iterations)], check=True, capture_output=True, text=True).stdout
+    return {line["stores"]: line for line in map(json.loads, output.splitlines())}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The parts by themselves: the arithmetic without ranks, and what a call costs when there is nobody to wait for.
+#include <benchmark/benchmark.h>
+#include <symm/symm.h>
+
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "kernels/host/arithmetic/reduce.hpp"
+#include "kernels/host/arithmetic/simd.hpp"
+
+namespace {
+
+using symm::DType;
+using symm::host::Reduction;
+using symm::host::Simd;
+
+struct Free {
+  void operator()(std::byte* block) const { std::free(block); }
+};
+using Block = std::unique_ptr<std::byte[], Free>;
+
+Block make_block(size_t bytes) {
+  Block block(static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096)));
+  std::fill_n(block.get(), bytes, std::byte{0});
+  return block;
+}
+
+// Two sources and two destinations: what a rank of two does in a two-shot all-reduce. Bytes per second are those of one source.
+void reduce(benchmark::State& state, Simd simd, DType dtype, bool nontemporal) {
+  const auto bytes = static_cast<size_t>(state.range(0));
+  if (!symm::host::use_simd(simd)) {
+    state.SkipWithError("this processor has no such instructions");
+    return;
+  }
+  const Block blocks[4] = {make_block(bytes), make_block(bytes), make_block(bytes), make_block(bytes)};
+  const std::byte* sources[2] = {blocks[0].get(), blocks[1].get()};
+  std::byte* destinations[2] = {blocks[2].get(), blocks[3].get()};
+  Reduction reduction;
+  reduction.dtype = dtype;
+  reduction.op = symm::Op::sum;
+  reduction.count = bytes / symm::size_of(dtype);
+  reduction.sources = sources;
+  reduction.source_count = 2;
+  reduction.destinations = destinations;
+  reduction.destination_count = 2;
+  reduction.nontemporal = nontemporal;
+  for (auto _ : state) symm::host::reduce(reduction);
+  state.SetBytesProcessed(state.iterations() * state.range(0));
+}
+
+// One rank: guard, handle, checks, plan, turn and a copy.
+void one_rank(benchmark::State& state) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.size = 1;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://micro";
+  symm_group_t* group = nullptr;
+  if (symm_group_create(&config, &group) != SYMM_OK) {
+    state.SkipWithError(symm_last_error());
+    return;
+  }
+  const float send[2] = {1, 2};
+  float recv[2];
+  for (auto _ : state) {
+    if (symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) != SYMM_OK) state.SkipWithError(symm_last_error());
+    benchmark::DoNotOptimize(recv);
+  }
+  symm_group_release(group);
+}
+
+void register_all() {
+  for (int simd = 0; simd < symm::host::kSimdCount; ++simd) {
+    const auto set = static_cast<Simd>(simd);
+    if (!symm::host::is_supported(set)) continue;
+    for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::f8e4m3, DType::i32, DType::i8}) {
+      const std::string name = std::string("reduce/") + name_of(dtype) + "/" + name_of(set);
+      benchmark::RegisterBenchmark(name.c_str(), reduce, set, dtype, false)->Arg(1 << 10)->Arg(1 << 16);
+    }
+  }
+  benchmark::RegisterBenchmark("reduce/f32/past the cache", reduce, symm::host::current_simd(), DType::f32, true)->Arg(1 << 25);
+  benchmark::RegisterBenchmark("reduce/f32/ordinary stores", reduce, symm::host::current_simd(), DType::f32, false)->Arg(1 << 25);
+  benchmark::RegisterBenchmark("allreduce/8 bytes/one rank", one_rank);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  register_all();
+  benchmark::RunSpecifiedBenchmarks();
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One check's result. Probing (tools/host) and judging are apart, so that every verdict can be tested on any machine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/host/cuda.hpp"
+#include "tools/host/kernel.hpp"
+#include "tools/host/limits.hpp"
+
+namespace symm::tool {
+
+enum class Verdict : uint8_t {
+  ok,
+  note,
+  warning,
+  failure
+};
+
+struct Finding {
+  std::string check;  // "open files"
+  Verdict verdict = Verdict::ok;
+  std::string detail;  // what was found
+  std::string remedy;  // what to do about it; "" if ok
+};
+
+// Kernel.
+Finding judge_memfd(const Feature& memfd);
+Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd);
+Finding judge_futex_waitv(const Feature& futex_waitv);
+Finding judge_huge_pages(const std::string& shmem_setting);
+
+// Limits.
+Finding judge_shared_memory_mount(const std::optional<Space>& mount);
+Finding judge_memory_control_group(const std::optional<Space>& group);
+Finding judge_open_files(const Limit& limit);
+Finding judge_locked_memory(const Limit& limit, bool cuda);
+Finding judge_processors(int usable, const std::optional<double>& quota);
+
+// Directories and namespaces.
+std::string library_parent();                              // where libsymm makes its directories if the launcher names none
+Finding check_runtime_directory(const std::string& path);  // which need not exist yet
+Finding judge_socket_path(const std::string& directory, bool proc_mounted);
+Finding check_leftovers(const std::string& run_parent, const std::string& library_parent);
+struct Namespaces {
+  bool pid = false;  // this process is in another one than the machine's first
+  bool network = false;
+  bool ipc = false;
+  bool user = false;
+};
+Namespaces own_namespaces();
+Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd);
+
+// Devices, and everything together.
+Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason);
+Finding judge_peer_access(int devices);
+Finding self_test();
+
+std::vector<Finding> examine();
+
+}  // namespace symm::tool

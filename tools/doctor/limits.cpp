@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "tools/doctor/finding.hpp"
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+
+std::string or_unlimited(uint64_t value) { return value == unlimited ? "unlimited" : std::to_string(value); }
+
+}  // namespace
+
+Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
+  const std::string check = "/dev/shm";
+  constexpr uint64_t small = uint64_t{1} << 30;
+  if (!mount) {
+    return {check, Verdict::note, "not mounted",
+            "symm does not need it (it uses memfd). MPI, NCCL and PyTorch do: mount a tmpfs there."};
+  }
+  const std::string detail = format_bytes(mount->free) + " free of " + format_bytes(mount->total);
+  if (mount->total >= small) return {check, Verdict::ok, detail, ""};
+  return {
+      check, Verdict::note, detail,
+      "symm does not need it (it uses memfd, which this limit does not bind). MPI, NCCL and PyTorch do: start the container with "
+      "--shm-size=8g or --ipc=host."};
+}
+
+Finding judge_memory_control_group(const std::optional<Space>& group) {
+  const std::string check = "memory limit";
+  if (!group) return {check, Verdict::ok, "no limit by a control group", ""};
+  const std::string detail = format_bytes(group->free) + " left of " + format_bytes(group->total) + " in the control group";
+  const std::string remedy =
+      "Shared blocks count against this limit, and beyond it the kernel kills a rank. Raise it (docker --memory, Slurm --mem, "
+      "systemd MemoryMax).";
+  constexpr uint64_t hopeless = uint64_t{32} << 20;
+  constexpr uint64_t scarce = uint64_t{512} << 20;
+  if (group->free < hopeless) return {check, Verdict::failure, detail, remedy};
+  if (group->free < scarce) return {check, Verdict::warning, detail, remedy};
+  return {check, Verdict::ok, detail, ""};
+}
+
+Finding judge_open_files(const Limit& limit) {
+  const std::string detail = or_unlimited(limit.soft) + ", at most " + or_unlimited(limit.hard);
+  // A rank holds a socket, a pidfd and a segment for each peer.
+  if (limit.soft < 64) {
+    return {"open files", Verdict::failure, detail, "Too few for a group of more than a few ranks: ulimit -n 4096"};
+  }
+  if (limit.soft < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
+  return {"open files", Verdict::ok, detail, ""};
+}
+
+Finding judge_locked_memory(const Limit& limit, bool cuda) {
+  const std::string detail = limit.soft == unlimited ? "unlimited" : format_bytes(limit.soft);
+  constexpr uint64_t usual = uint64_t{64} << 20;
+  if (!cuda || limit.soft >= usual)
+    return {"locked memory", Verdict::ok, detail + (cuda ? "" : " (the host back end locks none)"), ""};
+  return {"locked memory", Verdict::warning, detail,
+          "Drivers of networks and GPUs lock memory: ulimit -l unlimited, or docker --ulimit memlock=-1"};
+}
+
+Finding judge_processors(int usable, const std::optional<double>& quota) {
+  const std::string check = "processors";
+  std::string detail = std::to_string(usable) + " usable";
+  if (quota) {
+    char text[64];
+    std::snprintf(text, sizeof text, ", time of %.2f granted by the control group", *quota);
+    detail += text;
+  }
+  if (quota && *quota + 0.01 < usable) {
+    return {check, Verdict::warning, detail,
+            "Ranks that spin use up the quota and are then stopped for the rest of each period. Use no more ranks than the quota "
+            "grants, or raise it (docker --cpus), or allow fewer processors (docker --cpuset-cpus, taskset)."};
+  }
+  if (usable == 1) {
+    return {check, Verdict::note, detail,
+            "Several ranks take turns on it: right, but slow. Allow more (taskset, docker --cpuset-cpus)."};
+  }
+  return {check, Verdict::ok, detail, ""};
+}
+
+}  // namespace symm::tool

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `symm info` knows, as JSON; its text is made from the same.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+namespace symm::tool {
+
+nlohmann::json info_report();
+std::string info_text(const nlohmann::json& report, bool colour);
+
+// Rows of a link matrix: "-" on the diagonal, "." where there is no link.
+std::string link_matrix(const std::vector<std::vector<int>>& links);
+
+}  // namespace symm::tool
