@@ -5,6 +5,21 @@
 
 namespace symm::cuda {
 
+namespace {
+
+// Devices that were let go of while something was still under way on them. Leaked, because handles may be released while static objects
+// are destroyed.
+struct Lingering {
+  std::mutex mutex;
+  std::vector<Device*> devices;
+};
+Lingering& lingering() {
+  static auto* instance = new Lingering;
+  return *instance;
+}
+
+}  // namespace
+
 std::shared_ptr<Device> Device::open(int ordinal) {
   const Driver& driver = cuda::driver();
   int devices = 0;
@@ -12,7 +27,15 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   if (ordinal < 0 || ordinal >= devices) {
     throw Error(Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
   }
-  std::shared_ptr<Device> device(new Device(driver));
+  // When its last user goes, what was put off may still have to wait: then the object lingers.
+  std::shared_ptr<Device> device(new Device(driver), [](Device* last) {
+    if (last->settle()) {
+      delete last;
+      return;
+    }
+    const std::lock_guard lock(lingering().mutex);
+    lingering().devices.push_back(last);
+  });
   device->ordinal_ = ordinal;
   driver.require(driver.cuDeviceGet(&device->device_, ordinal), "cuDeviceGet");
   CUuuid uuid{};
@@ -28,37 +51,63 @@ std::shared_ptr<Device> Device::open(int ordinal) {
 Device::~Device() {
   if (context_ == nullptr) return;
   try {
-    reclaim();
-    const Current current(*this);
+    const Current current(*this, Current::Capture::relaxed);
+    for (const auto& [stream, event] : events_) driver_.cuEventDestroy(event);
     if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
   } catch (const Error&) {  // the context is in error or gone, and with it what was to be given back
   }
   driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
-void Device::put_off(std::function<void()> work) noexcept {
-  try {
-    const std::lock_guard lock(put_off_mutex_);
-    put_off_.push_back(std::move(work));
-  } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
-  }
+CUevent Device::used(CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  CUevent& event = events_[stream];
+  if (event == nullptr) driver_.require(driver_.cuEventCreate(&event, kWithoutTiming), "cuEventCreate");
+  driver_.require(driver_.cuEventRecord(event, stream), "cuEventRecord");
+  return event;
 }
 
-void Device::reclaim() {
-  std::vector<std::function<void()>> work;
-  {
-    const std::lock_guard lock(put_off_mutex_);
-    work.swap(put_off_);
+bool Device::idle() noexcept {
+  for (const auto& [stream, event] : events_) {
+    if (event != nullptr && driver_.cuEventQuery(event) == kNotReady) return false;
   }
-  if (work.empty()) return;
-  const Current current(*this, Current::Capture::relaxed);
-  if (const CUresult result = driver_.cuCtxSynchronize(); result != kSuccess) {
-    // While some stream of the process is captured the device cannot be waited for: next time.
-    const std::lock_guard lock(put_off_mutex_);
-    put_off_.insert(put_off_.begin(), std::make_move_iterator(work.begin()), std::make_move_iterator(work.end()));
+  return true;
+}
+
+bool Device::settle() noexcept {
+  std::vector<std::function<void()>> work;
+  try {
+    const Current current(*this, Current::Capture::relaxed);
+    {
+      const std::lock_guard lock(mutex_);
+      if (put_off_.empty()) return true;
+      if (!idle()) return false;
+      work.swap(put_off_);
+    }
+    for (const auto& one : work) one();
+  } catch (const Error&) {  // no context any more
+  }
+  return true;
+}
+
+void Device::put_off(std::function<void()> work) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    put_off_.push_back(std::move(work));
+  } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
     return;
   }
-  for (const auto& one : work) one();
+  settle();
+}
+
+void Device::reclaim() noexcept {
+  settle();
+  const std::lock_guard lock(lingering().mutex);
+  std::erase_if(lingering().devices, [](Device* device) {
+    if (!device->settle()) return false;
+    delete device;
+    return true;
+  });
 }
 
 int Device::attribute(int which) const noexcept {

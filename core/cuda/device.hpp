@@ -5,6 +5,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,13 +34,18 @@ class Device {
   int attribute(int which) const noexcept;  // 0 if the driver does not know it
   CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
 
-  // Release never waits, but kernels may still use what is released: what must follow them is put off to here, and done by reclaim() when
-  // the device has come to rest, which the next allocation and the end of the device ask for.
+  // Work was issued on `stream`, outside of a capture. Returns an event behind it, which stays the stream's.
+  CUevent used(CUstream stream);
+  // Release never waits, but kernels may still use what is released. Runs `work` now if all that was issued has ended, else when an
+  // allocation or release finds that it has.
   void put_off(std::function<void()> work) noexcept;
-  void reclaim();
+  void reclaim() noexcept;
 
  private:
   explicit Device(const Driver& driver) : driver_(driver) {}
+  bool idle() noexcept;   // mutex held, context current
+  bool settle() noexcept; // run what was put off; false if it has to wait
+
   const Driver& driver_;
   CUdevice device_ = 0;
   int ordinal_ = 0;
@@ -47,7 +53,8 @@ class Device {
   CUstream stream_ = nullptr;
   Uuid uuid_{};
   int multiprocessors_ = 0;
-  std::mutex put_off_mutex_;
+  std::mutex mutex_;
+  std::map<CUstream, CUevent> events_;
   std::vector<std::function<void()>> put_off_;
 };
 

@@ -98,7 +98,6 @@ inline constexpr int kMulticastSupported = 132;
   X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                  \
   X(cuCtxPushCurrent, 4000, (CUcontext))                                                                  \
   X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                  \
-  X(cuCtxSynchronize, 2000, ())                                                                           \
   X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                     \
   X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long)) \
   X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                  \
@@ -123,6 +122,7 @@ inline constexpr int kMulticastSupported = 132;
   X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                     \
   X(cuEventCreate, 2000, (CUevent*, unsigned))                                                            \
   X(cuEventRecord, 2000, (CUevent, CUstream))                                                             \
+  X(cuEventQuery, 2000, (CUevent))                                                                        \
   X(cuEventDestroy, 4000, (CUevent))                                                                      \
   X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))  \
   X(cuLibraryUnload, 12000, (CUlibrary))                                                                  \

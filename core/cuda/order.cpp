@@ -4,45 +4,43 @@
 namespace symm::cuda {
 
 Order::Order(std::shared_ptr<Device> device) : device_(std::move(device)) {
-  const Driver& driver = device_->driver();
   const Current current(*device_, Current::Capture::relaxed);
-  driver.require(driver.cuEventCreate(&eager_.event, kWithoutTiming), "cuEventCreate");
-  if (const CUresult result = driver.cuEventCreate(&captured_.event, kWithoutTiming); result != kSuccess) {
-    driver.cuEventDestroy(eager_.event);
-    driver.require(result, "cuEventCreate");
-  }
+  device_->driver().require(device_->driver().cuEventCreate(&captured_.event, kWithoutTiming), "cuEventCreate");
 }
 
 Order::~Order() {
-  device_->put_off([&driver = device_->driver(), a = eager_.event, b = captured_.event] {
-    driver.cuEventDestroy(a);
-    driver.cuEventDestroy(b);
-  });
+  device_->put_off([&driver = device_->driver(), event = captured_.event] { driver.cuEventDestroy(event); });
+}
+
+unsigned long long Order::capture_of(CUstream stream) const {
+  int status = 0;
+  unsigned long long id = 0;
+  device_->driver().require(device_->driver().cuStreamGetCaptureInfo(stream, &status, &id), "cuStreamGetCaptureInfo", "stream");
+  if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  return status == 1 ? id : 0;
 }
 
 void Order::before(CUstream stream) {
-  const Driver& driver = device_->driver();
-  int status = 0;
-  now_ = 0;
-  unsigned long long id = 0;
-  driver.require(driver.cuStreamGetCaptureInfo(stream, &status, &id), "cuStreamGetCaptureInfo", "stream");
-  if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
-  if (status == 1) now_ = id;
-  if (now_ != 0) {
-    if (captured_.any && capture_ == now_ && captured_.stream != stream) {
-      driver.require(driver.cuStreamWaitEvent(stream, captured_.event, 0), "cuStreamWaitEvent");
-    }
-  } else if (eager_.any && eager_.stream != stream) {
-    driver.require(driver.cuStreamWaitEvent(stream, eager_.event, 0), "cuStreamWaitEvent");
-  }
+  const unsigned long long capture = capture_of(stream);
+  const Last& last = capture != 0 ? captured_ : eager_;
+  if (!last.any || last.stream == stream || (capture != 0 && capture != capture_)) return;
+  device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event, 0), "cuStreamWaitEvent");
 }
 
 void Order::after(CUstream stream) {
-  Last& last = now_ != 0 ? captured_ : eager_;
-  device_->driver().require(device_->driver().cuEventRecord(last.event, stream), "cuEventRecord");
-  last.stream = stream;
-  last.any = true;
-  if (now_ != 0) capture_ = now_;
+  const unsigned long long capture = capture_of(stream);
+  if (capture == 0) {
+    eager_ = {device_->used(stream), stream, true};
+    return;
+  }
+  device_->driver().require(device_->driver().cuEventRecord(captured_.event, stream), "cuEventRecord");
+  captured_.stream = stream;
+  captured_.any = true;
+  capture_ = capture;
+}
+
+void Order::beside(CUstream stream) {
+  if (capture_of(stream) == 0) device_->used(stream);
 }
 
 }  // namespace symm::cuda

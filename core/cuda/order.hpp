@@ -21,18 +21,21 @@ class Order {
   // What is issued on `stream` next comes after what was issued last.
   void before(CUstream stream);
   void after(CUstream stream);
+  // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
+  void beside(CUstream stream);
 
  private:
+  unsigned long long capture_of(CUstream stream) const;  // 0: none
+
   struct Last {
     CUevent event = nullptr;
     CUstream stream = nullptr;
     bool any = false;
   };
   std::shared_ptr<Device> device_;
-  Last eager_;
-  Last captured_;
+  Last eager_;     // the event is the device's
+  Last captured_;  // the event is ours
   unsigned long long capture_ = 0;  // the capture that captured_ belongs to
-  unsigned long long now_ = 0;      // the capture that the call under way belongs to, 0 for none
 };
 
 }  // namespace symm::cuda

@@ -83,6 +83,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
   world_.stage = layout_.stage;
   world_.stage_slot = layout_.stage_slot;
   world_.memories = controls_[me]->address() + layout_.memories;
+  memories_ = std::make_shared<MemoryTable>(device_, world_.memories);
   world_.memory_count = kMaxMemories;  // free entries have no number, so the search passes over them
 }
 
@@ -194,6 +195,7 @@ void CudaPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t ti
   for (const int32_t rank : ranks) args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
 }
 
 void CudaPlane::finish(int channel, uint64_t timeout_ms) {
@@ -216,6 +218,7 @@ void CudaPlane::put_signal(const MemoryView& memory, int rank, int channel, void
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(context_.rank);
   args.word = address_of(memory.pads[static_cast<size_t>(rank)]) + index * sizeof(uint32_t);
   kernels_.launch(kernels_.find("symm_put_signal"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
 }
 
 // How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
@@ -226,6 +229,7 @@ void CudaPlane::wait_signal(const MemoryView& memory, int rank, int channel, uin
   SignalArgs args{world(timeout_ms, static_cast<uint32_t>(Operation::wait_signal)), pad + index * sizeof(uint32_t),
                   pad + taken_offset(context_) + index * sizeof(uint32_t), rank, static_cast<uint32_t>(channel)};
   kernels_.launch(kernels_.find("symm_wait_signal"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
 }
 
 // ---- data
@@ -234,49 +238,58 @@ void CudaPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
   if (to == from || bytes == 0) return;
   const Current current(*device_);
   device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)), "cuMemcpyAsync");
+  order_.beside(stream_of(stream));
 }
 
 void CudaPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
   if (count == 0) return;
   const Current current(*device_);
   device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)), "cuMemsetD32Async");
+  order_.beside(stream_of(stream));
 }
 
 void CudaPlane::write32(void* to, uint32_t value, void* stream) {
   const Current current(*device_);
   WriteArgs args{address_of(to), value};
   kernels_.launch(kernels_.find("symm_write32"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
 }
 
 // ---- memories
 
-void CudaPlane::write_memories() {
+void MemoryTable::add(const MemoryEntry& entry) {
+  const std::lock_guard lock(mutex_);
+  const auto free = std::find_if(entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
+  if (free == entries_.end()) throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
+  write(static_cast<size_t>(free - entries_.begin()), entry);
+}
+
+void MemoryTable::erase(uint64_t id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const MemoryEntry& known) { return known.id == id; });
+  if (found == entries_.end()) return;
+  try {
+    write(static_cast<size_t>(found - entries_.begin()), {});
+  } catch (const Error&) {  // then the device is in error, and nobody looks there any more
+  }
+}
+
+void MemoryTable::write(size_t index, const MemoryEntry& entry) {
   const Driver& driver = device_->driver();
-  const size_t bytes = memories_.size() * sizeof(MemoryEntry);
-  if (bytes == 0) return;
-  driver.require(driver.cuMemcpyAsync(world_.memories, address_of(memories_.data()), bytes, device_->stream()), "cuMemcpyAsync");
+  const Current current(*device_, Current::Capture::relaxed);
+  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()), "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
+  entries_[index] = entry;
 }
 
 void CudaPlane::memory_added(const MemoryView& memory) {
-  const std::lock_guard lock(memories_mutex_);
   const Current current(*device_, Current::Capture::relaxed);
   const Driver& driver = device_->driver();
-  if (!removed_.empty() && driver.cuCtxSynchronize() == kSuccess) {  // kernels that were launched before may still look for them
-    for (MemoryEntry& entry : memories_) {
-      if (removed_.contains(entry.id)) entry = {};
-    }
-    removed_.clear();
-  }
   MemoryEntry added{};
   added.id = memory.id;
   added.bytes = memory.bytes;
   for (size_t rank = 0; rank < memory.blocks.size(); ++rank) added.block[rank] = address_of(memory.blocks[rank]);
-  const auto free = std::find_if(memories_.begin(), memories_.end(), [](const MemoryEntry& entry) { return entry.id == 0; });
-  if (free != memories_.end()) *free = added;
-  else if (memories_.size() < static_cast<size_t>(kMaxMemories)) memories_.push_back(added);
-  else throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
-  write_memories();
+  memories_->add(added);
 
   void* tables[2][kMaxRanks] = {};
   std::copy(memory.blocks.begin(), memory.blocks.end(), tables[0]);
@@ -286,12 +299,11 @@ void CudaPlane::memory_added(const MemoryView& memory) {
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
 }
 
+// Kernels that were launched before may still look for it, also on other ranks' behalf, so the entry goes when they have ended.
 void CudaPlane::memory_removed(const MemoryView& memory) noexcept {
-  try {
-    const std::lock_guard lock(memories_mutex_);
-    removed_.insert(memory.id);
-  } catch (const std::bad_alloc&) {  // the entry stays: a leak of a few bytes, in a process that has none left
-  }
+  device_->put_off([weak = std::weak_ptr(memories_), id = memory.id] {
+    if (const auto table = weak.lock()) table->erase(id);
+  });
 }
 
 Plane::Tables CudaPlane::device_tables(const MemoryView& memory) const {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <set>
 #include <vector>
 
 #include "core/cuda/control.hpp"
@@ -13,6 +12,22 @@
 #include "core/turn.hpp"
 
 namespace symm::cuda {
+
+// The memories of a group, in this rank's control block, where kernels look up those that peers name.
+class MemoryTable {
+ public:
+  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address)
+      : device_(std::move(device)), address_(address), entries_(static_cast<size_t>(kMaxMemories)) {}
+  void add(const MemoryEntry& entry);
+  void erase(uint64_t id) noexcept;
+
+ private:
+  void write(size_t index, const MemoryEntry& entry);
+  std::shared_ptr<Device> device_;
+  CUdeviceptr address_;
+  std::mutex mutex_;
+  std::vector<MemoryEntry> entries_;
+};
 
 class CudaPlane final : public Plane {
  public:
@@ -45,7 +60,6 @@ class CudaPlane final : public Plane {
   PlanInput plan_input(const CollectiveCall& call) const;
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
-  void write_memories();
   Failure failure_of(const ErrorRecord& record) const;
 
   PlaneContext context_;
@@ -62,9 +76,7 @@ class CudaPlane final : public Plane {
   Order order_;
   std::shared_ptr<void> listener_;
 
-  std::mutex memories_mutex_;
-  std::vector<MemoryEntry> memories_;
-  std::set<uint64_t> removed_;
+  std::shared_ptr<MemoryTable> memories_;
 };
 
 }  // namespace symm::cuda
