@@ -51,6 +51,16 @@ void Kernels::load(const std::string& name) {
   CUfunction function = nullptr;
   driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)), "cuKernelGetFunction", name);
   functions_.emplace(name, function);
+  unready_.insert(function);
+}
+
+void Kernels::make_ready() {
+  // Arguments of zeros, which every kernel takes as nothing to do.
+  alignas(16) std::byte nothing[1024] = {};
+  static_assert(sizeof(CollectiveArgs) <= sizeof nothing && sizeof(BarrierArgs) <= sizeof nothing);
+  for (const CUfunction function : unready_) launch(function, {1, 32, device_.stream()}, nothing);
+  unready_.clear();
+  device_.driver().require(device_.driver().cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
 }
 
 CUfunction Kernels::find(const std::string& name) const {

@@ -71,6 +71,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
       }
     }
   }
+  kernels_.make_ready();
   world_.rank = context_.rank;
   world_.size = context_.size;
   world_.record = mailbox_.record_on_device();

@@ -286,6 +286,7 @@ __device__ void gather(const Stripe& s) {
 
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  if (args.world.size == 0) return;  // a launch to make it ready
   const auto stripes = static_cast<uint32_t>(args.stripes);
   const uint32_t role = blockIdx.x / stripes;
   const Stripe stripe(args, kRanks <= 8 ? kRanks : args.world.size, blockIdx.x % stripes);

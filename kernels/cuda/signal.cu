@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r.
+// Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r. Arguments of zeros do nothing: so the
+// kernels are made ready.
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
@@ -22,12 +23,12 @@ extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_const
 
 // An addition, so that several streams of this rank may signal at once.
 extern "C" __global__ void __launch_bounds__(32) symm_put_signal(const __grid_constant__ SignalArgs args) {
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0 || args.word == 0) return;
   asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(args.word) : "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(32) symm_wait_signal(const __grid_constant__ SignalArgs args) {
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0 || args.word == 0) return;
   auto& taken = *reinterpret_cast<uint32_t*>(args.taken);
   Trail trail;
   if (await_count(args.world, trail, reinterpret_cast<const uint32_t*>(args.word), taken + 1, args.peer, args.channel)) ++taken;
@@ -35,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_signal(const __grid_c
 }
 
 extern "C" __global__ void __launch_bounds__(32) symm_write32(const __grid_constant__ WriteArgs args) {
-  if (threadIdx.x != 0) return;
+  if (threadIdx.x != 0 || args.word == 0) return;
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(args.word), "r"(args.value) : "memory");
 }
 
@@ -43,6 +44,7 @@ extern "C" __global__ void __launch_bounds__(32) symm_write32(const __grid_const
 // {number of the call, 32 bits}.
 extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constant__ CheckArgs args) {
   const World& world = args.world;
+  if (world.size == 0) return;
   const int peer = static_cast<int>(threadIdx.x);
   ControlWords& mine = words_of(world, world.rank);
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;

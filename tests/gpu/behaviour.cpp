@@ -54,7 +54,7 @@ constexpr size_t kMiddle = 200'000;  // two shots
 constexpr size_t kLarge = 6'000'000; // pipeline
 
 // Two graphs of calls of all sizes, replayed by turns and between eager calls, with new operands every time.
-void graphs(Rank& rank, std::barrier<>&) {
+void graphs(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
   cudaGraphExec_t replay[2];
@@ -66,8 +66,10 @@ void graphs(Rank& rank, std::barrier<>&) {
     symm(symm_barrier(rank.group, nullptr, 0, 3, 0, rank.stream), "barrier in capture");
     cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
     cuda(cudaGraphInstantiate(&replay[g], graph, 0), "instantiate");
+    cuda(cudaGraphUpload(replay[g], rank.stream), "upload of a graph");
     cudaGraphDestroy(graph);
   }
+  rank.settle(together);
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
     cuda(cudaGraphLaunch(replay[round % 2], rank.stream), "replay");
@@ -75,6 +77,7 @@ void graphs(Rank& rank, std::barrier<>&) {
     const size_t check = round % 2 == 0 ? kMiddle : kLarge;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
+  rank.settle(together);
   for (const cudaGraphExec_t exec : replay) cudaGraphExecDestroy(exec);
 }
 
@@ -95,7 +98,7 @@ void streams(Rank& rank, std::barrier<>&) {
 }
 
 // Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
-void signals(Rank& rank, std::barrier<>&) {
+void signals(Rank& rank, std::barrier<>& together) {
   const int next = (rank.rank + 1) % rank.size;
   const int last = (rank.rank + rank.size - 1) % rank.size;
   auto* words = reinterpret_cast<uint32_t*>(rank.block);
@@ -121,16 +124,20 @@ void signals(Rank& rank, std::barrier<>&) {
   check("signals");
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t exec = nullptr;
+  rank.settle(together);
   cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
   round();
   cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
   cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
+  rank.settle(together);
   for (int i = 0; i < 4; ++i) {
     cuda(cudaGraphLaunch(exec, rank.stream), "replay");
     check("signals in a graph");
     round();
     check("signals between replays");
   }
+  rank.settle(together);
   cudaGraphExecDestroy(exec);
   cudaGraphDestroy(graph);
 

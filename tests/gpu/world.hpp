@@ -60,6 +60,13 @@ struct Rank {
 
   static constexpr size_t kBlock = size_t{64} << 20;
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+  // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where ranks share
+  // a device.
+  void settle(std::barrier<>& together) const {
+    wait();
+    cuda(cudaStreamSynchronize(second), "cudaStreamSynchronize");
+    together.arrive_and_wait();
+  }
 };
 
 inline std::string unique_name() {
