@@ -81,8 +81,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True)
     parser.add_argument("--dtype", default="bf16", choices=DTYPES)
-    parser.add_argument("--min", type=int, default=1024)
-    parser.add_argument("--max", type=int, default=256 << 20)
+    parser.add_argument("--smallest", type=int, default=1024)
+    parser.add_argument("--largest", type=int, default=256 << 20)
     parser.add_argument("--step", type=int, default=2, help="factor between sizes")
     parser.add_argument("--replays", type=int, default=9)
     parser.add_argument("--tune", action="append", default=[])
@@ -98,25 +98,25 @@ def main():
 
     ways = {}
     for number, tune in enumerate([""] + options.tune):
-        ways["symm" + (" " + tune if tune else "")] = Symm(options.library, options.max, tune, f"bench{number}", rank)
-    plain = torch.empty(options.max, dtype=torch.uint8, device="cuda")
+        ways["symm" + (" " + tune if tune else "")] = Symm(options.library, options.largest, tune, f"bench{number}", rank)
+    plain = torch.empty(options.largest, dtype=torch.uint8, device="cuda")
     window = None
     try:
         backend = group._get_backend(torch.device("cuda"))
         pool = torch.cuda.MemPool(backend.mem_allocator)
         with torch.cuda.use_mem_pool(pool):
-            window = torch.empty(options.max, dtype=torch.uint8, device="cuda")
+            window = torch.empty(options.largest, dtype=torch.uint8, device="cuda")
         backend.register_mem_pool(pool, symm=True)
     except Exception as error:  # an older PyTorch: say so and go on without this column
         if rank == 0:
             print(f"no registered window: {error}", file=sys.stderr)
         window = None
-    symmetric = torch_symm.empty(options.max, dtype=torch.uint8, device="cuda")
+    symmetric = torch_symm.empty(options.largest, dtype=torch.uint8, device="cuda")
     torch_symm.rendezvous(symmetric, group.group_name)
 
     results = []
-    size = options.min
-    while size <= options.max:
+    size = options.smallest
+    while size <= options.largest:
         calls = 50 if size <= 1 << 16 else 20 if size <= 1 << 20 else 5 if size <= 1 << 24 else 2
         run = {}
 
