@@ -173,7 +173,7 @@ def main():
         del graphs
         if rank == 0:
             if len(results) == 1:
-                names = list(row)[1:]
+                names = list(ways) + ["nccl", "nccl window", "torch one-shot", "torch two-shot"]
                 print("| bytes | " + " | ".join(names) + " | best peer / symm |", flush=True)
             peers = [value for name, value in row.items() if name != "bytes" and not name.startswith("symm")]
             print(f"| {size} | " + " | ".join(f"{row[name]:.2f}" if name in row else "-" for name in names) +

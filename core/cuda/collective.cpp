@@ -72,13 +72,13 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
   args.dtype = static_cast<int32_t>(call.dtype);
   args.op = static_cast<int32_t>(call.op);
   args.root = call.root;
+  args.tile = chosen.tile;
+  args.tiles = chosen.tiles;
   auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.family == Family::pipeline) {
     const Detail detail = detail_of(call);
     args.detail = detail.what;
     args.count = detail.count;
-    args.tile = chosen.tile;
-    args.tiles = chosen.tiles;
     args.stripes = chosen.stripes;
     if (is_delivered_to(call, context_.rank)) {
       const uint64_t bytes = call.collective == Collective::allgather ? unit * static_cast<uint64_t>(context_.size) : unit;
@@ -104,7 +104,7 @@ PlanReport CudaPlane::plan(const CollectiveCall& call) {
   PlanReport report;
   report.algorithm = chosen.algorithm;
   report.slices = chosen.family == Family::two_shot || chosen.family == Family::pipeline ? context_.size : 1;
-  report.chunk_bytes = chosen.family == Family::pipeline ? chosen.tile : 0;
+  report.chunk_bytes = chosen.tile;
   report.reason = explain(input, chosen, tuning_);
   return report;
 }

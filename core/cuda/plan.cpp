@@ -77,11 +77,11 @@ Algorithm algorithm_of(Family family) {
   return Algorithm::one_shot;
 }
 
-// One pack a thread while blocks are to be had; blocks of 256 spread the work over more multiprocessors than blocks of 512.
-void shape(Plan& plan, uint64_t packs, int max_blocks) {
-  plan.threads = 256;
+// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+void shape(Plan& plan, uint64_t packs, int max_blocks, int threads) {
+  plan.threads = threads;
   const int limit = std::max(1, max_blocks / 2);  // with the registers they have, one of 512 threads a multiprocessor
-  const uint64_t blocks = divide_up(packs, 256);
+  const uint64_t blocks = divide_up(packs, static_cast<uint64_t>(threads));
   if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && plan.family != Family::ll_reduce && plan.family != Family::ll_move) {
     plan.threads = 512;
     plan.blocks = static_cast<int>(std::min<uint64_t>(divide_up(packs, 512), static_cast<uint64_t>(std::min(limit, 128))));
@@ -89,6 +89,9 @@ void shape(Plan& plan, uint64_t packs, int max_blocks) {
     plan.blocks = static_cast<int>(std::min<uint64_t>(blocks, static_cast<uint64_t>(std::min(limit, 128))));
   }
 }
+
+// A whole number of packs for each rank, so that slices of full chunks are equal.
+uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
 
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t unit = unit_of(input);
@@ -108,15 +111,17 @@ Tuning default_tuning(int size) {
   Tuning tuning;
   tuning.ll_max = 32 * kKi;
   tuning.one_shot_max = size <= 2 ? kMi / 2 : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
-  tuning.two_shot_max = 16 * kMi;
+  tuning.two_shot_max = UINT64_MAX;
+  tuning.two_shot_chunk = 16 * kMi;
+  tuning.threads = 256;
   tuning.stripes = 64;
-  tuning.tile = 64 * kKi / std::bit_ceil(static_cast<unsigned>(std::max(size, 2)));
+  tuning.tile = 128 * kKi / std::bit_ceil(static_cast<unsigned>(std::max(size, 2)));
   return tuning;
 }
 
 Tuning parse_tuning(Tuning base, const std::string& text) {
   const auto fail = [&](const std::string& part) {
-    throw Error(Status::invalid_argument, format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, stripes, tile = number",
+    throw Error(Status::invalid_argument, format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, chunk, threads, stripes, tile = number",
                                                  part.c_str()));
   };
   size_t at = 0;
@@ -134,6 +139,8 @@ Tuning parse_tuning(Tuning base, const std::string& text) {
     if (name == "ll") base.ll_max = value;
     else if (name == "one_shot") base.one_shot_max = value;
     else if (name == "two_shot") base.two_shot_max = value;
+    else if (name == "chunk" && value >= 64 * kKi) base.two_shot_chunk = value;
+    else if (name == "threads" && value >= 32 && value <= 256 && value % 32 == 0) base.threads = static_cast<int>(value);
     else if (name == "stripes" && value >= 1 && value <= kMaxStripes) base.stripes = static_cast<int>(value);
     else if (name == "tile" && value >= kPack && value % kPack == 0 && value <= kMi) base.tile = value;
     else fail(part);
@@ -155,7 +162,7 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.ll = take(2 * n * layout.ll_slot);
   layout.one_shot_slot = round_up(tuning.one_shot_max, kPack);
   layout.one_shot = take(2 * n * layout.one_shot_slot);
-  layout.two_shot_slot = divide_up(divide_up(tuning.two_shot_max, kPack), n) * kPack;
+  layout.two_shot_slot = chunk_of(size, tuning) / n;
   layout.two_shot = take(4 * n * layout.two_shot_slot);
   layout.stage_slot = tuning.tile;
   layout.stage = take(2 * kMaxStripes * kSlots * n * layout.stage_slot);
@@ -174,8 +181,14 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
     case Family::copy: break;
     case Family::ll_reduce:
     case Family::ll_move:
-    case Family::one_shot: shape(plan, packs, input.max_blocks); break;
-    case Family::two_shot: shape(plan, divide_up(packs, static_cast<uint64_t>(input.size)), input.max_blocks); break;
+    case Family::one_shot: shape(plan, packs, input.max_blocks, tuning.threads); break;
+    case Family::two_shot: {
+      plan.tile = chunk_of(input.size, tuning);
+      plan.tiles = divide_up(unit_of(input), plan.tile);
+      const uint64_t packs_of_chunk = divide_up(std::min(unit_of(input), plan.tile), kPack);
+      shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads);
+      break;
+    }
     case Family::pipeline: shape_pipeline(plan, input, tuning); break;
   }
   return plan;
@@ -215,7 +228,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
     case Family::ll_reduce:
     case Family::ll_move: return why + "up to " + text(tuning.ll_max) + " bytes ride beside their flags" + launch;
     case Family::one_shot: return why + "up to " + text(tuning.one_shot_max) + " bytes one hop to everybody is fastest" + launch;
-    case Family::two_shot: return why + "up to " + text(tuning.two_shot_max) + " bytes go by way of their slices' owners, without a barrier" + launch;
+    case Family::two_shot: return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
     case Family::pipeline:
       return why + "pushed tile by tile through scratch of bounded size" + format(" (%d stripes, slices of %llu bytes)", chosen.stripes,
                                                                                   static_cast<unsigned long long>(chosen.tile));

@@ -24,7 +24,8 @@ Tuning tuning_for(int size) {
 }
 
 bool equal(const Tuning& a, const Tuning& b) {
-  return a.ll_max == b.ll_max && a.one_shot_max == b.one_shot_max && a.two_shot_max == b.two_shot_max && a.stripes == b.stripes && a.tile == b.tile;
+  return a.ll_max == b.ll_max && a.one_shot_max == b.one_shot_max && a.two_shot_max == b.two_shot_max &&
+         a.two_shot_chunk == b.two_shot_chunk && a.threads == b.threads && a.stripes == b.stripes && a.tile == b.tile;
 }
 
 // A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for device_tables().

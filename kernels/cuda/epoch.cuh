@@ -15,10 +15,11 @@ __device__ __forceinline__ uint32_t current_epoch(const World& world) {
   return load_relaxed(&words_of(world, world.rank).epoch[blockIdx.x]);
 }
 
-__device__ __forceinline__ void end_epoch(const World& world, uint32_t epoch) {
+// `steps`: how often the halves were changed.
+__device__ __forceinline__ void end_epoch(const World& world, uint32_t epoch, uint32_t steps = 1) {
   __syncthreads();  // all threads have read it
   ControlWords& mine = words_of(world, world.rank);
-  for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x) mine.epoch[b] = epoch + 1;
+  for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x) mine.epoch[b] = epoch + steps;
 }
 
 }  // namespace symm::cuda

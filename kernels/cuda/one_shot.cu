@@ -52,6 +52,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       if (r == me) v[r] = mine;
     }
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
+    free_cells<kRanks>(others, slots, world.one_shot_slot, q);
   }
   end_epoch(world, epoch);
 }

@@ -93,7 +93,6 @@ struct Stripe {
 
 // ---- first role: push my slices to their owners
 
-template <int kRanks>
 __device__ void scatter(const Stripe& s) {
   const CollectiveArgs& args = s.args;
   const uint32_t base = s.mine.scatter_base[s.index];
@@ -114,13 +113,21 @@ __device__ void scatter(const Stripe& s) {
     for (uint64_t j = 0; j < s.tiles; ++j) {
       const uint32_t now = base + static_cast<uint32_t>(j);
       if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody(), trail)) break;
-#pragma unroll
-      for (int d = 1; d < kRanks; ++d) {
-        if (d >= s.n) continue;
+      for (int d = 1; d < s.n; ++d) {
         const int p = s.me + d < s.n ? s.me + d : s.me + d - s.n;
         const Stripe::Range part = s.slice(j, p);
         auto* to = reinterpret_cast<uint4*>(s.stage(p, 0, now, s.me));
-        for (uint64_t q = threadIdx.x; q < packs_of(part.bytes); q += blockDim.x) to[q] = load_pack(send + part.at, part.bytes, q);
+        const uint64_t packs = packs_of(part.bytes);
+        // Four loads under way before the first store.
+        uint64_t q = threadIdx.x;
+        for (; q + 3 * blockDim.x < packs; q += 4 * blockDim.x) {
+          uint4 v[4];
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) v[i] = load_pack(send + part.at, part.bytes, q + i * blockDim.x);
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) to[q + i * blockDim.x] = v[i];
+        }
+        for (; q < packs; q += blockDim.x) to[q] = load_pack(send + part.at, part.bytes, q);
       }
       s.announce(arrived, now + 1);
     }
@@ -291,7 +298,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t role = blockIdx.x / stripes;
   const Stripe stripe(args, kRanks <= 8 ? kRanks : args.world.size, blockIdx.x % stripes);
   if (role == 0) {
-    scatter<kRanks>(stripe);
+    scatter(stripe);
   } else if (role == 1) {
     reduce<Arithmetic, kRanks>(stripe);
     if (args.gathers == 0 && threadIdx.x == 0) stripe.mine.gather_base[stripe.index] += static_cast<uint32_t>(stripe.tiles);

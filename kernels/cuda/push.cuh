@@ -35,11 +35,16 @@ __device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], 
     if (missing == 0) break;
     if (!go_on(world, trail, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
   }
+  return true;
+}
+
+// After receive(), when the result is on its way.
+template <int kRanks>
+__device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
   }
-  return true;
 }
 
 }  // namespace symm::cuda
