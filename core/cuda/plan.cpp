@@ -111,9 +111,9 @@ Tuning default_tuning(int size) {
   Tuning tuning;
   tuning.ll_max = 32 * kKi;
   tuning.one_shot_max = size <= 2 ? kMi / 2 : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
-  tuning.two_shot_max = UINT64_MAX;
+  tuning.two_shot_max = 32 * kMi;
   tuning.two_shot_chunk = 16 * kMi;
-  tuning.threads = 256;
+  tuning.threads = size <= 2 ? 256 : 128;
   tuning.stripes = 64;
   tuning.tile = 128 * kKi / std::bit_ceil(static_cast<unsigned>(std::max(size, 2)));
   return tuning;
@@ -165,7 +165,7 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.two_shot_slot = chunk_of(size, tuning) / n;
   layout.two_shot = take(4 * n * layout.two_shot_slot);
   layout.stage_slot = tuning.tile;
-  layout.stage = take(2 * kMaxStripes * kSlots * n * layout.stage_slot);
+  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.stripes) * kSlots * n * layout.stage_slot);
   layout.bytes = at;
   return layout;
 }

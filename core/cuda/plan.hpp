@@ -29,7 +29,7 @@ Tuning parse_tuning(Tuning base, const std::string& text);
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
 struct Layout {
-  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage, stage_slot, memories, bytes;
+  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, bytes;
 };
 Layout layout_of(int size, const Tuning& tuning);
 

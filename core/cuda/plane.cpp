@@ -82,7 +82,8 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
   world_.one_shot_slot = layout_.one_shot_slot;
   world_.two_shot = layout_.two_shot;
   world_.two_shot_slot = layout_.two_shot_slot;
-  world_.stage = layout_.stage;
+  world_.stage[0] = layout_.stage[0];
+  world_.stage[1] = layout_.stage[1];
   world_.stage_slot = layout_.stage_slot;
   world_.memories = controls_[me]->address() + layout_.memories;
   memories_ = std::make_shared<MemoryTable>(device_, world_.memories);

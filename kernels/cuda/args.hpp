@@ -11,7 +11,7 @@ namespace symm::cuda {
 
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;     // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxStripes = 64;     // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMaxStripes = 88;     // of the pipeline: groups of blocks that keep step with each other
 inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
 inline constexpr uint32_t kSlots = 4;      // tiles of one stripe under way; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;      // bytes that one thread moves at a time
@@ -89,7 +89,7 @@ struct World {
   uint64_t ll, ll_slot;          // ll[parity][source]
   uint64_t one_shot, one_shot_slot;  // one_shot[parity][source]
   uint64_t two_shot, two_shot_slot;  // two_shot[parity][first, second][source]
-  uint64_t stage, stage_slot;        // stage[first, second][stripe][slot][source]
+  uint64_t stage[2], stage_slot;     // first and second: stage[stripe][slot][source]
   uint64_t memories;  // MemoryEntry*, this rank's own table
   int32_t memory_count;
   uint32_t operation;  // Operation or collective

@@ -62,8 +62,8 @@ struct Stripe {
   }
 
   __device__ char* stage(int rank, int which, uint32_t slot, int source) const {
-    const uint64_t at = ((static_cast<uint64_t>(which) * kMaxStripes + index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) + static_cast<uint64_t>(source);
-    return reinterpret_cast<char*>(world.control[rank] + world.stage + at * world.stage_slot);
+    const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) + static_cast<uint64_t>(source);
+    return reinterpret_cast<char*>(world.control[rank] + world.stage[which] + at * world.stage_slot);
   }
 
   // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before in view.
@@ -196,34 +196,43 @@ __device__ void reduce_tile(const Stripe& s, const Destinations& to, uint64_t j,
   const int source = s.collective == Collective::broadcast ? args.root : s.me;
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const uint64_t place = local ? part.at - static_cast<uint64_t>(s.me) * args.unit : s.place(part, s.me);
-  for (uint64_t q = threadIdx.x; q < packs; q += blockDim.x) {
-    uint4 v[kRanks];
-    uint4 result;
-    if (combines) {
+  // As many packs at once as the registers hold, so that loads of several are under way.
+  constexpr uint32_t kAtOnce = kRanks <= 2 ? 4 : kRanks <= 4 ? 2 : 1;
+  for (uint64_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
+    uint4 v[kAtOnce][kRanks];
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r) {
-        if (r >= s.n) continue;
-        if (r == s.me) v[r] = load_pack(send + part.at, part.bytes, q);
-        else v[r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[q];
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t at = q + u * blockDim.x;
+      if (at >= packs) continue;
+      if (combines) {
+#pragma unroll
+        for (int r = 0; r < kRanks; ++r) {
+          if (r >= s.n) continue;
+          if (r == s.me) v[u][r] = load_pack(send + part.at, part.bytes, at);
+          else v[u][r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[at];
+        }
+      } else {
+        v[u][0] = source == s.me ? load_pack(send + part.at, part.bytes, at) : reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, source))[at];
       }
-      result = Arithmetic::run(v, s.n, args);
-    } else if (source == s.me) {
-      result = load_pack(send + part.at, part.bytes, q);
-    } else {
-      result = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, source))[q];
-    }
-    if (local) {
-      store_pack(recv + place, part.bytes, q, result);
-      continue;
     }
 #pragma unroll
-    for (int d = 0; d < kRanks; ++d) {
-      if (d >= s.n) continue;
-      const int p = s.me + d < s.n ? s.me + d : s.me + d - s.n;
-      if (!s.collects(p)) continue;
-      if (p == s.me) store_pack(recv + place, part.bytes, q, result);
-      else if (to.recv[p] != nullptr) store_pack(to.recv[p] + place, part.bytes, q, result);
-      else reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[q] = result;
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t at = q + u * blockDim.x;
+      if (at >= packs) continue;
+      const uint4 result = combines ? Arithmetic::run(v[u], s.n, args) : v[u][0];
+      if (local) {
+        store_pack(recv + place, part.bytes, at, result);
+        continue;
+      }
+#pragma unroll
+      for (int d = 0; d < kRanks; ++d) {
+        if (d >= s.n) continue;
+        const int p = s.me + d < s.n ? s.me + d : s.me + d - s.n;
+        if (!s.collects(p)) continue;
+        if (p == s.me) store_pack(recv + place, part.bytes, at, result);
+        else if (to.recv[p] != nullptr) store_pack(to.recv[p] + place, part.bytes, at, result);
+        else reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[at] = result;
+      }
     }
   }
 }
