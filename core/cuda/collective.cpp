@@ -13,8 +13,8 @@ uint64_t bytes_of(const void* pointer) { return reinterpret_cast<uintptr_t>(poin
 bool is_delivered_to(const CollectiveCall& call, int rank) {
   switch (call.collective) {
     case Collective::allreduce:
-    case Collective::allgather:
-    case Collective::broadcast: return true;
+    case Collective::allgather: return true;
+    case Collective::broadcast: return rank != call.root;
     case Collective::reduce: return rank == call.root;
     case Collective::reduce_scatter:
     case Collective::alltoall: return false;  // they come by way of scratch

@@ -42,10 +42,15 @@ bool one_shot_does(const PlanInput& input) {
 }
 bool two_shot_does(const PlanInput& input) { return can_be_pushed(input.dtype) && input.collective == Collective::allreduce; }
 
+// There is no second shot for a reduce-scatter to prefer, and only what it sends to one rank counts.
+uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
+  return collective == Collective::reduce_scatter ? 2 * tuning.one_shot_max : tuning.one_shot_max;
+}
+
 Family choose(const PlanInput& input, const Tuning& tuning) {
   if (input.size == 1) return Family::copy;
   const uint64_t unit = unit_of(input);
-  if (one_shot_does(input) && unit <= tuning.one_shot_max) return Family::one_shot;
+  if (one_shot_does(input) && unit <= one_shot_limit(input.collective, tuning)) return Family::one_shot;
   if (two_shot_does(input) && unit <= tuning.two_shot_max) return Family::two_shot;
   if (!one_shot_does(input) && unit <= tuning.ll_max) return reduces(input.collective) ? Family::ll_reduce : Family::ll_move;
   return Family::pipeline;
@@ -95,12 +100,13 @@ uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_s
 
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t unit = unit_of(input);
-  const uint64_t parts = has_slices(input.collective) ? static_cast<uint64_t>(input.size) : 1;
+  const auto n = static_cast<uint64_t>(input.size);
+  const uint64_t parts = input.collective == Collective::broadcast ? n - 1 : has_slices(input.collective) ? n : 1;  // as pipeline.cu cuts
   plan.threads = 512;
   plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks / 3}));  // three roles where recv is private
-  // About eight tiles a stripe, so that the roles overlap; but not so small that waiting outweighs moving.
-  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 8));
-  plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(2 * kKi, tuning.tile), tuning.tile);
+  // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs moving.
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
+  plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
 }
@@ -109,8 +115,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
 Tuning default_tuning(int size) {
   Tuning tuning;
-  tuning.ll_max = 32 * kKi;
-  tuning.one_shot_max = size <= 2 ? kMi / 2 : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
+  tuning.ll_max = size <= 4 ? 256 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
+  tuning.one_shot_max = size <= 2 ? kMi : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
   tuning.two_shot_max = 32 * kMi;
   tuning.two_shot_chunk = 16 * kMi;
   tuning.threads = size <= 2 ? 256 : 128;
@@ -160,7 +166,7 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
   layout.ll_slot = (divide_up(tuning.ll_max, kPack) + 1) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
-  layout.one_shot_slot = round_up(tuning.one_shot_max, kPack);
+  layout.one_shot_slot = round_up(one_shot_limit(Collective::reduce_scatter, tuning), kPack);
   layout.one_shot = take(2 * n * layout.one_shot_slot);
   layout.two_shot_slot = chunk_of(size, tuning) / n;
   layout.two_shot = take(4 * n * layout.two_shot_slot);
@@ -207,7 +213,7 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
     case Algorithm::ll: return limit("ll", tuning.ll_max);
     case Algorithm::one_shot:
       if (!one_shot_does(input)) return format("algorithm one_shot does allreduce and reduce_scatter of floats up to 32 bits, not %s of %s", name_of(input.collective), name_of(input.dtype));
-      return limit("one_shot", tuning.one_shot_max);
+      return limit("one_shot", one_shot_limit(input.collective, tuning));
     case Algorithm::two_shot:
       if (!two_shot_does(input)) return format("algorithm two_shot does allreduce of floats up to 32 bits, not %s of %s", name_of(input.collective), name_of(input.dtype));
       return limit("two_shot", tuning.two_shot_max);
@@ -227,7 +233,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
     case Family::copy: break;
     case Family::ll_reduce:
     case Family::ll_move: return why + "up to " + text(tuning.ll_max) + " bytes ride beside their flags" + launch;
-    case Family::one_shot: return why + "up to " + text(tuning.one_shot_max) + " bytes one hop to everybody is fastest" + launch;
+    case Family::one_shot: return why + "up to " + text(one_shot_limit(input.collective, tuning)) + " bytes one hop to everybody is fastest" + launch;
     case Family::two_shot: return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
     case Family::pipeline:
       return why + "pushed tile by tile through scratch of bounded size" + format(" (%d stripes, slices of %llu bytes)", chosen.stripes,

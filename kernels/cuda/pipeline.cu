@@ -40,7 +40,9 @@ struct Stripe {
   }
   // Does rank p get the results of the owners?
   __device__ bool collects(int p) const {
-    return collective == Collective::reduce ? p == args.root : !part_each();
+    if (collective == Collective::reduce) return p == args.root;
+    if (collective == Collective::broadcast) return p != args.root;  // who has it all
+    return !part_each();
   }
 
   struct Range {
@@ -50,9 +52,16 @@ struct Stripe {
   __device__ Range slice(uint64_t j, int owner) const {
     const uint64_t tile = index + j * static_cast<uint64_t>(args.stripes);
     const uint64_t c = args.tile;
-    const auto o = static_cast<uint64_t>(owner);
+    auto o = static_cast<uint64_t>(owner);
+    auto parts = static_cast<uint64_t>(n);
+    if (collective == Collective::broadcast) {
+      // The root owns nothing: it sends each byte once, and the others pass it on.
+      if (owner == args.root) return {0, 0};
+      parts = static_cast<uint64_t>(n - 1);
+      o = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
+    }
     const bool cut_across = collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
-    const uint64_t within = cut_across ? (tile * static_cast<uint64_t>(n) + o) * c : tile * c;
+    const uint64_t within = cut_across ? (tile * parts + o) * c : tile * c;
     const uint64_t bytes = within < args.unit ? (args.unit - within < c ? args.unit - within : c) : 0;
     return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, bytes};
   }
@@ -189,6 +198,15 @@ __device__ void reduce_tile(const Stripe& s, const Destinations& to, uint64_t j,
         store_pack(place, part.bytes, q, r == s.me ? load_pack(send + part.at, part.bytes, q) : slot[q]);
       }
     }
+    return;
+  }
+
+  if (s.collective == Collective::broadcast && s.me == args.root) {
+    if (send == recv) return;
+    const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
+    const uint64_t at = (s.index + j * static_cast<uint64_t>(args.stripes)) * bytes;
+    const uint64_t here = args.unit - at < bytes ? args.unit - at : bytes;
+    for (uint64_t q = threadIdx.x; q < packs_of(here); q += blockDim.x) store_pack(recv + at, here, q, load_pack(send + at, here, q));
     return;
   }
 
