@@ -117,7 +117,7 @@ Tuning default_tuning(int size) {
   Tuning tuning;
   tuning.ll_max = size <= 4 ? 256 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
   tuning.one_shot_max = size <= 2 ? kMi : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
-  tuning.two_shot_max = 32 * kMi;
+  tuning.two_shot_max = size <= 2 ? 16 * kMi : 32 * kMi;
   tuning.two_shot_chunk = 16 * kMi;
   tuning.threads = size <= 2 ? 256 : 128;
   tuning.stripes = 64;
