@@ -112,7 +112,7 @@ class Plane {
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
   // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
-  virtual void poll() {}
+  virtual void notice_trouble() {}
   // A memory of the group came, and is about to go.
   virtual void memory_added(const MemoryView&) {}
   // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.

@@ -209,7 +209,7 @@ int Group::unwatched_peers() const {
 }
 
 void Group::require_usable() const {
-  plane_->poll();
+  plane_->notice_trouble();
   revocation_->throw_if_revoked();
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
 }

@@ -50,11 +50,10 @@ std::shared_ptr<Device> Device::open(int ordinal) {
 
 Device::~Device() {
   if (context_ == nullptr) return;
-  try {
-    const Current current(*this, Current::Capture::relaxed);
+  {
+    const Current current(*this, std::nothrow);
     for (const auto& [stream, event] : events_) driver_.cuEventDestroy(event);
     if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
-  } catch (const Error&) {  // the context is in error or gone, and with it what was to be given back
   }
   driver_.cuDevicePrimaryCtxRelease(device_);
 }
@@ -76,17 +75,14 @@ bool Device::idle() noexcept {
 
 bool Device::settle() noexcept {
   std::vector<std::function<void()>> work;
-  try {
-    const Current current(*this, Current::Capture::relaxed);
-    {
-      const std::lock_guard lock(mutex_);
-      if (put_off_.empty()) return true;
-      if (!idle()) return false;
-      work.swap(put_off_);
-    }
-    for (const auto& one : work) one();
-  } catch (const Error&) {  // no context any more
+  const Current current(*this, std::nothrow);
+  {
+    const std::lock_guard lock(mutex_);
+    if (put_off_.empty()) return true;
+    if (!idle()) return false;
+    work.swap(put_off_);
   }
+  for (const auto& one : work) one();
   return true;
 }
 
@@ -132,6 +128,13 @@ Current::Current(const Device& device, Capture capture) : device_(device) {
     pushed_ = true;
   }
   if (capture == Capture::relaxed) relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
+}
+
+Current::Current(const Device& device, std::nothrow_t) noexcept : device_(device) {
+  const Driver& driver = device.driver();
+  CUcontext current = nullptr;
+  if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context()) pushed_ = driver.cuCtxPushCurrent(device.context()) == kSuccess;
+  relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
 }
 
 Current::~Current() {

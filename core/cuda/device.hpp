@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,8 @@ class Current {
  public:
   enum class Capture { as_it_is, relaxed };
   explicit Current(const Device& device, Capture capture = Capture::as_it_is);
+  // For release, which goes on if the context cannot be made current any more.
+  Current(const Device& device, std::nothrow_t) noexcept;
   ~Current();
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;

@@ -58,6 +58,7 @@ struct CUlaunchConfig {
 inline constexpr CUresult kSuccess = 0;
 inline constexpr CUresult kOutOfMemory = 2;
 inline constexpr CUresult kNotSupported = 801;
+inline constexpr CUresult kNotFound = 500;
 inline constexpr CUresult kNotReady = 600;
 inline constexpr int kPinned = 1;                  // CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kOnDevice = 1;                // CU_MEM_LOCATION_TYPE_DEVICE

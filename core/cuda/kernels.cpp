@@ -34,7 +34,9 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   }
   for (CUlibrary library : known.loaded) {
     CUkernel kernel = nullptr;
-    if (driver.cuLibraryGetKernel(&kernel, library, name.c_str()) == kSuccess) return kernel;
+    const CUresult result = driver.cuLibraryGetKernel(&kernel, library, name.c_str());
+    if (result == kSuccess) return kernel;
+    if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
   }
   throw Error(Status::internal, "this build of symm has no kernel " + name);
 }

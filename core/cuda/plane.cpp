@@ -146,7 +146,7 @@ void CudaPlane::tell_kernels() noexcept {
   if (revoked || departed != 0) mailbox_.tell(controls_[static_cast<size_t>(context_.rank)]->address(), revoked, departed);
 }
 
-void CudaPlane::poll() {
+void CudaPlane::notice_trouble() {
   if (!mailbox_.has_record() || context_.revocation->revoked()) return;
   context_.fail(failure_of(mailbox_.record()));
 }
@@ -211,7 +211,7 @@ void CudaPlane::finish(int channel, uint64_t timeout_ms) {
   }
   // Bounded: what is on the stream before it, and it, have deadlines of their own.
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
-  poll();
+  notice_trouble();
   context_.revocation->throw_if_revoked();
 }
 

@@ -48,7 +48,7 @@ class CudaPlane final : public Plane {
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
 
-  void poll() override;
+  void notice_trouble() override;
   void memory_added(const MemoryView& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
   Tables device_tables(const MemoryView& memory) const override;

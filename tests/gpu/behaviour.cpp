@@ -245,9 +245,9 @@ int main(int argc, char** argv) {
     cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return free;
   };
-  // What the driver keeps for good, for graphs among other things.
+  // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
   gpu::run_ranks(n, graphs);
-  gpu::run_ranks(n, streams);
+  gpu::run_ranks(n, groups);
   const size_t before = free_memory();
   gpu::run_ranks(n, graphs);
   gpu::run_ranks(n, streams);

@@ -35,6 +35,9 @@ std::string unique(const char* what) {
   return std::string(what) + std::to_string(next++);
 }
 
+// Scratch of a size that a test can do without.
+const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+
 void on_ranks(int size, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
@@ -135,7 +138,7 @@ Outcome attempt(int rank, const std::string& name, int failing_call) {
 }
 
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
-  attempt(0, unique("alone"), 0);
+  ASSERT_TRUE(small_scratch);
   std::set<std::string> calls;
   for (int n = 1;; ++n) {
     ASSERT_LT(n, 1000);
