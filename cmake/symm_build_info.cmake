@@ -2,12 +2,12 @@
 #
 # Writes generated/build_info.hpp: what symm_build_info() says. The git revision is looked up in every build, the rest here.
 
-# Which instruction sets Highway compiles for is decided by its headers for this compiler and these flags, so ask them.
+# Which instruction sets the arithmetic is compiled for is decided by Highway's headers for this compiler and these flags, so ask them.
 find_path(SYMM_HWY_INCLUDE hwy/detect_targets.h)
 mark_as_advanced(SYMM_HWY_INCLUDE)
 separate_arguments(symm_cxx_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
 execute_process(
-  COMMAND ${CMAKE_CXX_COMPILER} ${symm_cxx_flags} -std=c++20 -E -P -I${SYMM_HWY_INCLUDE}
+  COMMAND ${CMAKE_CXX_COMPILER} ${symm_cxx_flags} -std=c++20 -E -P -I${SYMM_HWY_INCLUDE} -I${PROJECT_SOURCE_DIR}
           -x c++ ${CMAKE_CURRENT_LIST_DIR}/simd_targets.in
   OUTPUT_VARIABLE symm_simd_output
   ERROR_VARIABLE symm_simd_error
@@ -15,7 +15,7 @@ execute_process(
 if(NOT symm_simd_result EQUAL 0)
   message(FATAL_ERROR "cannot ask Highway for its targets (is libhwy-dev installed?): ${symm_simd_error}")
 endif()
-string(REGEX MATCHALL "simd_target [A-Z0-9_]+" symm_simd_lines "${symm_simd_output}")
+string(REGEX MATCHALL "simd_target [a-z0-9]+" symm_simd_lines "${symm_simd_output}")
 string(REPLACE "simd_target " "" symm_simd_targets "${symm_simd_lines}")
 message(STATUS "symm: SIMD targets ${symm_simd_targets}")
 

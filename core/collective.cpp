@@ -30,6 +30,12 @@ bool reduces(Collective collective) {
 
 bool rooted(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
 
+// As the parameter is called in symm.h.
+const char* name_of_count(Collective collective) {
+  if (collective == Collective::reduce_scatter) return "recv_count";
+  return collective == Collective::allgather ? "send_count" : "count";
+}
+
 void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
   if (!is_valid(call.collective)) throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
@@ -42,8 +48,11 @@ void check(const Group& group, const CollectiveCall& call) {
 
   const auto size = static_cast<size_t>(group.size());
   const size_t element = size_of(call.dtype);
-  if (call.count > SIZE_MAX / element / size) throw Error(Status::invalid_argument, format("count: %zu elements are more than memory holds", call.count));
-  const size_t unit = call.count * element;
+  size_t unit = 0;
+  size_t all = 0;
+  if (__builtin_mul_overflow(call.count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
+    throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
+  }
   const auto rank = static_cast<size_t>(group.rank());
   const auto* send = static_cast<const std::byte*>(call.send);
   const auto* recv = static_cast<const std::byte*>(call.recv);
@@ -60,14 +69,14 @@ void check(const Group& group, const CollectiveCall& call) {
       if (!am_root) out.bytes = 0;
       break;
     case Collective::reduce_scatter:
-      in.bytes = unit * size;
+      in.bytes = all;
       in_place = recv == send + rank * unit;
       break;
     case Collective::allgather:
-      out.bytes = unit * size;
+      out.bytes = all;
       in_place = send == recv + rank * unit;
       break;
-    case Collective::alltoall: in.bytes = out.bytes = unit * size; break;
+    case Collective::alltoall: in.bytes = out.bytes = all; break;
   }
   require_operand(in);
   require_operand(out);

@@ -97,6 +97,7 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
     group->connect_plane(deadline);
   } catch (const Error& error) {
     group->fail(error.failure());  // a rank that already succeeded learns that this one did not
+    group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
     throw;
   }
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
@@ -197,7 +198,13 @@ std::shared_ptr<Group> Group::split(int color, int key) {
   GroupConfig config = config_;
   config.name = name_ + "/" + std::to_string(color);
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
-  return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
+  try {
+    return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
+  } catch (const Error&) {
+    // A rank that heard of a death in the vote above never came to the part, and is missed there; the whole knows why.
+    revocation_->throw_if_revoked();
+    throw;
+  }
 }
 
 int Group::unwatched_peers() const {

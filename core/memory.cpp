@@ -48,7 +48,7 @@ std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
-    throw Error(Status::invalid_argument, format("offset: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+    throw Error(Status::invalid_argument, format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
   }
   return view_->blocks[static_cast<size_t>(rank)] + offset;
 }
@@ -88,6 +88,9 @@ void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void*
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
   if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
   if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
+  if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
+    throw Error(Status::invalid_argument, format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
+  }
   group_->plane().fill32(range(rank, offset, count * sizeof value), value, count, stream);
 }
 

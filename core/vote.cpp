@@ -36,9 +36,11 @@ Ballot decode(const Bytes& body) {
   return ballot;
 }
 
-std::string list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+std::string list(const Group& group, const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    text += format("%srank %d (pid %lld)", text.empty() ? "" : ", ", rank, static_cast<long long>(group.identity(rank).pid));
+  }
   return text;
 }
 
@@ -62,7 +64,7 @@ std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, D
     }
   }
   if (!missing.empty()) {
-    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid, list(missing) + " did not come before the deadline"});
+    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid, list(group, missing) + " did not come before the deadline"});
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = ballots[static_cast<size_t>(rank)].failure;

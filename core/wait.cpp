@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -70,16 +71,13 @@ bool sleep_on_two(const Word& word, uint32_t seen, const Word& other, uint32_t o
 #endif
 }
 
-// Processors this process may use: the affinity mask, and the bandwidth limit of its control group (version 2) where there is one.
-int usable_processors() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  int count = sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : static_cast<int>(std::thread::hardware_concurrency());
+// What the control group (version 2) lets this process use at a time, in processors; 0 if it does not say.
+int processor_quota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota = 0;
   double period = 0;
-  if (file >> quota >> period && quota > 0 && period > 0) count = std::min(count, static_cast<int>(quota / period));
-  return std::max(count, 1);
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return std::max(static_cast<int>(quota / period), 1);
 }
 
 }  // namespace
@@ -160,7 +158,21 @@ int64_t Revocation::pid_of_departed(int rank) const noexcept {
   return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) - 1;
 }
 
-SpinPolicy SpinPolicy::for_ranks(int local_ranks) {
+Processors usable_processors() {
+  constexpr size_t kBits = sizeof(Processors) * 8;
+  Processors processors{};
+  cpu_set_t mask;
+  static_assert(CPU_SETSIZE <= kBits);
+  CPU_ZERO(&mask);
+  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+  const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kBits);
+  for (size_t i = 0; i < count; ++i) {
+    if (!known || CPU_ISSET(i, &mask)) processors[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  return processors;
+}
+
+SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors) {
   if (const char* text = std::getenv("SYMM_SPIN")) {
     char* end = nullptr;
     const unsigned long value = std::strtoul(text, &end, 10);
@@ -168,7 +180,10 @@ SpinPolicy SpinPolicy::for_ranks(int local_ranks) {
   }
   // With a processor each, a wake-up through the kernel (tens of microseconds) is worth spinning through. With more ranks than
   // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then sleep.
-  return {local_ranks <= usable_processors() ? 20'000U : 50U};
+  int usable = 0;
+  for (const uint64_t word : processors) usable += std::popcount(word);
+  if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);
+  return {ranks <= usable ? 20'000U : 50U};
 }
 
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,

@@ -10,6 +10,7 @@
 
 #include <poll.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -95,10 +96,15 @@ class Revocation {
   std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
 };
 
-// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not.
+// Processors, one bit each. Those beyond are not counted.
+using Processors = std::array<uint64_t, 16>;
+Processors usable_processors();  // by the calling thread
+
+// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not. SYMM_SPIN overrides.
 struct SpinPolicy {
   uint32_t spins = 0;
-  static SpinPolicy for_ranks(int local_ranks);  // from affinity mask and cgroup quota; SYMM_SPIN overrides
+  // `processors`: those that any of the ranks may use. A launcher often binds each rank to its own.
+  static SpinPolicy for_ranks(int ranks, const Processors& processors);
 };
 
 // How a wait ended when it did not succeed.
@@ -111,6 +117,14 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
 
 inline bool reached(const Word& word, uint32_t target) noexcept {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
+}
+
+// What this thread read or wrote before it stays before what it reads or writes after. ThreadSanitizer knows no fences, and the plain accesses
+// around ours are in other processes, where it cannot look.
+inline void fence() noexcept {
+#if !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+#endif
 }
 
 // Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.

@@ -13,14 +13,16 @@ int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   const auto dashes = std::find(words.begin(), words.end(), "--");
   const std::vector<std::string> after_dashes(dashes == words.end() ? dashes : dashes + 1, words.end());
+  const bool has_dashes = dashes != words.end();
   words.erase(dashes, words.end());
 
   CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
   app.require_subcommand(1);
   Action action;
-  add_run(app, action, after_dashes);
+  add_run(app, action, has_dashes, after_dashes);
   add_info(app, action);
   add_doctor(app, action);
+  add_bench(app, action);
   try {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);

@@ -25,6 +25,7 @@ struct loop_line {
 };
 struct loop_arena {
   struct loop_line ready[LOOP_MAX_RANKS];
+  struct loop_line ping, pong;
   uint64_t start;   /* by rank 0: the moment, */
   uint64_t started; /* and for which round it is */
   char padding[112];
@@ -67,6 +68,32 @@ static inline uint64_t loop_start_together(struct loop_arena *arena, int rank, i
   do now = loop_ticks();
   while (now < arena->start);
   return now;
+}
+
+/* Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine this changes
+ * from one moment to the next. Called by both; 0 on rank 1. */
+static inline double loop_round_trip(struct loop_arena *arena, int rank) {
+  enum { BATCHES = 20, TRIPS = 100 };
+  uint64_t trip = arena->pong.word;
+  double best = 0;
+  int batch, i;
+  for (batch = 0; batch < BATCHES; ++batch) {
+    const uint64_t begin = loop_ticks();
+    double ticks;
+    for (i = 0; i < TRIPS; ++i) {
+      ++trip;
+      if (rank == 0) {
+        __atomic_store_n(&arena->ping.word, trip, __ATOMIC_RELEASE);
+        while (__atomic_load_n(&arena->pong.word, __ATOMIC_ACQUIRE) < trip) loop_pause();
+      } else {
+        while (__atomic_load_n(&arena->ping.word, __ATOMIC_ACQUIRE) < trip) loop_pause();
+        __atomic_store_n(&arena->pong.word, trip, __ATOMIC_RELEASE);
+      }
+    }
+    ticks = (double)(loop_ticks() - begin) / TRIPS;
+    if (batch == 0 || ticks < best) best = ticks;
+  }
+  return rank == 0 ? best : 0;
 }
 
 #endif

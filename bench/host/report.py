@@ -21,7 +21,7 @@ def ratio(best, mine):
 
 class Results:
     def __init__(self, results, kind):
-        self.cases = results[kind]
+        self.cases = {name: cases for name, cases in results[kind].items() if cases}
         self.families = {peer["name"]: peer["family"] for peer in results["peers"] if peer["name"] in self.cases}
         self.mpi = [name for name, family in self.families.items() if family == "mpi"]
         self.others = [name for name, family in self.families.items() if family == "other"]
@@ -35,7 +35,10 @@ class Results:
         return min((pair for pair in values if pair[0] is not None), default=(None, "-"))
 
     def sizes(self, operation):
-        return sorted({case[3] for case in self.cases["symm"] if case[0] == operation})
+        return sorted({case[3] for case in self.cases.get("symm", {}) if case[0] == operation})
+
+    def launches(self):
+        return sum(case["rounds"] for cases in self.cases.values() for case in cases.values())
 
 
 def allreduce_rows(table, place):
@@ -104,22 +107,29 @@ def efficiency(results, table):
     return {"rate": rate, **{stores: line["gigabytes_per_second"] for stores, line in results["copy"].items()}}
 
 
+def ratios_of(table, memory, sizes):
+    found = {}
+    for size in sizes:
+        best, mine = table.best("allreduce", "out", size)[0], table.of("symm", "allreduce", memory, "out", size)
+        if best is not None and mine is not None:
+            found[size] = best / mine
+    return found
+
+
 def target_rows(results, table, crowd):
     rows = []
 
     def add(target, measured, met):
         rows.append([target, measured, "yes" if met else "**no**"])
 
-    ratios = {size: table.best("allreduce", "out", size)[0] / table.of("symm", "allreduce", "symmetric", "out", size)
-              for size in table.sizes("allreduce") if table.mpi}
-    if ratios:
-        missed = [f"{size_name(size)}: {value:.2f}" for size, value in ratios.items() if value < TARGET]
-        add(f"from symmetric memory at least {TARGET} x the best of Open MPI and MPICH, at every size",
-            f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; below at {', '.join(missed)}" if missed else ""), not missed)
-        ratios = {size: table.best("allreduce", "out", size)[0] / table.of("symm", "allreduce", "private", "out", size) for size in ratios}
-        missed = [f"{size_name(size)}: {value:.2f}" for size, value in ratios.items() if value < 1]
-        add("from private memory never slower than the best of them",
-            f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; below at {', '.join(missed)}" if missed else ""), not missed)
+    for memory, least, target in (
+            ("symmetric", TARGET, f"from symmetric memory at least {TARGET} x the best of Open MPI and MPICH, at every size"),
+            ("private", 1, "from private memory never slower than the best of them")):
+        ratios = ratios_of(table, memory, table.sizes("allreduce"))
+        if ratios:
+            missed = [f"{size_name(size)}: {value:.2f}" for size, value in ratios.items() if value < least]
+            add(target, f"{min(ratios.values()):.2f} to {max(ratios.values()):.2f}" + (f"; below at {', '.join(missed)}" if missed else ""),
+                not missed)
     p99 = max(crowd.of("symm", "allreduce", memory, "out", K, "p99") for memory in ("symmetric", "private"))
     add("4 ranks on 2 cores: p99 of a 1 KB all-reduce under 1 ms", f"{p99 / 1000:.3f} ms", p99 < 1000)
     kill = results["kill"].get("all")
@@ -131,11 +141,16 @@ def target_rows(results, table, crowd):
 
 
 def sections(results):
-    table, crowd = Results(results, "pair"), Results(results, "crowd")
-    yield "Targets", "", *target_rows(results, table, crowd)
+    near, far, crowd = (Results(results, kind) for kind in ("near", "far", "crowd"))
+    # What most launches met comes first, and is what the targets are held against.
+    table, rare, names = (near, far, ("near", "far")) if near.launches() >= far.launches() else (far, near, ("far", "near"))
+    yield f"Targets, processors {names[0]}", "", *target_rows(results, table, crowd)
     yield ("All-reduce, f32 sum, 2 ranks, out of place", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
            allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
+    if rare.sizes("allreduce"):
+        yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {names[1]}", "Microseconds, median.", allreduce_head(rare),
+               allreduce_rows(rare, "out"))
     yield "Every library, out of place", "Median, microseconds.", *peer_rows(table, "out", "p50")
     yield "Every library, out of place, 99th percentile", "Microseconds.", *peer_rows(table, "out", "p99")
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
@@ -156,11 +171,13 @@ def sections(results):
 
 def head_lines(results):
     machine = results["machine"]
-    pair = results["pair"]["symm"]
-    rounds = next(iter(pair.values()))["rounds"]
-    clock = pair.get(("nothing", "private", "out", 8), {}).get("p50")
+    near, far = results["near"]["symm"], results["far"]["symm"]
+    clock = {**far, **near}[("nothing", "private", "out", 8)]["p50"]
+    trips = [f"{name} {us(min(case['round_trip'] for case in cases.values()))}" for name, cases in (("near", near), ("far", far)) if cases]
     yield f"{results['date']}. {machine['processor']}; {machine['caches']}; Linux {machine['kernel']}; {machine['compiler']}."
-    yield f"Huge pages: {machine['huge pages']}. {rounds} rounds{', quick' if results['quick'] else ''}; reading the clock is {us(clock)} of every time."
+    yield f"Huge pages: {machine['huge pages']}."
+    yield (f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
+           f"{', '.join(trips)}.{' Quick run.' if results['quick'] else ''}")
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"
     if "skipped" in results["kill"]:

@@ -63,7 +63,7 @@ def key_of(result):
 
 
 def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
-    """{peer name: {case: {"p50", "p99", "min": medians over rounds, "spread": of the p50, "wrong"}}}, {peer name: why it failed}"""
+    """({peer name: {case: [what each launch measured]}}, {peer name: why it failed})"""
     samples = defaultdict(lambda: defaultdict(list))
     failed = {}
     for number in range(rounds):
@@ -78,7 +78,26 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
             except Failed as error:
                 failed[peer.name] = str(error)
                 samples.pop(peer.name, None)
-    return {name: {case: summary(results) for case, results in cases.items()} for name, cases in samples.items()}, failed
+    return samples, failed
+
+
+def by_distance(samples):
+    """The same, for processors that were near each other and for such that were not: {"near": ..., "far": ...}, and the limit in
+    microseconds. A virtual machine may find its processors on one die now and on two a minute later, where a line takes several times as
+    long; only what was measured at one distance can be compared."""
+    limit = 2 * min(result["round_trip"] for cases in samples.values() for results in cases.values() for result in results)
+    sorted_samples = {}
+    for distance in ("near", "far"):
+        sorted_samples[distance] = {
+            name: {case: kept for case, results in cases.items()
+                   if (kept := [result for result in results if (result["round_trip"] < limit) == (distance == "near")])}
+            for name, cases in samples.items()}
+    return sorted_samples, limit
+
+
+def summarise(samples):
+    """{peer name: {case: {"p50", "p99": medians over launches, "min", "max", "spread": of the p50, "wrong"}}}"""
+    return {name: {case: summary(results) for case, results in cases.items()} for name, cases in samples.items()}
 
 
 def summary(results):
@@ -86,6 +105,7 @@ def summary(results):
     return {"p50": statistics.median(p50), "p99": statistics.median(result["p99"] for result in results),
             "min": min(result["min"] for result in results), "max": max(result["max"] for result in results),
             "spread": [min(p50), max(p50)], "rounds": len(results), "iterations": results[0]["iterations"],
+            "round_trip": statistics.median(result["round_trip"] for result in results),
             "wrong": sum(result["wrong"] for result in results)}
 
 

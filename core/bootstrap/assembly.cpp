@@ -57,6 +57,8 @@ Assembly::~Assembly() {
   if (std::uncaught_exceptions() <= exceptions_) claim_->leave();
   claim_.reset();
   place_.reset();
+  // Once more: a killed rank's locks go some time after its connections, so what it left could not be removed when we came.
+  if (config_.rank == 0) sweep(config_.base);
   remove_base();
 }
 
@@ -136,7 +138,12 @@ bool Assembly::follow(Suspicion& suspicion) {
     const ClaimInfo leader = look_at_claim(fd(), 0);
     if (leader.state == ClaimState::dead) suspicion.raise(died(0, leader.pid));
     const bool superseded = newest && newest->name > place_->name();
-    if (!superseded) throw_if_declared();
+    if (!superseded && claim_) throw_if_declared();
+    // Not ours: an earlier attempt, of another size perhaps, that its other ranks give up later than this one did.
+    if (!claim_ && has(fd(), kFailedFile)) {
+      go_out();
+      return false;
+    }
     if (leader.state == ClaimState::dead || leader.state == ClaimState::absent || superseded) {
       go_out();
     } else {

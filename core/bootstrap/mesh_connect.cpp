@@ -59,9 +59,28 @@ Failure Connector::failure_of(const wire::Packet& packet, int rank) const {
   return {report.status, report.rank >= 0 ? report.rank : rank, report.pid, report.text};
 }
 
+// A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
+Bytes Connector::read(Record record, int rank, Deadline deadline) {
+  try {
+    return store_.get(key(record, rank), deadline);
+  } catch (const Error& error) {
+    const int gone = error.failure().rank;
+    if (error.status() != Status::peer_failed || gone < 0 || gone >= size_ || gone == rank_) throw;
+    wire::Packet packet;
+    Bytes value;
+    try {
+      value = store_.get(key(Record::verdict, gone), Deadline::after_ms(kLookMs));
+    } catch (const Error&) {
+      throw error;
+    }
+    if (wire::decode(value, packet) != nullptr || packet.header.type != wire::Type::failure) throw;
+    throw Error(failure_of(packet, gone));
+  }
+}
+
 std::optional<Failure> Connector::failure_in_store(int rank, Deadline deadline) {
   try {
-    const Bytes value = store_.get(key(Record::verdict, rank), deadline);
+    const Bytes value = read(Record::verdict, rank, deadline);
     wire::Packet packet;
     if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) return failure_of(packet, rank);
   } catch (const Error& error) {
@@ -96,7 +115,7 @@ wire::Packet Connector::fetch(Record record, int rank) {
   const auto get = [&](int from, Deadline deadline) -> std::optional<wire::Packet> {
     Bytes value;
     try {
-      value = store_.get(key(record, from), deadline);
+      value = read(record, from, deadline);
     } catch (const Error& error) {
       if (error.status() == Status::timeout) return std::nullopt;
       throw;
@@ -196,21 +215,23 @@ Failure Connector::hear(int rank, Deadline deadline) {
   return {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group was being formed"};
 }
 
-Failure Connector::vote(const Failure& mine) {
-  if (mine.status != Status::ok) {
-    wire::Header header;
-    header.type = wire::Type::failure;
-    header.source = static_cast<uint16_t>(rank_);
-    const wire::Buffer packet = wire::encode(header, wire::Report{mine.status, mine.rank, mine.pid, mine.message});
-    for (const Record record : {Record::verdict, Record::identity, Record::address}) {
-      if (record != Record::verdict && published_[static_cast<int>(record)]) continue;
-      try {
-        store_.set(key(record, rank_), packet, Deadline::after_ms(kPatienceMs));
-      } catch (const Error&) {
-        break;  // a store that has failed: the others find out by it or by their deadline
-      }
+void Connector::leave_reason(const Failure& failure) {
+  wire::Header header;
+  header.type = wire::Type::failure;
+  header.source = static_cast<uint16_t>(rank_);
+  const wire::Buffer packet = wire::encode(header, wire::Report{failure.status, failure.rank, failure.pid, failure.message});
+  for (const Record record : {Record::verdict, Record::identity, Record::address}) {
+    if (record != Record::verdict && published_[static_cast<int>(record)]) continue;
+    try {
+      store_.set(key(record, rank_), packet, Deadline::after_ms(kPatienceMs));
+    } catch (const Error&) {
+      break;  // a store that has failed: the others find out by it or by their deadline
     }
   }
+}
+
+Failure Connector::vote(const Failure& mine) {
+  if (mine.status != Status::ok) leave_reason(mine);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_ && mesh_->joined(rank)) mesh_->send_verdict(rank, mine);
   }
@@ -229,6 +250,8 @@ Failure Connector::vote(const Failure& mine) {
     const bool silence = theirs.status == Status::timeout && theirs.rank == rank && mine.status != Status::ok;
     if (!silence) worst = worse(worst, theirs);
   }
+  // Others may still be on the way to this rank, and find it gone.
+  if (mine.status == Status::ok && worst.status != Status::ok) leave_reason(worst);
   return worst;
 }
 

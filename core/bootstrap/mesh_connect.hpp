@@ -26,6 +26,7 @@ class Connector {
   enum class Record { identity, address, verdict };
   std::string key(Record record, int rank) const;
   void publish(Record record, const wire::Buffer& packet);
+  Bytes read(Record record, int rank, Deadline deadline);
   // Another rank's record. Throws its failure if it failed, Error(timeout) naming all ranks that are missing.
   wire::Packet fetch(Record record, int rank);
   // Throws if some rank is known to have failed: by its vote, by its record in the store, or because its process is gone.
@@ -50,6 +51,7 @@ class Connector {
   bool take_hello(PeerFd& socket);  // false: not yet
   void refuse() noexcept { ++rejected_; }
 
+  void leave_reason(const Failure& failure);
   Failure vote(const Failure& mine);
   Failure hear(int rank, Deadline deadline);
 

@@ -103,6 +103,7 @@ void MeshImpl::attach(uint64_t group, std::vector<int> members, std::shared_ptr<
 
 void MeshImpl::detach(uint64_t group) noexcept {
   if (in_child()) return;
+  pass_on_failure(group);
   std::vector<int> members;
   {
     const std::lock_guard lock(mutex_);
@@ -130,6 +131,21 @@ void MeshImpl::broadcast_failure(uint64_t group, const Failure& failure) noexcep
   }
   for (const int member : members) {
     if (member != rank_) tell(member, wire::Type::failure, group, &failure);
+  }
+}
+
+// Who leaves a revoked group says why first: a peer that has not heard yet, and waits for this rank, would take the leaving for the reason.
+void MeshImpl::pass_on_failure(uint64_t group) noexcept {
+  std::shared_ptr<Revocation> revocation;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = groups_.find(group);
+    if (found != groups_.end()) revocation = found->second.revocation;
+  }
+  try {
+    if (revocation && revocation->revoked()) broadcast_failure(group, revocation->failure());
+  } catch (const std::bad_alloc&) {
+    return;
   }
 }
 

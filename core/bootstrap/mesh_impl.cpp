@@ -13,6 +13,10 @@
 
 namespace symm {
 
+namespace {
+constexpr uint64_t kLastWordsMs = 1'000;  // the monitor is at them already
+}
+
 std::string name_of_peer(int rank, int64_t pid) {
   return pid > 0 ? format("rank %d (pid %lld)", rank, static_cast<long long>(pid)) : format("rank %d", rank);
 }
@@ -100,7 +104,13 @@ void MeshImpl::send(int peer, const Topic& topic, std::span<const std::byte> bod
     gone.message += " takes no messages: its queue stayed full until the deadline";
     throw Error(std::move(gone));
   }
-  // Whether it died or left is known when the monitor has read its last words; either way it is gone.
+  // Whether it died, or left and why, is known when the monitor has read its last words.
+  std::optional<Failure> trouble;
+  wait(nullptr, Deadline::after_ms(std::min<uint64_t>(kLastWordsMs, deadline.remaining_ns() / 1'000'000)), [&] {
+    trouble = trouble_with(peer, topic.group);
+    return trouble.has_value();
+  });
+  if (trouble) throw Error(std::move(*trouble));
   gone.message += " is gone: its connection closed";
   throw Error(std::move(gone));
 }
@@ -195,6 +205,14 @@ void MeshImpl::send_verdict(int peer, const Failure& verdict) noexcept { tell(pe
 
 void MeshImpl::say_bye() noexcept {
   if (said_bye_.exchange(true)) return;
+  std::vector<uint64_t> groups;
+  try {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [id, group] : groups_) groups.push_back(id);
+  } catch (const std::bad_alloc&) {
+    groups.clear();
+  }
+  for (const uint64_t group : groups) pass_on_failure(group);
   for (int peer = 0; peer < size(); ++peer) {
     if (peer != rank_) tell(peer, wire::Type::bye, 0, nullptr);
   }

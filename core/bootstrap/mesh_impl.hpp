@@ -97,6 +97,7 @@ class MeshImpl final : public Mesh, public std::enable_shared_from_this<MeshImpl
   int rank_in(uint64_t group, int peer) const;           // lock held
   Failure describe_failure(int peer, int as_rank) const;  // lock held
   std::optional<Failure> trouble_with(int peer, uint64_t group) const;  // lock held
+  void pass_on_failure(uint64_t group) noexcept;
   void note_early(int source, Early early);               // lock held
   bool is_closed(uint64_t group) const;                    // lock held
   void tell(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept;

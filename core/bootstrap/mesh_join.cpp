@@ -151,8 +151,8 @@ void Connector::join_by_dialling(int rank) {
   hello.size = static_cast<uint32_t>(size_);
   // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
   fdpass::send(socket.get(), wire::encode(header, hello), {});
-  mesh_->join_remote(rank, {process.pid, identity.process, false, static_cast<bool>(process.pidfd)}, std::move(socket),
-                     std::move(process.pidfd));
+  const PeerIdentity peer{process.pid, identity.process, false, static_cast<bool>(process.pidfd)};
+  mesh_->join_remote(rank, peer, std::move(socket), std::move(process.pidfd));
 }
 
 void Connector::accept_waiting() {
@@ -193,8 +193,8 @@ bool Connector::take_hello(PeerFd& socket) {
     return true;
   }
   PeerProcess process = identify(socket.get());
-  mesh_->join_remote(rank, {process.pid, identities_[static_cast<size_t>(rank)].process, false, static_cast<bool>(process.pidfd)},
-                     std::move(socket), std::move(process.pidfd));
+  const PeerIdentity peer{process.pid, identities_[static_cast<size_t>(rank)].process, false, static_cast<bool>(process.pidfd)};
+  mesh_->join_remote(rank, peer, std::move(socket), std::move(process.pidfd));
   return true;
 }
 

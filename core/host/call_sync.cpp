@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/call_sync.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace symm::host {
@@ -57,7 +58,7 @@ std::string describe(const DetailLine& d) {
 }  // namespace
 
 CallSync::CallSync(HostPlane& plane, const CollectiveCall& call)
-    : plane_(plane), call_(call), deadline_(call.timeout_ms), op_(++plane.op_), signature_(signature_of(detail_of(call))) {
+    : plane_(plane), call_(call), deadline_(call.timeout_ms), op_(++plane.op_), detail_(detail_of(call)), signature_(signature_of(detail_)) {
   await_former_call();
 }
 
@@ -79,7 +80,7 @@ void CallSync::await_former_call() {
 }
 
 void CallSync::enter(const void* payload, size_t size) {
-  plane_.mine_.detail(op_) = detail_of(call_);
+  plane_.mine_.detail(op_) = detail_;
   EntryLine& line = plane_.mine_.entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);
   line.signature = signature_;
@@ -104,10 +105,19 @@ void CallSync::compare(int peer, const EntryLine& entry) {
 
 void CallSync::report_mismatch(int peer) {
   const std::string theirs = describe(plane_.controls_[static_cast<size_t>(peer)].detail(op_));
-  const std::string ours = describe(detail_of(call_));
+  const std::string ours = describe(detail_);
   plane_.fail({Status::mismatch, peer, plane_.context_.pids[static_cast<size_t>(peer)],
                format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, plane_.context_.rank, ours.c_str(), peer,
                       theirs.c_str())});
+}
+
+void CallSync::claim_next(size_t bytes) const noexcept {
+  claim(&plane_.mine_.entry(op_ + 1));
+  if (bytes <= kEntryPayload) return;
+  // As many lines as a processor has under way at a time.
+  constexpr size_t kMost = 32 * kLine;
+  const std::byte* scratch = plane_.mine_.scratch(op_ + 1);
+  for (size_t at = 0; at < std::min(bytes, kMost); at += kLine) claim(scratch + at);
 }
 
 void CallSync::arrive() { publish(plane_.mine_.step(), ++plane_.step_, plane_.mine_.sleepers()); }

@@ -16,7 +16,11 @@ class CallSync final : public Sync {
   void arrive() override;
   void await(int peer) override;
 
+  // At the end of a call of `bytes`: claim what the next one will write if it is like this one. Others read it last in the call before this.
+  void claim_next(size_t bytes) const noexcept;
+
   uint32_t op() const noexcept { return op_; }
+  LazyDeadline& deadline() noexcept { return deadline_; }
 
  private:
   void await_former_call();
@@ -28,6 +32,7 @@ class CallSync final : public Sync {
   const CollectiveCall& call_;
   LazyDeadline deadline_;
   uint32_t op_;
+  DetailLine detail_;
   uint32_t signature_;
 };
 

@@ -18,7 +18,7 @@ Offsets offsets(int size, int channels, size_t barriers) {
   const auto n = static_cast<size_t>(size);
   const auto c = static_cast<size_t>(channels) + 1;
   Offsets o{};
-  o.sleepers = barriers + c * kLine;
+  o.sleepers = barriers + 2 * c * kLine;
   o.pair_sleeper = align(o.sleepers + n, kLine);
   o.pairs = o.pair_sleeper + kLine;
   o.scratch = align(o.pairs + c * n * sizeof(Word), kPage);
@@ -40,6 +40,7 @@ Control::Control(std::shared_ptr<Segment> segment, int size, int channels)
   pair_sleeper_ = o.pair_sleeper;
   pairs_ = o.pairs;
   scratch_ = o.scratch;
+  half_ = scratch_half(size);
 }
 
 }  // namespace symm::host

@@ -15,6 +15,7 @@ namespace {
 
 struct PlaneShare {
   uint64_t bytes;
+  Processors processors;  // that the rank may use
 };
 
 // Where a rank's operands lie, as published when it enters a call. Memory 0 is private memory.
@@ -35,8 +36,10 @@ void require_no_stream(void* stream) {
 
 HostPlane::HostPlane(PlaneContext context)
     : context_(std::move(context)),
-      spin_(SpinPolicy::for_ranks(context_.size)),
+      processors_(usable_processors()),
+      spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       llc_bytes_(last_level_cache_bytes()),
+      scratch_bytes_(Control::scratch_half(context_.size)),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]),
       known_op_(static_cast<size_t>(context_.size)),
@@ -51,7 +54,7 @@ HostPlane::HostPlane(PlaneContext context)
 size_t HostPlane::share_body_size() { return sizeof(PlaneShare); }
 
 Share HostPlane::share() const {
-  const PlaneShare body{Control::bytes(context_.size, context_.channels)};
+  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors()};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -73,20 +76,69 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
     throw Error(Status::peer_failed, format("the control segment of rank %d is not of this group or version", peer));
   }
   controls_[static_cast<size_t>(peer)] = std::move(control);
+  for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
+  spin_ = SpinPolicy::for_ranks(context_.size, processors_);
+}
+
+// A peer that is late must not take what this rank's caller does with the operands from now on for the call's result.
+void HostPlane::give_up() noexcept {
+  mine_.gave_up().store(1, std::memory_order_seq_cst);
+  fence();
+}
+
+// Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only written once, so
+// the line stays in this processor's cache.
+void HostPlane::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
+  fence();
+  for (int peer = 0; peer < context_.size; ++peer) {
+    Word& word = controls_[static_cast<size_t>(peer)].gave_up();
+    if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
+    // Why, the mesh is about to tell: wait for that.
+    constexpr uint32_t kNever = 2;
+    await(word, kNever, controls_[static_cast<size_t>(peer)].sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, what);
+  }
 }
 
 void HostPlane::fail(Failure failure) {
+  give_up();
   // Somebody may have been first; all ranks then report that.
   context_.fail(failure);
   context_.revocation->throw_if_revoked();
   throw Error(std::move(failure));
 }
 
+// Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there could go on
+// and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
+int HostPlane::culprit(int peer) const noexcept {
+  int suspect = peer;
+  for (int hop = 0; hop < context_.size; ++hop) {
+    const WaitLine& its = controls_[static_cast<size_t>(suspect)].waiting();
+    const uint32_t next = its.peer.load(std::memory_order_acquire);
+    if (next == 0 || next > static_cast<uint32_t>(context_.size)) return suspect;
+    const Control& holder = controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
+    const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
+    if (word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed))) return suspect;
+    suspect = static_cast<int>(next) - 1;
+    if (suspect == context_.rank) return peer;
+  }
+  return peer;
+}
+
 void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what) {
+  const bool own = mine_.contains(word);
+  WaitLine& waiting = mine_.waiting();
+  waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
+  waiting.offset.store((own ? mine_ : controls_[static_cast<size_t>(peer)]).offset_of(word), std::memory_order_relaxed);
+  waiting.target.store(target, std::memory_order_relaxed);
+  waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
+  const WaitEnd end = wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline);
+  // After a failure it stays: peers that time out a moment later shall come to the same rank.
+  if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
+  if (end == WaitEnd::timed_out) peer = culprit(peer);
   const int64_t pid = context_.pids[static_cast<size_t>(peer)];
-  switch (wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline)) {
+  switch (end) {
     case WaitEnd::reached: return;
-    case WaitEnd::revoked: throw Error(context_.revocation->failure());
+    case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:
       fail({Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
     case WaitEnd::timed_out:
@@ -110,13 +162,16 @@ void HostPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t ti
 
 void HostPlane::barrier_of_all(int channel, uint64_t timeout_ms) {
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
-  publish(mine_.barrier(channel), target, mine_.sleepers());
+  publish(mine_.barrier(channel, target), target, mine_.sleepers());
   LazyDeadline deadline(timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) {
     const Control& control = controls_[static_cast<size_t>(peer)];
-    if (reached(control.barrier(channel), target)) continue;
-    await(control.barrier(channel), target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
+    Word& word = control.barrier(channel, target);
+    if (reached(word, target)) continue;
+    await(word, target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
   }
+  claim(&mine_.barrier(channel, target + 1));
+  require_nobody_gave_up(deadline, "barrier");
 }
 
 void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
@@ -135,6 +190,7 @@ void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uin
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) await(word, target, mine_.pair_sleeper()[0], peer, deadline, "barrier");
   }
+  require_nobody_gave_up(deadline, "barrier");
 }
 
 namespace {
@@ -205,7 +261,7 @@ PlanInput HostPlane::plan_input(const CollectiveCall& call) const {
   input.count = call.count;
   input.size = context_.size;
   input.forced = call.algorithm;
-  input.scratch_bytes = Control::scratch_half(context_.size);
+  input.scratch_bytes = scratch_bytes_;
   input.llc_bytes = llc_bytes_;
   return input;
 }
@@ -264,7 +320,6 @@ bool HostPlane::symmetric_here(const CollectiveCall& call) const {
 }
 
 void HostPlane::require_possible(const PlanInput& input, const CollectiveCall& call) const {
-  if (call.algorithm == Algorithm::automatic) return;
   if (const std::string reason = refuse(input, symmetric_here(call)); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
@@ -315,7 +370,7 @@ bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync, st
 void HostPlane::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   const PlanInput input = plan_input(call);
-  require_possible(input, call);
+  if (call.algorithm != Algorithm::automatic) require_possible(input, call);
   const TurnGuard turn(collective_turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
 
@@ -340,11 +395,13 @@ void HostPlane::collective(const CollectiveCall& call) {
   std::vector<std::shared_ptr<const MemoryView>> held;
   if (view.plan.entered) view.plan = settle(input, view.plan, exchange_operands(call, sync, held));
   run(view);
+  sync.claim_next(view.count * size_of(view.dtype));
+  require_nobody_gave_up(sync.deadline(), name_of(call.collective));
 }
 
 PlanReport HostPlane::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
-  require_possible(input, call);
+  if (call.algorithm != Algorithm::automatic) require_possible(input, call);
   Plan chosen = host::plan(input);
   if (chosen.entered) chosen = settle(input, chosen, symmetric_here(call));
   return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal, explain(input, chosen)};

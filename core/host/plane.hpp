@@ -40,14 +40,19 @@ class HostPlane final : public Plane {
   // Wait, or revoke the group and throw: `what` says what was awaited.
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
+  void give_up() noexcept;
+  int culprit(int peer) const noexcept;
+  void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   PlanInput plan_input(const CollectiveCall& call) const;
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
   bool symmetric_here(const CollectiveCall& call) const;
   bool exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held);
 
   PlaneContext context_;
+  Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   size_t llc_bytes_;
+  size_t scratch_bytes_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 

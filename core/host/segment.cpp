@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,6 +77,15 @@ std::byte* map_shared(int fd, size_t bytes) {
   return aligned;
 }
 
+// Beyond this limit the kernel would not only refuse but also end the process by SIGXFSZ.
+void require_file_size(size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+    throw Error(Status::out_of_memory, format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
+                                              static_cast<unsigned long long>(limit.rlim_cur)));
+  }
+}
+
 std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t bytes, size_t mapped) {
   std::byte* data = map_shared(fd.get(), mapped);
   auto segment = std::make_shared<Segment>(std::move(fd), inode, data, bytes, mapped);
@@ -95,6 +105,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
   if (raw < 0 && errno == EINVAL) raw = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux < 6.3
   if (raw < 0) throw system_error(errno, "memfd_create", name);
   Fd fd(raw);
+  require_file_size(mapped);
   if (ftruncate(raw, static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
   int result = 0;
   do {

@@ -9,7 +9,7 @@ void allgather_ll(const Call& call) {
   const size_t block = bytes_of(call);
   call.sync->enter(call.send, block);
   for (int peer = 0; peer < call.size; ++peer)
-    copy(call.recv + block * static_cast<size_t>(peer), call.sync->await_entry(peer), block, false);
+    copy(call.recv + block * static_cast<size_t>(peer), entered_operand(call, peer), block, false);
 }
 
 void allgather_staged(const Call& call) {

@@ -10,7 +10,7 @@ void allreduce_ll(const Call& call) {
   const size_t bytes = bytes_of(call);
   call.sync->enter(call.send, bytes);
   Sources sources(call.size);
-  for (int peer = 0; peer < call.size; ++peer) sources[peer] = call.sync->await_entry(peer);
+  for (int peer = 0; peer < call.size; ++peer) sources[peer] = entered_operand(call, peer);
   reduce_into(call, sources.data(), call.recv, bytes);
 }
 

@@ -9,7 +9,7 @@ void alltoall_ll(const Call& call) {
   const size_t block = bytes_of(call);
   call.sync->enter(call.send, block * static_cast<size_t>(call.size));
   for (int peer = 0; peer < call.size; ++peer)
-    copy(call.recv + block * static_cast<size_t>(peer), call.sync->await_entry(peer) + block * static_cast<size_t>(call.rank), block,
+    copy(call.recv + block * static_cast<size_t>(peer), entered_operand(call, peer) + block * static_cast<size_t>(call.rank), block,
          false);
 }
 

@@ -39,6 +39,12 @@ inline void reduce_into(const Call& call, const std::byte* const* sources, std::
   reduce(reduction);
 }
 
+// What `rank` published on entering, or mine from where it comes from: the line that holds it has gone to the rank that read it, and would have
+// to come back.
+inline const std::byte* entered_operand(const Call& call, int rank) {
+  return rank == call.rank ? call.send : call.sync->await_entry(rank);
+}
+
 // The last step of a zero-copy form: others have read my operands and written their parts of mine.
 inline void leave_together(const Call& call) {
   call.sync->arrive();

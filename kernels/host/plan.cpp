@@ -129,8 +129,9 @@ RemoteOperands remote_operands(Collective collective) noexcept {
 size_t minimum_scratch(int size) noexcept { return static_cast<size_t>(size) * 4 * kLine; }
 
 std::string refuse(const PlanInput& input, bool symmetric) {
-  if (input.size == 1 || input.count == 0) return "";
   const std::string collective = name_of(input.collective);
+  // What an algorithm can never do is an error also where there is nothing to do.
+  if ((input.size == 1 || input.count == 0) && input.forced != Algorithm::hybrid_cube_mesh) return "";
   switch (input.forced) {
     case Algorithm::automatic:
     case Algorithm::one_shot:

@@ -13,7 +13,7 @@ void reduce_ll(const Call& call) {
   call.sync->enter(call.send, bytes);
   if (call.rank != call.root) return;
   Sources sources(call.size);
-  for (int peer = 0; peer < call.size; ++peer) sources[peer] = call.sync->await_entry(peer);
+  for (int peer = 0; peer < call.size; ++peer) sources[peer] = entered_operand(call, peer);
   reduce_into(call, sources.data(), call.recv, bytes);
 }
 

@@ -10,7 +10,7 @@ void reduce_scatter_ll(const Call& call) {
   call.sync->enter(call.send, block * static_cast<size_t>(call.size));
   Sources sources(call.size);
   for (int peer = 0; peer < call.size; ++peer)
-    sources[peer] = call.sync->await_entry(peer) + block * static_cast<size_t>(call.rank);
+    sources[peer] = entered_operand(call, peer) + block * static_cast<size_t>(call.rank);
   reduce_into(call, sources.data(), call.recv, block);
 }
 

@@ -3,9 +3,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "core/fd.hpp"
@@ -33,6 +35,27 @@ TEST(Deadline, ExpiresAndNeverDoes) {
   EXPECT_EQ(Deadline::after_ms(UINT64_MAX).remaining_ns(), Deadline::kInfinite);
   EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite) << "no overflow into the past";
   EXPECT_EQ(Deadline::after_ms(0).remaining_ns(), 0U);
+}
+
+TEST(SpinPolicy, KnowsTheProcessorsOfABoundThread) {
+  Processors seen{};
+  int processor = -1;
+  std::thread([&] {
+    processor = sched_getcpu();
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(static_cast<size_t>(processor), &mask);
+    ASSERT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
+    seen = usable_processors();
+  }).join();
+  Processors expected{};
+  expected[static_cast<size_t>(processor) / 64] = uint64_t{1} << (processor % 64);
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(SpinPolicy, SpinsLessWhenRanksShareAProcessor) {
+  if (std::getenv("SYMM_SPIN") != nullptr) GTEST_SKIP() << "SYMM_SPIN overrides the policy";
+  EXPECT_LT(SpinPolicy::for_ranks(2, {1}).spins, SpinPolicy::for_ranks(1, {1}).spins);
 }
 
 TEST(WaitWord, ReturnsAtOnceWhenReached) {

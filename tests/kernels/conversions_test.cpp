@@ -9,6 +9,7 @@
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
+#include "tests/kernels/simds.hpp"
 #include "tests/kernels/reference.hpp"
 
 namespace symm::host {
@@ -119,7 +120,7 @@ TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Conversions,
-                         ::testing::Combine(::testing::Values(Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512, Simd::neon),
+                         ::testing::Combine(::testing::ValuesIn(kSimds),
                                             ::testing::Values(DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2)),
                          [](const auto& test) {
                            return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kernels/host/arithmetic/simd.hpp"
+#include "tests/kernels/simds.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"
 
@@ -20,8 +21,6 @@ namespace symm::host {
 namespace {
 
 using testing::Values;
-
-constexpr Simd kSimds[] = {Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512, Simd::neon};
 
 class Arithmetic : public ::testing::TestWithParam<Simd> {
  protected:

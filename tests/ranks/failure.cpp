@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <regex>
 
 namespace ranks {
 namespace {
@@ -134,11 +135,15 @@ symm_group_status_t status_of(const Group& group) {
   return status;
 }
 
-void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
+void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   const std::string message = symm_last_error();
   EXPECT_EQ(got, expected) << message;
   EXPECT_NE(message.find("rank " + std::to_string(culprit)), std::string::npos) << message;
   EXPECT_NE(message.find("pid " + std::to_string(pid)), std::string::npos) << message;
+}
+
+void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
+  expect_named(got, expected, culprit, pid);
   // A call on a part of the group, or on what was to become one, may fail before the group itself has heard.
   EXPECT_TRUE(eventually([&] { return status_of(group).status != SYMM_OK; })) << "the group was not revoked";
   const symm_group_status_t status = status_of(group);
@@ -148,6 +153,10 @@ void expect_blame(const Group& group, symm_status_t got, symm_status_t expected,
   EXPECT_STRNE(status.message, "");
   // It stays so.
   EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), expected);
+}
+
+bool names_rank(const std::string& message, int rank) {
+  return std::regex_search(message, std::regex("ranks? ([0-9]+, )*" + std::to_string(rank) + "\\b"));
 }
 
 void expect_working(const Config& config, int rank, int size, int rounds) {

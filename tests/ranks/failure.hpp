@@ -54,8 +54,13 @@ symm_status_t until_failure(Member& member, const Operation& operation);
 
 symm_group_status_t status_of(const Group& group);
 
-// The last call of this thread failed with `expected` because of `culprit`, and the group says so too.
+// The last call of this thread failed with `expected`, and its message names `culprit`.
+void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid);
+// And the group says so too.
 void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid);
+
+// "rank 3", "ranks 1, 3"
+bool names_rank(const std::string& message, int rank);
 
 // Form a group and all-reduce on it, checking the sum. What survivors do after a failure.
 void expect_working(const Config& config, int rank, int size, int rounds = 3);

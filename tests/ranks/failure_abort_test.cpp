@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // symm_group_abort() ends every wait of every rank, and says why.
+#include <barrier>
 #include <thread>
 
 #include "tests/ranks/failure.hpp"
@@ -94,7 +95,9 @@ TEST(AbortAlone, WithoutAReason) {
 
 // Of reasons given at once one wins on a rank, and stays.
 TEST(AbortAlone, ByAllAtOnce) {
-  as_threads(4, [](int rank, const Group& group) {
+  std::barrier all(4);
+  as_threads(4, [&all](int rank, const Group& group) {
+    all.arrive_and_wait();
     check(symm_group_abort(group.get(), ("reason " + std::to_string(rank)).c_str()));
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_ABORTED);
     const std::string first = status_of(group).message;

@@ -16,7 +16,7 @@ namespace {
 
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
   { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
-  return Footprint::now();
+  return Footprint::settled();
 }
 
 void expect_footprint(const Footprint& before) {

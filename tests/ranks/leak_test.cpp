@@ -42,7 +42,7 @@ void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes, const 
     int i = 0;
     for (; i < cycles / 10; ++i) cycle(group, rank, i);
     barrier(group);
-    const Footprint before = Footprint::now();
+    const Footprint before = Footprint::settled();
     const size_t private_before = private_kilobytes();
     for (; i < cycles; ++i) cycle(group, rank, i);
     expect_footprint(before);
@@ -132,7 +132,7 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
   };
   Processes processes(1, [&](int) {  // in a process of its own: the tests that fork must not have a monitor thread
     for (int i = 0; i < 50; ++i) cycle();
-    const Footprint before = Footprint::now();
+    const Footprint before = Footprint::settled();
     for (int i = 0; i < 450; ++i) cycle();
     expect_footprint(before);
   });
@@ -174,7 +174,7 @@ TEST(ManyAtOnce, ThreadsOnOneGroup) {
   const Config config = meeting.processes();
   Processes processes(3, [&](int rank) {
     const Group group = create(config, rank, 3);
-    const Footprint before = Footprint::now();
+    const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
     barrier(group);
     expect_footprint(before);
@@ -187,7 +187,7 @@ TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
   const Meeting meeting;
   Processes processes(3, [&](int rank) {
     { create(meeting.processes(), rank, 3); }
-    const Footprint before = Footprint::now();
+    const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int thread) {
       Config config = meeting.processes();
       config.name = "thread " + std::to_string(thread);

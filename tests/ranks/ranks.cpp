@@ -265,6 +265,20 @@ Footprint Footprint::now() {
   return footprint;
 }
 
+Footprint Footprint::settled() {
+  constexpr int kSame = 20;
+  Footprint last = now();
+  int same = 0;
+  eventually([&] {
+    const Footprint next = now();
+    same = next == last ? same + 1 : 0;
+    last = next;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return same >= kSame;
+  });
+  return last;
+}
+
 std::ostream& operator<<(std::ostream& out, const Footprint& f) {
   return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads << " threads";
 }

@@ -141,6 +141,8 @@ struct Footprint {
   size_t mappings = 0;
   size_t threads = 0;
   static Footprint now();
+  // Once nothing changes any more: what was released last may still be in the monitor thread's hands.
+  static Footprint settled();
   bool operator==(const Footprint&) const = default;
 };
 std::ostream& operator<<(std::ostream& out, const Footprint& footprint);

@@ -14,7 +14,7 @@ std::chrono::milliseconds from_seconds(double seconds) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Action& action, const std::vector<std::string>& after_dashes) {
+void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes) {
   struct Arguments {
     RunOptions options;
     double timeout = 0;
@@ -43,6 +43,7 @@ void add_run(CLI::App& app, Action& action, const std::vector<std::string>& afte
       throw CLI::ValidationError("run", "unknown option " + command.front());
     }
     if (arguments->options.ranks == 0) throw CLI::ValidationError("run", "how many ranks? symm run -n 4 -- program arguments");
+    if (!command.empty() && dashes) command.emplace_back("--");  // they stood behind the program, so they are its own
     command.insert(command.end(), after_dashes.begin(), after_dashes.end());
     if (command.empty()) throw CLI::ValidationError("run", "which program? symm run -n 4 -- program arguments");
     action = [arguments, command] {

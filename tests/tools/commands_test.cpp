@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm info, doctor, bench and the demo, as their users see them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tools/doctor/capture.hpp"
+
+namespace symm::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds limit{120};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Captured bench(int ranks, std::vector<std::string> arguments) {
+  std::vector<std::string> command{SYMM_TOOL, "run",     "-n",   std::to_string(ranks), "--no-prefix", "--timeout", "100",
+                                   "--",      SYMM_TOOL, "bench"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return capture(command, limit);
+}
+
+TEST(Info, JsonSaysWhatIsHere) {
+  const Captured result = capture({SYMM_TOOL, "info", "--json"}, limit);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json info = json::parse(result.out);
+  EXPECT_EQ(info["library"]["version"], info["library"]["header_version"]);
+  EXPECT_TRUE(info["library"]["build"].contains("compiler"));
+  ASSERT_EQ(info["back_ends"].size(), 2U);
+  EXPECT_EQ(info["back_ends"][0]["name"], "host");
+  EXPECT_TRUE(info["back_ends"][0]["available"]);
+  EXPECT_GT(info["back_ends"][0]["devices"][0]["memory_bytes"], 0);
+  for (const json& back_end : info["back_ends"]) {
+    EXPECT_NE(back_end["available"].get<bool>(), back_end.contains("reason")) << back_end;
+  }
+  EXPECT_FALSE(info["host"]["parts"].empty());
+  EXPECT_TRUE(info["kernel"]["features"]["memfd with seals"]["available"]);
+  EXPECT_GT(info["limits"]["processors"], 0);
+}
+
+TEST(Info, TextHasAPicture) {
+  const Captured result = capture({SYMM_TOOL, "info"}, limit);
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"Back ends", "host", "cuda", "Devices", "Host", "└─", "Kernel: Linux", "futex_waitv", "Limits"}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
+  }
+}
+
+TEST(DoctorCommand, JsonAgreesWithItsStatus) {
+  const Captured result = capture({SYMM_TOOL, "doctor", "--json"}, limit);
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["healthy"].get<bool>(), result.status == 0);
+  std::set<std::string> checks;
+  for (const json& check : report["checks"]) checks.insert(check["check"].get<std::string>());
+  EXPECT_EQ(checks.size(), report["checks"].size());
+  for (const char* check : {"shared memory", "open files", "runtime directory", "namespaces", "CUDA driver", "self test"})
+    EXPECT_TRUE(checks.count(check)) << check;
+  for (const json& check : report["checks"]) {
+    const bool right = check["check"] != "self test" || check["verdict"] == "OK";
+    EXPECT_TRUE(right) << check;
+  }
+}
+
+TEST(DoctorCommand, FailsWhereSymmCannotWork) {
+  // Ten descriptors are too few for a group.
+  const Captured result = capture({"sh", "-c", std::string("ulimit -n 16; exec ") + SYMM_TOOL + " doctor"}, limit);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(contains(result.out, "FAIL  open files")) << result.out;
+  EXPECT_TRUE(contains(result.out, "symm does not work here")) << result.out;
+}
+
+class Collectives : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(Collectives, EveryResultIsChecked) {
+  const auto [collective, memory] = GetParam();
+  const Captured result =
+      bench(3, {collective, memory, "-b", "4", "-e", "100K", "-f", "23", "-n", "5", "-w", "1", "-r", "1", "--json"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["ranks"], 3);
+  EXPECT_EQ(report["wrong"], 0);
+  const bool barrier = std::string(collective) == "barrier";
+  EXPECT_EQ(report["results"].size(), barrier ? 1U : 2U * 4U);
+  for (const json& one : report["results"]) {
+    EXPECT_EQ(one["iterations"], 5);
+    EXPECT_GT(one["time_us"]["p50"], 0);
+    EXPECT_LE(one["time_us"]["min"], one["time_us"]["p50"]);
+    EXPECT_LE(one["time_us"]["p50"], one["time_us"]["p99"]);
+    if (barrier) continue;
+    EXPECT_EQ(one["wrong"], 0);
+    EXPECT_NEAR(one["algbw"].get<double>(), one["size"].get<double>() / one["time_us"]["p50"].get<double>() / 1000, 1e-9);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Collectives,
+                         testing::Combine(testing::Values("allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
+                                                          "alltoall", "barrier"),
+                                          testing::Values("--symmetric", "--private")));
+
+TEST(Bench, EveryTypeAndOp) {
+  const Captured result =
+      bench(2, {"allreduce", "-d", "all", "-o", "all", "-b", "8K", "-e", "8K", "-n", "2", "-w", "0", "--json"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report["results"].size(), 12U * 5U * 2U);
+  EXPECT_EQ(report["wrong"], 0);
+}
+
+TEST(Bench, TableHasTheColumnsOfNcclTests) {
+  const Captured result = bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place",
+                           "in place", "two-shot", "OK"}) {
+    EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
+  }
+}
+
+TEST(Bench, WrongUseIsRefused) {
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allsum"}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "-d", "f33"}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "-b", "2M", "-e", "1M"}, limit).status, 2);
+  const Captured root = bench(2, {"broadcast", "-r", "2"});
+  EXPECT_EQ(root.status, 1);
+  EXPECT_TRUE(contains(root.err, "--root is 2, but there are only 2 ranks")) << root.err;
+}
+
+TEST(Demo, ShowsWhoDidWhat) {
+  const Captured result = capture({SYMM_TOOL, "run", "-n", "4", "--timeout", "100", "--", SYMM_DEMO}, limit);
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string own = "[" + std::to_string(rank) + "] rank " + std::to_string(rank);
+    const std::string left = std::to_string((rank + 3) % 4);
+    EXPECT_TRUE(contains(result.out, own + " of 4")) << result.out;
+    EXPECT_TRUE(contains(result.out, own + " found in its block: \"hello " + std::to_string(rank) + ", this is " + left))
+        << result.out;
+    EXPECT_TRUE(contains(result.out, "and found " + std::to_string(1000 + (rank + 1) % 4) + " in its own")) << result.out;
+  }
+  for (const char* part : {"bit for bit", "busbw", "4194304 B", "barrier", "put with signal"})
+    EXPECT_TRUE(contains(result.out, part)) << part;
+}
+
+}  // namespace
+}  // namespace symm::tool

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every verdict of the doctor, on machines that this one is not.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tools/doctor/report.hpp"
+#include "tools/run/job_directory.hpp"
+
+namespace symm::tool {
+namespace {
+
+constexpr uint64_t mib = uint64_t{1} << 20;
+const Feature there{"x", true, ""};
+const Feature absent{"x", false, "x: Function not implemented"};
+
+void expect(const Finding& finding, Verdict verdict, const std::string& in_remedy = "") {
+  EXPECT_EQ(finding.verdict, verdict) << finding.check << ": " << finding.detail;
+  EXPECT_NE(finding.remedy.find(in_remedy), std::string::npos) << finding.remedy;
+  EXPECT_FALSE(finding.check.empty());
+  EXPECT_FALSE(finding.detail.empty());
+  const bool trouble = verdict == Verdict::warning || verdict == Verdict::failure;
+  if (trouble || verdict == Verdict::ok) {
+    EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check;
+  }
+}
+
+TEST(Doctor, Kernel) {
+  expect(judge_memfd(there), Verdict::ok);
+  expect(judge_memfd(absent), Verdict::failure, "seccomp");
+  expect(judge_pidfd(there, there), Verdict::ok);
+  expect(judge_pidfd(there, absent), Verdict::note, "6.5");
+  expect(judge_pidfd(absent, absent), Verdict::warning, "5.3");
+  expect(judge_futex_waitv(there), Verdict::ok);
+  expect(judge_futex_waitv(absent), Verdict::note);
+  expect(judge_huge_pages("advise"), Verdict::ok);
+  expect(judge_huge_pages("never"), Verdict::note, "shmem_enabled");
+}
+
+TEST(Doctor, Memory) {
+  expect(judge_shared_memory_mount(Space{24 << 10, 0}), Verdict::note, "--shm-size");
+  expect(judge_shared_memory_mount(Space{4096 * mib, 4096 * mib}), Verdict::ok);
+  expect(judge_shared_memory_mount(std::nullopt), Verdict::note);
+  expect(judge_memory_control_group(std::nullopt), Verdict::ok);
+  expect(judge_memory_control_group(Space{4096 * mib, 2048 * mib}), Verdict::ok);
+  expect(judge_memory_control_group(Space{512 * mib, 100 * mib}), Verdict::warning, "--memory");
+  expect(judge_memory_control_group(Space{512 * mib, 10 * mib}), Verdict::failure, "--memory");
+}
+
+TEST(Doctor, Limits) {
+  expect(judge_open_files({unlimited, unlimited}), Verdict::ok);
+  expect(judge_open_files({256, 4096}), Verdict::warning, "ulimit -n");
+  expect(judge_open_files({16, 16}), Verdict::failure, "ulimit -n");
+  expect(judge_locked_memory({64 << 10, 64 << 10}, false), Verdict::ok);
+  expect(judge_locked_memory({64 << 10, 64 << 10}, true), Verdict::warning, "memlock");
+  expect(judge_processors(8, std::nullopt), Verdict::ok);
+  expect(judge_processors(8, 8.0), Verdict::ok);
+  expect(judge_processors(8, 2.0), Verdict::warning, "--cpus");
+  expect(judge_processors(1, std::nullopt), Verdict::note);
+}
+
+TEST(Doctor, RuntimeDirectory) {
+  const JobDirectory base;
+  const std::string path = base.path() + "/symm";
+  expect(check_runtime_directory(path), Verdict::ok);
+  ::mkdir(path.c_str(), 0700);
+  expect(check_runtime_directory(path), Verdict::ok);
+  ::chmod(path.c_str(), 0755);
+  expect(check_runtime_directory(path), Verdict::failure, "chmod 0700");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/tmp", path);
+  expect(check_runtime_directory(path), Verdict::failure, "Remove it");
+  std::filesystem::remove(path);
+  std::ofstream(path) << "a file";
+  expect(check_runtime_directory(path), Verdict::failure, "Remove it");
+  expect(check_runtime_directory("/nonexistent/symm"), Verdict::failure, "SYMM_DIR");
+  if (::geteuid() != 0) expect(check_runtime_directory("/etc"), Verdict::failure);
+}
+
+TEST(Doctor, SocketPaths) {
+  expect(judge_socket_path("/tmp/x", false), Verdict::ok);
+  expect(judge_socket_path(std::string(100, 'x'), true), Verdict::ok);
+  expect(judge_socket_path(std::string(100, 'x'), false), Verdict::failure, "/proc");
+}
+
+TEST(Doctor, LeftoversAreWhatNobodyHolds) {
+  const JobDirectory base;
+  const std::string library = base.path() + "/symm";
+  std::filesystem::create_directories(library + "/j-1/g-1");
+  const std::string lock_path = library + "/j-1/g-1/lock";
+  std::ofstream(lock_path) << "";
+  const int lock = ::open(lock_path.c_str(), O_RDWR);
+  ASSERT_EQ(::flock(lock, LOCK_SH), 0);
+  expect(check_leftovers(base.path(), library), Verdict::ok);
+  ::close(lock);
+  expect(check_leftovers(base.path(), library), Verdict::note, library + "/j-1/g-1");
+}
+
+TEST(Doctor, Namespaces) {
+  expect(judge_namespaces({}, true), Verdict::ok);
+  expect(judge_namespaces({true, true, true, false}, true), Verdict::ok);
+  expect(judge_namespaces({true, true, true, false}, false), Verdict::note, "--pid=host");
+}
+
+TEST(Doctor, Cuda) {
+  expect(judge_cuda_driver({false, false, 0, 0, "no libcuda.so.1"}, false, "not built"), Verdict::ok);
+  expect(judge_cuda_driver({false, true, 0, 0, "cuInit: CUDA_ERROR_NO_DEVICE"}, false, "not built"), Verdict::warning,
+         "nvidia-smi");
+  expect(judge_cuda_driver({true, true, 2, 12040, ""}, true, ""), Verdict::ok);
+  expect(judge_cuda_driver({true, true, 2, 12040, ""}, false, "not built"), Verdict::note, "build");
+  EXPECT_NE(judge_cuda_driver({true, true, 2, 12040, ""}, true, "").detail.find("12.4"), std::string::npos);
+  expect(judge_peer_access(0), Verdict::ok);
+}
+
+TEST(Doctor, ReportSaysWhetherItFails) {
+  const std::vector<Finding> fine{{"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};
+  EXPECT_FALSE(any_failure(fine));
+  EXPECT_TRUE(doctor_json(fine)["healthy"]);
+  EXPECT_NE(doctor_text(fine, false).find("with warnings: 0 failures, 1 warnings"), std::string::npos);
+  const std::vector<Finding> broken{{"a", Verdict::failure, "d", "do that"}};
+  EXPECT_TRUE(any_failure(broken));
+  EXPECT_FALSE(doctor_json(broken)["healthy"]);
+  EXPECT_EQ(doctor_json(broken)["checks"][0]["remedy"], "do that");
+  EXPECT_NE(doctor_text(broken, false).find("FAIL  a  d\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace symm::tool

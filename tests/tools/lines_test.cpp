@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/run/lines.hpp"
+
+#include <gtest/gtest.h>
+
+namespace symm::tool {
+namespace {
+
+TEST(Lines, OnlyWholeLinesLeave) {
+  LineAssembler lines("[1] ", false);
+  std::string out;
+  lines.feed("hel", out);
+  EXPECT_EQ(out, "");
+  lines.feed("lo\nwor", out);
+  EXPECT_EQ(out, "[1] hello\n");
+  lines.finish(out);
+  EXPECT_EQ(out, "[1] hello\n[1] wor\n");
+  lines.finish(out);
+  EXPECT_EQ(out, "[1] hello\n[1] wor\n");
+}
+
+TEST(Lines, EmptyLinesKeepTheirPrefix) {
+  LineAssembler lines("[0] ", false);
+  std::string out;
+  lines.feed("\n\na\n", out);
+  EXPECT_EQ(out, "[0] \n[0] \n[0] a\n");
+}
+
+TEST(Lines, CarriageReturnsPassUnchangedIntoFiles) {
+  LineAssembler lines("", false);
+  std::string out;
+  lines.feed("10%\r20%\rdone\r\n", out);
+  EXPECT_EQ(out, "10%\r20%\rdone\r\n");
+}
+
+TEST(Lines, ProgressIsShownInPassingOnATerminal) {
+  LineAssembler lines("[0] ", true);
+  std::string out;
+  lines.feed("10%\rdone\n", out);
+  EXPECT_EQ(out, "\033[2K[0] 10%\r\033[2K[0] done\n");
+  out.clear();
+  lines.feed("windows\r\n", out);
+  EXPECT_EQ(out, "\033[2K[0] windows\n");
+}
+
+TEST(Lines, EndlessLineIsBroken) {
+  LineAssembler lines("", false);
+  std::string out;
+  const std::string piece(LineAssembler::longest_line / 2 + 1, 'x');
+  lines.feed(piece, out);
+  EXPECT_TRUE(out.empty());
+  lines.feed(piece, out);
+  EXPECT_EQ(out.size(), LineAssembler::longest_line + 1);
+  EXPECT_EQ(out.back(), '\n');
+  out.clear();
+  lines.finish(out);
+  EXPECT_EQ(out, "xx\n");
+}
+
+}  // namespace
+}  // namespace symm::tool

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tools/host/tree.hpp"
+#include "tools/info/report.hpp"
+
+namespace symm::tool {
+namespace {
+
+TEST(Text, BytesBothWays) {
+  EXPECT_EQ(format_bytes(8), "8 B");
+  EXPECT_EQ(format_bytes(4096), "4 KiB");
+  EXPECT_EQ(format_bytes(3 << 19), "1.5 MiB");
+  EXPECT_EQ(parse_bytes("8"), 8U);
+  EXPECT_EQ(parse_bytes("4k"), 4096U);
+  EXPECT_EQ(parse_bytes("4KiB"), 4096U);
+  EXPECT_EQ(parse_bytes("1.5M"), uint64_t{3} << 19);
+  for (const char* wrong : {"", "K", "4X", "-1", "4KB1", "0.3", "1e30", "nan"})
+    EXPECT_THROW(parse_bytes(wrong), std::invalid_argument) << wrong;
+}
+
+TEST(Text, Ranks) {
+  EXPECT_EQ(format_ranks({3}), "rank 3");
+  EXPECT_EQ(format_ranks({0, 1}), "ranks 0, 1");
+  EXPECT_EQ(format_ranks({0, 2, 3, 4, 9}), "ranks 0, 2-4, 9");
+}
+
+TEST(Text, Signals) {
+  EXPECT_EQ(signal_name(SIGSEGV), "SIGSEGV (Segmentation fault)");
+  EXPECT_EQ(signal_name(200), "signal 200");
+}
+
+TEST(Text, TableAlignsByTerminalColumns) {
+  Table table({false, true});
+  table.add({"é", "1"});
+  table.add({"ab", "100"});
+  EXPECT_EQ(table.text(""), "é     1\nab  100\n");
+}
+
+TEST(Picture, TreeOfAMachine) {
+  const Part machine{
+      "machine", "8 GiB", {{"package 0", "CPU", {{"L3 0", "32 MiB", {{"cores 0-3", "", {}}}}}}, {"package 1", "", {}}}};
+  EXPECT_EQ(draw(machine),
+            "machine  8 GiB\n"
+            "├─ package 0  CPU\n"
+            "│  └─ L3 0  32 MiB\n"
+            "│     └─ cores 0-3\n"
+            "└─ package 1\n");
+  EXPECT_EQ(to_json(machine)["parts"][0]["parts"][0]["detail"], "32 MiB");
+}
+
+TEST(Picture, ThisMachineHasCores) {
+  const std::string picture = draw(host_tree());
+  EXPECT_NE(picture.find("core"), std::string::npos) << picture;
+  EXPECT_NE(picture.find("processors"), std::string::npos) << picture;
+}
+
+TEST(Picture, LinkMatrix) {
+  EXPECT_EQ(link_matrix({{0, 2}, {0, 0}}),
+            "     0  1\n"
+            "  0  -  2\n"
+            "  1  .  -\n");
+}
+
+}  // namespace
+}  // namespace symm::tool

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
+// they do in a program that has just computed them; only the call is timed; every result is checked.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "tools/bench/dtype.hpp"
+#include "tools/bench/result.hpp"
+#include "tools/library.hpp"
+#include "tools/text.hpp"
+
+namespace symm::tool {
+
+namespace {
+
+struct Free {
+  void operator()(void* pointer) const { std::free(pointer); }
+};
+
+class Bench {
+ public:
+  explicit Bench(const BenchOptions& options);
+  int run();
+
+ private:
+  Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
+  Result measure(const Call& call, const Pattern& pattern);
+  void reduce_times(std::vector<double>& own, Result& result);
+  void progress(const std::string& text) const;
+
+  BenchOptions options_;
+  Group group_;
+  int32_t rank_ = 0;
+  int32_t ranks_ = 0;
+  std::string bootstrap_;
+  Heap heap_;
+  std::unique_ptr<std::byte, Free> private_;
+  std::byte* first_ = nullptr;
+  std::byte* second_ = nullptr;
+  bool show_progress_ = false;
+};
+
+constexpr size_t page = 4096;
+
+Bench::Bench(const BenchOptions& options) : options_(options) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.name = "bench";
+  group_ = create_group(config);
+  symm_group_info_t info{};
+  info.struct_size = sizeof info;
+  check(symm_group_info(group_.get(), &info), "symm_group_info");
+  rank_ = info.rank;
+  ranks_ = info.size;
+  bootstrap_ = info.bootstrap;
+  if (options_.root >= ranks_)
+    throw std::runtime_error("--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) +
+                             " ranks");
+  // At least one element for every rank, whatever was asked for.
+  const size_t largest = std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
+  const size_t half = (largest + page - 1) / page * page;
+  if (options_.symmetric) {
+    heap_ = make_heap(group_.get(), 2 * half);
+    first_ = static_cast<std::byte*>(heap_.block);
+  } else {
+    private_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * half)));
+    if (!private_) throw std::bad_alloc();
+    first_ = private_.get();
+    std::fill_n(first_, 2 * half, std::byte{0});
+  }
+  second_ = first_ + half;
+  const char* launcher_terminal = std::getenv("SYMM_RUN_TERMINAL");
+  show_progress_ = rank_ == 0 && (::isatty(STDERR_FILENO) != 0 || launcher_terminal != nullptr);
+}
+
+// A line that the next one overwrites; `symm run` knows it by its end.
+void Bench::progress(const std::string& text) const {
+  if (show_progress_) std::fprintf(stderr, "\033[2K%s\r", text.c_str());
+}
+
+Result Bench::measure(const Call& call, const Pattern& pattern) {
+  Result result;
+  result.measured = true;
+  result.iterations = iterations_for(options_, call.bytes());
+  result.algorithm = call.algorithm();
+  std::vector<double> times;
+  uint64_t wrong = 0;
+  for (int i = -options_.warmup; i < result.iterations; ++i) {
+    const auto shift = static_cast<size_t>(i + options_.warmup) * 37;
+    call.write_inputs(pattern, shift);
+    check(symm_barrier(group_.get(), nullptr, 0, 0, 0, nullptr), "symm_barrier");
+    const auto start = std::chrono::steady_clock::now();
+    const symm_status_t status = call.run();
+    const auto end = std::chrono::steady_clock::now();
+    check(status, call.traits->name);
+    if (options_.check) wrong += call.count_wrong(pattern, shift);
+    if (i >= 0) times.push_back(std::chrono::duration<double, std::micro>(end - start).count());
+  }
+  check(symm_allreduce(group_.get(), &wrong, &wrong, 1, SYMM_DTYPE_U64, SYMM_OP_SUM, nullptr, nullptr), "symm_allreduce");
+  result.wrong = wrong;
+  reduce_times(times, result);
+  return result;
+}
+
+void Bench::reduce_times(std::vector<double>& own, Result& result) {
+  const double median = quantile(own, 0.5);
+  std::vector<double> medians(static_cast<size_t>(ranks_));
+  check(symm_allgather(group_.get(), &median, medians.data(), 1, SYMM_DTYPE_F64, nullptr, nullptr), "symm_allgather");
+  result.slowest_rank = static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
+  check(symm_allreduce(group_.get(), own.data(), own.data(), own.size(), SYMM_DTYPE_F64, SYMM_OP_MAX, nullptr, nullptr),
+        "symm_allreduce");
+  result.p50_us = quantile(own, 0.5);
+  result.min_us = quantile(own, 0);
+  result.p99_us = quantile(own, 0.99);
+  result.max_us = quantile(own, 1);
+}
+
+Row Bench::measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op) {
+  const OperationTraits& traits = *options_.traits;
+  Call call{};
+  call.traits = options_.traits;
+  call.group = group_.get();
+  call.rank = rank_;
+  call.ranks = ranks_;
+  call.dtype = dtype;
+  call.op = op;
+  call.root = options_.root;
+  call.count = std::max<size_t>(1, bytes / (size_of(dtype) * static_cast<size_t>(traits.divided ? ranks_ : 1)));
+  call.first = first_;
+  call.second = second_;
+  call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  call.options.algorithm = options_.algorithm;
+  Row row;
+  row.bytes = call.bytes();
+  row.count = call.count;
+  row.type = name_of(dtypes(), dtype);
+  row.op = traits.reduces ? name_of(ops(), op) : "none";
+  row.root = traits.rooted ? options_.root : -1;
+  const Pattern pattern(dtype, op, ranks_);
+  for (const bool in_place : {false, true}) {
+    if (!(in_place ? options_.in_place : options_.out_of_place)) continue;
+    progress(std::string(traits.name) + " " + row.type + " " + row.op + ", " + format_bytes(row.bytes) +
+             (in_place ? ", in place" : ", out of place"));
+    call.in_place = in_place;
+    (in_place ? row.in_place : row.out_of_place) = measure(call, pattern);
+  }
+  progress("");
+  return row;
+}
+
+int Bench::run() {
+  const bool speaks = rank_ == 0;
+  const auto print = [&](const std::string& text) {
+    if (speaks && !options_.json) std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  };
+  if (options_.traits->operation == Operation::barrier) {
+    options_.in_place = false;
+    options_.out_of_place = true;
+    options_.begin = options_.end = 8;
+  }
+  print(table_header(options_, ranks_, bootstrap_));
+  std::vector<Row> rows;
+  for (const symm_dtype_t dtype : options_.types) {
+    for (const symm_op_t op : options_.ops) {
+      for (const uint64_t bytes : sizes(options_)) {
+        rows.push_back(measure_row(bytes, dtype, op));
+        print(table_row(options_, rows.back(), ranks_));
+      }
+      if (!options_.traits->reduces) break;  // there is no op to vary
+    }
+  }
+  print(table_footer(options_, rows, ranks_));
+  if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
+  check(symm_group_finalize(group_.get(), 0), "symm_group_finalize");
+  return total_wrong(rows) == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int run_bench(const BenchOptions& options) { return Bench(options).run(); }
+
+}  // namespace symm::tool

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/pattern.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "tools/bench/dtype.hpp"
+
+namespace symm::tool {
+namespace {
+
+uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
+  value += 0x9E3779B97F4A7C15U;
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9U;
+  value = (value ^ value >> 27) * 0x94D049BB133111EBU;
+  return value ^ value >> 31;
+}
+
+template <typename T>
+void store(std::byte* out, T value) {
+  std::memcpy(out, &value, sizeof value);
+}
+
+// Products stay near one; everything else is spread over [-2, 2). Never zero, so that no sign of a zero is in question.
+double real(uint64_t random, symm_op_t op) {
+  const double unit = (static_cast<double>(random >> 11) + 0.5) * 0x1p-53;
+  const double sign = (random & 1U) != 0 ? -1 : 1;
+  return op == SYMM_OP_PROD ? sign * (0.75 + unit / 2) : sign * (2 * unit + 0x1p-6);
+}
+
+// An average is of the sum, and sums wrap: keep them from it, since the average of a wrapped sum is nothing to check for.
+uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
+  if (op != SYMM_OP_AVG) return random;
+  const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
+  const uint64_t largest = (~uint64_t{0} >> (64 - 8 * size_of(dtype))) >> (is_signed ? 1 : 0);
+  const uint64_t bound = std::max<uint64_t>(1, largest / static_cast<uint64_t>(ranks));
+  const uint64_t value = (random >> 1) % bound;
+  return is_signed && (random & 1U) != 0 ? ~value + 1 : value;
+}
+
+void store_element(std::byte* out, symm_dtype_t dtype, symm_op_t op, int ranks, uint64_t random) {
+  switch (dtype) {
+    case SYMM_DTYPE_F64: return store(out, real(random, op));
+    case SYMM_DTYPE_F32: return store(out, static_cast<float>(real(random, op)));
+    case SYMM_DTYPE_F16:
+    case SYMM_DTYPE_BF16:
+      return store(out, static_cast<uint16_t>(encode(small_float(dtype), static_cast<float>(real(random, op)))));
+    case SYMM_DTYPE_F8E4M3:
+    case SYMM_DTYPE_F8E5M2:
+      return store(out, static_cast<uint8_t>(encode(small_float(dtype), static_cast<float>(real(random, op)))));
+    default: break;
+  }
+  const uint64_t value = integer(random, dtype, op, ranks);
+  std::memcpy(out, &value, size_of(dtype));  // the lowest bytes come first on every machine that symm runs on
+}
+
+}  // namespace
+
+Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks) : element_(size_of(dtype)), reduced_(period * element_) {
+  for (int rank = 0; rank < ranks; ++rank) {
+    Bytes table(period * element_);
+    for (size_t i = 0; i < period; ++i) {
+      store_element(&table[i * element_], dtype, op, ranks, mix(mix(static_cast<uint64_t>(rank)) + i));
+    }
+    tables_.push_back(std::move(table));
+  }
+  std::vector<const std::byte*> inputs(tables_.size());
+  for (size_t i = 0; i < period; ++i) {
+    for (size_t rank = 0; rank < tables_.size(); ++rank) inputs[rank] = &tables_[rank][i * element_];
+    combine(dtype, op, inputs, &reduced_[i * element_]);
+  }
+}
+
+void Pattern::write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const {
+  for (size_t at = first % period; count > 0; at = 0) {
+    const size_t run = std::min(count, period - at);
+    std::memcpy(out, &table[at * element_], run * element_);
+    out += run * element_;
+    count -= run;
+  }
+}
+
+size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t first, size_t count) const {
+  size_t wrong = 0;
+  for (size_t at = first % period; count > 0; at = 0) {
+    const size_t run = std::min(count, period - at);
+    if (std::memcmp(seen, &table[at * element_], run * element_) != 0) {
+      for (size_t i = 0; i < run; ++i)
+        if (std::memcmp(seen + i * element_, &table[(at + i) * element_], element_) != 0) ++wrong;
+    }
+    seen += run * element_;
+    count -= run;
+  }
+  return wrong;
+}
+
+}  // namespace symm::tool
