@@ -65,7 +65,8 @@ void one_rank(benchmark::State& state) {
   const float send[2] = {1, 2};
   float recv[2];
   for (auto _ : state) {
-    if (symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) != SYMM_OK) state.SkipWithError(symm_last_error());
+    if (symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) != SYMM_OK)
+      state.SkipWithError(symm_last_error());
     benchmark::DoNotOptimize(recv);
   }
   symm_group_release(group);

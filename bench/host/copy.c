@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the memory gives: every thread copies an array of its own to another, all at once, with ordinary stores and past the cache.
- * usage: copy <threads> <bytes> <iterations>; prints two lines of JSON. */
+ * What the memory gives: every thread copies an array of its own to another, all at once, with ordinary stores and past the
+ * cache. usage: copy <threads> <bytes> <iterations>; prints two lines of JSON. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -14,22 +14,22 @@
 
 #if defined(__x86_64__)
 typedef __m128i piece;
-static inline void store_past_cache(piece *to, piece value) { _mm_stream_si128(to, value); }
+static inline void store_past_cache(piece* to, piece value) { _mm_stream_si128(to, value); }
 static inline void fence(void) { _mm_sfence(); }
 #else
 typedef uint64_t piece;
-static inline void store_past_cache(piece *to, piece value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
+static inline void store_past_cache(piece* to, piece value) { __atomic_store_n(to, value, __ATOMIC_RELAXED); }
 static inline void fence(void) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 #endif
 
 static int threads;
 static size_t bytes;
 static int iterations;
-static struct loop_arena *arena;
+static struct loop_arena* arena;
 static double seconds[2][LOOP_MAX_RANKS][1000];
 
 /* Not memcpy(), which chooses by itself. */
-static void copy(piece *to, const piece *from, size_t pieces, int past_cache) {
+static void copy(piece* to, const piece* from, size_t pieces, int past_cache) {
   size_t i;
   if (past_cache) {
     for (i = 0; i < pieces; ++i) store_past_cache(to + i, from[i]);
@@ -48,8 +48,8 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void *work(void *argument) {
-  const int rank = *(int *)argument;
+static void* work(void* argument) {
+  const int rank = *(int*)argument;
   uint64_t round = 0;
   cpu_set_t mask;
   void *from = NULL, *to = NULL;
@@ -77,12 +77,12 @@ static void *work(void *argument) {
   return NULL;
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
+static int by_value(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   pthread_t thread[LOOP_MAX_RANKS];
   int rank[LOOP_MAX_RANKS];
   int t, way, i;
@@ -100,7 +100,7 @@ int main(int argc, char **argv) {
   }
   for (t = 0; t < threads; ++t) pthread_join(thread[t], NULL);
   for (way = 0; way < 2; ++way) {
-    double *slowest = seconds[way][0];
+    double* slowest = seconds[way][0];
     for (t = 1; t < threads; ++t) {
       for (i = 0; i < iterations; ++i) {
         if (seconds[way][t][i] > slowest[i]) slowest[i] = seconds[way][t][i];

@@ -11,13 +11,14 @@ static inline float data_value(uint32_t rank, uint32_t index, uint32_t iteration
   return (float)((index + 3 * iteration + 7 * rank) & 63U);
 }
 
-static inline void data_fill(float *data, size_t count, int rank, uint32_t iteration) {
+static inline void data_fill(float* data, size_t count, int rank, uint32_t iteration) {
   size_t i;
   for (i = 0; i < count; ++i) data[i] = data_value((uint32_t)rank, (uint32_t)i, iteration);
 }
 
 /* Elements that differ from rank `rank`'s operand from element `first` on; every `stride`-th is looked at. */
-static inline uint64_t data_wrong_copies(const float *data, size_t count, int rank, size_t first, uint32_t iteration, size_t stride) {
+static inline uint64_t data_wrong_copies(const float* data, size_t count, int rank, size_t first, uint32_t iteration,
+                                         size_t stride) {
   uint64_t wrong = 0;
   size_t i;
   for (i = 0; i < count; i += stride) wrong += data[i] != data_value((uint32_t)rank, (uint32_t)(first + i), iteration);
@@ -25,7 +26,8 @@ static inline uint64_t data_wrong_copies(const float *data, size_t count, int ra
 }
 
 /* The same for the sum over `size` ranks. */
-static inline uint64_t data_wrong_sums(const float *data, size_t count, int size, size_t first, uint32_t iteration, size_t stride) {
+static inline uint64_t data_wrong_sums(const float* data, size_t count, int size, size_t first, uint32_t iteration,
+                                       size_t stride) {
   uint64_t wrong = 0;
   size_t i;
   int r;

@@ -16,9 +16,12 @@
 #include <time.h>
 #endif
 
-enum { LOOP_MAX_RANKS = 64 };
+enum {
+  LOOP_MAX_RANKS = 64
+};
 
-/* In a file that all ranks map. Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs. */
+/* In a file that all ranks map. Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs.
+ */
 struct loop_line {
   uint64_t word;
   char padding[120];
@@ -52,7 +55,7 @@ static inline uint64_t loop_ticks(void) {
 }
 
 /* A barrier, then a moment that is the same for all; returns the time at which this rank leaves. */
-static inline uint64_t loop_start_together(struct loop_arena *arena, int rank, int size, uint64_t round, uint64_t ahead) {
+static inline uint64_t loop_start_together(struct loop_arena* arena, int rank, int size, uint64_t round, uint64_t ahead) {
   uint64_t now;
   int r;
   if (rank == 0) {
@@ -70,10 +73,13 @@ static inline uint64_t loop_start_together(struct loop_arena *arena, int rank, i
   return now;
 }
 
-/* Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine this changes
- * from one moment to the next. Called by both; 0 on rank 1. */
-static inline double loop_round_trip(struct loop_arena *arena, int rank) {
-  enum { BATCHES = 20, TRIPS = 100 };
+/* Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine
+ * this changes from one moment to the next. Called by both; 0 on rank 1. */
+static inline double loop_round_trip(struct loop_arena* arena, int rank) {
+  enum {
+    BATCHES = 20,
+    TRIPS = 100
+  };
   uint64_t trip = arena->pong.word;
   double best = 0;
   int batch, i;

@@ -5,10 +5,10 @@
  *   memory     private symmetric
  *   place      out in (of all-reduce)
  *   bytes      of the larger operand
- * BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets processor r, and every call has a common start;
- * without it ranks may outnumber processors, and a common start would be a matter of luck.
- * Rank 0 prints one line of JSON per case, of the slowest rank's times in microseconds, and with it the round trip of a cache line between
- * the processors of ranks 0 and 1 at that time. */
+ * BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets processor r, and every call has a common
+ * start; without it ranks may outnumber processors, and a common start would be a matter of luck. Rank 0 prints one line of JSON
+ * per case, of the slowest rank's times in microseconds, and with it the round trip of a cache line between the processors of
+ * ranks 0 and 1 at that time. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -23,10 +23,24 @@
 #include "loop.h"
 #include "peer.h"
 
-enum { MAX_ITERATIONS = 100000, CHECK_ALL_BYTES = 1 << 20, STRIDE = 1021 };
+enum {
+  MAX_ITERATIONS = 100000,
+  CHECK_ALL_BYTES = 1 << 20,
+  STRIDE = 1021
+};
 
-enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, ALLTOALL, BARRIER, PING, NOTHING, OPERATIONS };
-static const char *const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
+enum operation {
+  ALLREDUCE,
+  REDUCE_SCATTER,
+  ALLGATHER,
+  BROADCAST,
+  ALLTOALL,
+  BARRIER,
+  PING,
+  NOTHING,
+  OPERATIONS
+};
+static const char* const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
                                               "alltoall",  "barrier",        "ping",      "nothing"};
 
 struct test {
@@ -40,21 +54,21 @@ struct test {
 };
 
 static struct peer self;
-static struct loop_arena *arena;
+static struct loop_arena* arena;
 static int together; /* common starts */
 static double ticks_per_us;
 static uint64_t rounds; /* common starts so far */
 
-static void refuse(const char *what, const char *text) {
+static void refuse(const char* what, const char* text) {
   fprintf(stderr, "%s: %s\n", what, text);
   exit(2);
 }
 
 static void pin(void) {
-  static const char *const variables[] = {"SYMM_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
+  static const char* const variables[] = {"SYMM_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"};
   size_t i;
   for (i = 0; i < sizeof variables / sizeof variables[0]; ++i) {
-    const char *rank = getenv(variables[i]);
+    const char* rank = getenv(variables[i]);
     cpu_set_t mask;
     if (rank == NULL) continue;
     CPU_ZERO(&mask);
@@ -66,7 +80,7 @@ static void pin(void) {
 }
 
 static void map_arena(void) {
-  const char *path = getenv("BENCH_ARENA");
+  const char* path = getenv("BENCH_ARENA");
   const size_t bytes = sizeof *arena + sizeof(uint64_t) * MAX_ITERATIONS * (size_t)self.size;
   int fd;
   if (self.size > LOOP_MAX_RANKS) refuse("ranks", "too many");
@@ -90,13 +104,14 @@ static void calibrate(void) {
   ticks_per_us = (double)(loop_ticks() - ticks) / us;
 }
 
-static struct test parse(const char *text) {
+static struct test parse(const char* text) {
   struct test test;
   char operation[32], memory[32], place[32];
   unsigned long bytes, iterations;
   const size_t size = (size_t)self.size;
   memset(&test, 0, sizeof test);
-  if (sscanf(text, "%31[^,],%31[^,],%31[^,],%lu,%lu", operation, memory, place, &bytes, &iterations) != 5) refuse("not a case", text);
+  if (sscanf(text, "%31[^,],%31[^,],%31[^,],%lu,%lu", operation, memory, place, &bytes, &iterations) != 5)
+    refuse("not a case", text);
   while (test.operation < OPERATIONS && strcmp(names[test.operation], operation) != 0) ++test.operation;
   if (test.operation == OPERATIONS) refuse("not an operation", text);
   if (iterations == 0 || iterations > MAX_ITERATIONS) refuse("iterations", text);
@@ -111,7 +126,7 @@ static struct test parse(const char *text) {
   return test;
 }
 
-static void allocate(struct test *test) {
+static void allocate(struct test* test) {
   const size_t recv_bytes = (test->recv_count + 1) * sizeof(float);
   /* What arrives by a put must be symmetric where there is such memory, and what is sent need not be. */
   const enum memory recv_memory = test->operation == PING ? MEMORY_SYMMETRIC : test->memory;
@@ -122,12 +137,12 @@ static void allocate(struct test *test) {
   memset(test->recv, 0, recv_bytes);
 }
 
-static void deallocate(struct test *test) {
+static void deallocate(struct test* test) {
   if (!test->in_place) peer_free(test->send, test->memory);
   peer_free(test->recv, test->operation == PING ? MEMORY_SYMMETRIC : test->memory);
 }
 
-static void run(const struct test *test) {
+static void run(const struct test* test) {
   switch (test->operation) {
     case ALLREDUCE: peer_allreduce(test->send, test->recv, test->block); return;
     case REDUCE_SCATTER: peer_reduce_scatter(test->send, test->recv, test->block); return;
@@ -145,7 +160,7 @@ static void run(const struct test *test) {
   }
 }
 
-static uint64_t wrong(const struct test *test, uint32_t iteration) {
+static uint64_t wrong(const struct test* test, uint32_t iteration) {
   const size_t stride = test->bytes <= CHECK_ALL_BYTES || iteration == 0 ? 1 : STRIDE;
   const size_t mine = (size_t)self.rank * test->block;
   uint64_t count = 0;
@@ -169,12 +184,12 @@ static uint64_t wrong(const struct test *test, uint32_t iteration) {
   return 0;
 }
 
-static int by_value(const void *a, const void *b) {
-  const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+static int by_value(const void* a, const void* b) {
+  const uint64_t x = *(const uint64_t*)a, y = *(const uint64_t*)b;
   return (x > y) - (x < y);
 }
 
-static void report(const struct test *test, uint64_t *slowest, double round_trip) {
+static void report(const struct test* test, uint64_t* slowest, double round_trip) {
   const uint32_t n = test->iterations;
   uint64_t all_wrong = 0;
   double middle = 0;
@@ -193,21 +208,22 @@ static void report(const struct test *test, uint64_t *slowest, double round_trip
   /* The clock of some processors goes in steps of 10 ns, so the median is smoothed: the mean of the middle fifth. */
   for (i = n * 2 / 5; i <= n * 3 / 5; ++i) middle += (double)slowest[i];
   middle /= n * 3 / 5 - n * 2 / 5 + 1;
-  printf("{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
-         "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %llu, "
-         "\"round_trip\": %.4f}\n",
-         names[test->operation], test->memory == MEMORY_SYMMETRIC ? "symmetric" : "private", test->in_place ? "in" : "out", test->bytes,
-         self.size, n, (double)slowest[0] / ticks_per_us, middle / ticks_per_us,
-         (double)slowest[(size_t)n * 99 / 100] / ticks_per_us, (double)slowest[n - 1] / ticks_per_us, (unsigned long long)all_wrong,
-         round_trip / ticks_per_us);
+  printf(
+      "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
+      "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %llu, "
+      "\"round_trip\": %.4f}\n",
+      names[test->operation], test->memory == MEMORY_SYMMETRIC ? "symmetric" : "private", test->in_place ? "in" : "out",
+      test->bytes, self.size, n, (double)slowest[0] / ticks_per_us, middle / ticks_per_us,
+      (double)slowest[(size_t)n * 99 / 100] / ticks_per_us, (double)slowest[n - 1] / ticks_per_us, (unsigned long long)all_wrong,
+      round_trip / ticks_per_us);
   fflush(stdout);
 }
 
-static void measure(struct test *test) {
+static void measure(struct test* test) {
   const uint32_t warm_up = test->iterations / 10 + 2;
   const uint64_t ahead = (uint64_t)(ticks_per_us * 0.5);
-  uint64_t *times = arena->ticks + (size_t)self.rank * MAX_ITERATIONS;
-  uint64_t *slowest = malloc(sizeof *slowest * test->iterations);
+  uint64_t* times = arena->ticks + (size_t)self.rank * MAX_ITERATIONS;
+  uint64_t* slowest = malloc(sizeof *slowest * test->iterations);
   double round_trip = 0;
   uint32_t i;
   if (slowest == NULL) refuse("memory", "not enough");
@@ -232,8 +248,8 @@ static void measure(struct test *test) {
   free(slowest);
 }
 
-int main(int argc, char **argv) {
-  const char *pinned = getenv("BENCH_PIN");
+int main(int argc, char** argv) {
+  const char* pinned = getenv("BENCH_PIN");
   int i;
   together = pinned != NULL && strcmp(pinned, "1") == 0;
   if (together) pin();

