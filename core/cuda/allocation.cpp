@@ -16,8 +16,8 @@ CUmemAllocationProp properties(const Device& device, bool fabric) {
   return prop;
 }
 
-// What trying has taught about fabric handles, by device. A device may say that it supports them and the machine still not be set up
-// for it, which shows only when memory is created.
+// What trying has taught about fabric handles, by device. A device may say that it supports them and the machine still not be set
+// up for it, which shows only when memory is created.
 struct FabricKnowledge {
   std::mutex mutex;
   std::unordered_map<int, std::string> reason;
@@ -31,7 +31,8 @@ bool known_without_fabric(const Device& device) {
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
   const auto [entry, first] = known.reason.try_emplace(device.ordinal());
-  if (first && device.attribute(kFabricSupported) == 0) entry->second = "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
+  if (first && device.attribute(kFabricSupported) == 0)
+    entry->second = "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
   return !entry->second.empty();
 }
 
@@ -69,7 +70,8 @@ std::shared_ptr<Allocation> Allocation::create(std::shared_ptr<Device> device, s
   CUmemAllocationProp prop = properties(*device, fabric);
   size_t unit = 0;
   driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, kRecommended), "cuMemGetAllocationGranularity");
-  if (unit == 0 || bytes > SIZE_MAX - unit) throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
+  if (unit == 0 || bytes > SIZE_MAX - unit)
+    throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   CUresult result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
   if (result != kSuccess && result != kOutOfMemory && fabric) {
@@ -91,8 +93,9 @@ std::shared_ptr<Allocation> Allocation::import(std::shared_ptr<Device> device, F
   const Current current(*device, Current::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->mapped_ = mapped;
-  driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())), kPosixFd),
-                 "cuMemImportFromShareableHandle", format("%zu bytes into device %d", mapped, device->ordinal()));
+  driver.require(
+      driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())), kPosixFd),
+      "cuMemImportFromShareableHandle", format("%zu bytes into device %d", mapped, device->ordinal()));
   made->has_handle_ = true;
   made->map();
   return made;
@@ -109,7 +112,8 @@ int Allocation::fd() const {
   return fd_.get();
 }
 
-// In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver shutting down.
+// In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver
+// shutting down.
 Allocation::~Allocation() {
   device_->put_off([&driver = device_->driver(), address = address_, mapped = mapped_, is_mapped = is_mapped_, handle = handle_,
                     has_handle = has_handle_] {

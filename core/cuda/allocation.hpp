@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory that can be shared: created by cuMemCreate, or imported from a peer. The driver owns its lifetime: it is given back when the
-// last mapping and the last handle are gone, whoever died in between.
+// Device memory that can be shared: created by cuMemCreate, or imported from a peer. The driver owns its lifetime: it is given
+// back when the last mapping and the last handle are gone, whoever died in between.
 #pragma once
 
 #include "core/backend.hpp"

@@ -39,14 +39,19 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
     BlockShare body{};
     std::memcpy(&body, message.body.data(), sizeof body);
-    if (body.bytes != bytes || body.mapped < bytes) throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+    if (body.bytes != bytes || body.mapped < bytes)
+      throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
     return Allocation::import(device_, std::move(message.fds.at(0)), bytes, body.mapped);
   }
 
   // This rank's counts of signals taken, and the tables that the device reads.
-  size_t pad_extra() const noexcept override { return kBarrierChannels * kMaxRanks * sizeof(uint32_t) + 2 * kMaxRanks * sizeof(void*) + 64; }
+  size_t pad_extra() const noexcept override {
+    return kBarrierChannels * kMaxRanks * sizeof(uint32_t) + 2 * kMaxRanks * sizeof(void*) + 64;
+  }
 
-  std::unique_ptr<Plane> make_plane(PlaneContext context) override { return std::make_unique<CudaPlane>(std::move(context), device_); }
+  std::unique_ptr<Plane> make_plane(PlaneContext context) override {
+    return std::make_unique<CudaPlane>(std::move(context), device_);
+  }
   size_t plane_share_body_size() const noexcept override { return CudaPlane::share_body_size(); }
   size_t plane_share_fd_count() const noexcept override { return 1; }
 
@@ -75,7 +80,8 @@ int device_count() {
 std::shared_ptr<Backend> open(int device, int local_rank) {
   auto opened = Device::open(device < 0 ? local_rank % device_count() : device);
   if (opened->attribute(kVmmSupported) == 0 || opened->attribute(kPosixFdSupported) == 0) {
-    throw Error(Status::unavailable, format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
+    throw Error(Status::unavailable,
+                format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
   }
   return std::make_shared<CudaBackend>(std::move(opened));
 }
@@ -94,7 +100,8 @@ DeviceInfo device_info(int device) {
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
   info.memory_bytes = bytes;
-  info.multicast_reason = opened->attribute(kMulticastSupported) == 0 ? "the device has none" : "this version of symm does not use it";
+  info.multicast_reason =
+      opened->attribute(kMulticastSupported) == 0 ? "the device has none" : "this version of symm does not use it";
   info.fabric_reason = Allocation::fabric_reason(*opened);
   info.dmabuf_reason = opened->attribute(kDmabufSupported) == 0 ? "the device has no DMA-BUF export" : "";
   return info;

@@ -39,7 +39,8 @@ PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
 void CudaPlane::collective(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   if (call.algorithm != Algorithm::automatic) {
-    if (const std::string reason = refuse(input, tuning_); !reason.empty()) throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+    if (const std::string reason = refuse(input, tuning_); !reason.empty())
+      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
   const Plan chosen = cuda::plan(input, tuning_);
   const auto stream = static_cast<CUstream>(call.stream);
@@ -92,13 +93,15 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     }
     blocks = static_cast<unsigned>(chosen.stripes) * (args.gathers != 0 ? 3U : 2U);
   }
-  kernels_.launch(kernels_.find(kernel_name(input, chosen.family)), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+  kernels_.launch(kernels_.find(kernel_name(input, chosen.family)),
+                  {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
 PlanReport CudaPlane::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   if (call.algorithm != Algorithm::automatic) {
-    if (const std::string reason = refuse(input, tuning_); !reason.empty()) throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+    if (const std::string reason = refuse(input, tuning_); !reason.empty())
+      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
   const Plan chosen = cuda::plan(input, tuning_);
   PlanReport report;

@@ -19,7 +19,8 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   const auto n = static_cast<uint64_t>(size);
   const auto fill = [&](uint64_t at, uint64_t bytes) {
     if (bytes == 0) return;
-    driver.require(driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()), "cuMemsetD32Async");
+    driver.require(driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()),
+                   "cuMemsetD32Async");
   };
   fill(layout.one_shot, 2 * n * layout.one_shot_slot);
   fill(layout.two_shot, 4 * n * layout.two_shot_slot);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's control block (kernels/cuda/args.hpp) and the page of host memory by which kernels and host tell each other of trouble.
+// A rank's control block (kernels/cuda/args.hpp) and the page of host memory by which kernels and host tell each other of
+// trouble.
 #pragma once
 
 #include <memory>
@@ -25,8 +26,8 @@ class Mailbox {
   uint64_t record_on_device() const noexcept { return address_; }
   bool has_record() const noexcept;
   const ErrorRecord& record() const noexcept;
-  // Store the two words that kernels look at (ControlWords::abort and departed) from a stream of our own, past whatever the user's streams
-  // do. Any thread. Never waits for a kernel.
+  // Store the two words that kernels look at (ControlWords::abort and departed) from a stream of our own, past whatever the
+  // user's streams do. Any thread. Never waits for a kernel.
   void tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept;
 
  private:

@@ -7,8 +7,8 @@ namespace symm::cuda {
 
 namespace {
 
-// Devices that were let go of while something was still under way on them. Leaked, because handles may be released while static objects
-// are destroyed.
+// Devices that were let go of while something was still under way on them. Leaked, because handles may be released while static
+// objects are destroyed.
 struct Lingering {
   std::mutex mutex;
   std::vector<Device*> devices;
@@ -133,7 +133,8 @@ Current::Current(const Device& device, Capture capture) : device_(device) {
 Current::Current(const Device& device, std::nothrow_t) noexcept : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
-  if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context()) pushed_ = driver.cuCtxPushCurrent(device.context()) == kSuccess;
+  if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context())
+    pushed_ = driver.cuCtxPushCurrent(device.context()) == kSuccess;
   relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
 }
 

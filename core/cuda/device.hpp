@@ -32,20 +32,20 @@ class Device {
   CUcontext context() const noexcept { return context_; }
   const Uuid& uuid() const noexcept { return uuid_; }
   int multiprocessors() const noexcept { return multiprocessors_; }
-  int attribute(int which) const noexcept;  // 0 if the driver does not know it
+  int attribute(int which) const noexcept;              // 0 if the driver does not know it
   CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
 
   // Work was issued on `stream`, outside of a capture. Returns an event behind it, which stays the stream's.
   CUevent used(CUstream stream);
-  // Release never waits, but kernels may still use what is released. Runs `work` now if all that was issued has ended, else when an
-  // allocation or release finds that it has.
+  // Release never waits, but kernels may still use what is released. Runs `work` now if all that was issued has ended, else when
+  // an allocation or release finds that it has.
   void put_off(std::function<void()> work) noexcept;
   void reclaim() noexcept;
 
  private:
   explicit Device(const Driver& driver) : driver_(driver) {}
-  bool idle() noexcept;   // mutex held, context current
-  bool settle() noexcept; // run what was put off; false if it has to wait
+  bool idle() noexcept;    // mutex held, context current
+  bool settle() noexcept;  // run what was put off; false if it has to wait
 
   const Driver& driver_;
   CUdevice device_ = 0;
@@ -61,11 +61,14 @@ class Device {
 
 std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it
 
-// Makes a device's context current on this thread for a scope, and lets calls through that a stream capture elsewhere in the process would
-// forbid (allocation, synchronisation of our own stream): they have nothing to do with what is captured.
+// Makes a device's context current on this thread for a scope, and lets calls through that a stream capture elsewhere in the
+// process would forbid (allocation, synchronisation of our own stream): they have nothing to do with what is captured.
 class Current {
  public:
-  enum class Capture { as_it_is, relaxed };
+  enum class Capture {
+    as_it_is,
+    relaxed
+  };
   explicit Current(const Device& device, Capture capture = Capture::as_it_is);
   // For release, which goes on if the context cannot be made current any more.
   Current(const Device& device, std::nothrow_t) noexcept;

@@ -33,15 +33,15 @@ Loaded load() {
   }
   Driver& driver = loaded.driver;
   int version = 0;
-#define SYMM_DRIVER_FIND(name, since, parameters)                                                                \
-  {                                                                                                              \
-    void* entry = nullptr;                                                                                       \
-    int status = 0;                                                                                              \
-    if (find(#name, &entry, since, 0, &status) != kSuccess || entry == nullptr) {                                \
+#define SYMM_DRIVER_FIND(name, since, parameters)                                                               \
+  {                                                                                                             \
+    void* entry = nullptr;                                                                                      \
+    int status = 0;                                                                                             \
+    if (find(#name, &entry, since, 0, &status) != kSuccess || entry == nullptr) {                               \
       loaded.reason = "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"; \
-      return loaded;                                                                                             \
-    }                                                                                                            \
-    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                                                \
+      return loaded;                                                                                            \
+    }                                                                                                           \
+    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                                               \
   }
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND

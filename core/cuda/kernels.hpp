@@ -16,8 +16,8 @@ namespace symm::cuda {
 // "": this build has kernels; otherwise why not.
 std::string missing_kernels();
 
-// The kernels of one device's context, loaded and ready. Nothing may be left for the first launch to do (code to load, local memory to make
-// room for), because that waits for the device, on which a kernel may be waiting for this one.
+// The kernels of one device's context, loaded and ready. Nothing may be left for the first launch to do (code to load, local
+// memory to make room for), because that waits for the device, on which a kernel may be waiting for this one.
 class Kernels {
  public:
   explicit Kernels(const Device& device) : device_(device) {}

@@ -19,7 +19,8 @@ struct NvLinks {
 // For GPUs given by PCI bus id. Throws Error(unavailable) without NVML.
 std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses);
 
-// The matrix: direct links, and through switches as many as both have (all NVSwitches of a machine are taken to be connected). Pure.
+// The matrix: direct links, and through switches as many as both have (all NVSwitches of a machine are taken to be connected).
+// Pure.
 Links links_between(const std::vector<std::string>& buses, const std::vector<NvLinks>& ends);
 
 }  // namespace symm::cuda

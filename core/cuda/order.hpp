@@ -33,8 +33,8 @@ class Order {
     bool any = false;
   };
   std::shared_ptr<Device> device_;
-  Last eager_;     // the event is the device's
-  Last captured_;  // the event is ours
+  Last eager_;                      // the event is the device's
+  Last captured_;                   // the event is ours
   unsigned long long capture_ = 0;  // the capture that captured_ belongs to
 };
 

@@ -38,7 +38,8 @@ bool has_slices(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
 }
 bool one_shot_does(const PlanInput& input) {
-  return can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
+  return can_be_pushed(input.dtype) &&
+         (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
 }
 bool two_shot_does(const PlanInput& input) { return can_be_pushed(input.dtype) && input.collective == Collective::allreduce; }
 
@@ -87,7 +88,8 @@ void shape(Plan& plan, uint64_t packs, int max_blocks, int threads) {
   plan.threads = threads;
   const int limit = std::max(1, max_blocks / 2);  // with the registers they have, one of 512 threads a multiprocessor
   const uint64_t blocks = divide_up(packs, static_cast<uint64_t>(threads));
-  if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && plan.family != Family::ll_reduce && plan.family != Family::ll_move) {
+  if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && plan.family != Family::ll_reduce &&
+      plan.family != Family::ll_move) {
     plan.threads = 512;
     plan.blocks = static_cast<int>(std::min<uint64_t>(divide_up(packs, 512), static_cast<uint64_t>(std::min(limit, 128))));
   } else {
@@ -101,10 +103,13 @@ uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_s
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t unit = unit_of(input);
   const auto n = static_cast<uint64_t>(input.size);
-  const uint64_t parts = input.collective == Collective::broadcast ? n - 1 : has_slices(input.collective) ? n : 1;  // as pipeline.cu cuts
+  const uint64_t parts = input.collective == Collective::broadcast ? n - 1
+                         : has_slices(input.collective)            ? n
+                                                                   : 1;  // as pipeline.cu cuts
   plan.threads = 512;
   plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks / 3}));  // three roles where recv is private
-  // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs moving.
+  // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
+  // moving.
   const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
   plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
   plan.tiles = divide_up(unit, parts * plan.tile);
@@ -127,8 +132,10 @@ Tuning default_tuning(int size) {
 
 Tuning parse_tuning(Tuning base, const std::string& text) {
   const auto fail = [&](const std::string& part) {
-    throw Error(Status::invalid_argument, format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, chunk, threads, stripes, tile = number",
-                                                 part.c_str()));
+    throw Error(
+        Status::invalid_argument,
+        format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, chunk, threads, stripes, tile = number",
+               part.c_str()));
   };
   size_t at = 0;
   while (at < text.size()) {
@@ -142,14 +149,22 @@ Tuning parse_tuning(Tuning base, const std::string& text) {
     const char* last = part.data() + part.size();
     const auto [stop, error] = std::from_chars(part.data() + equals + 1, last, value);
     if (error != std::errc{} || stop != last || value > 256 * kMi) fail(part);
-    if (name == "ll") base.ll_max = value;
-    else if (name == "one_shot") base.one_shot_max = value;
-    else if (name == "two_shot") base.two_shot_max = value;
-    else if (name == "chunk" && value >= 64 * kKi) base.two_shot_chunk = value;
-    else if (name == "threads" && value >= 32 && value <= 256 && value % 32 == 0) base.threads = static_cast<int>(value);
-    else if (name == "stripes" && value >= 1 && value <= kMaxStripes) base.stripes = static_cast<int>(value);
-    else if (name == "tile" && value >= kPack && value % kPack == 0 && value <= kMi) base.tile = value;
-    else fail(part);
+    if (name == "ll")
+      base.ll_max = value;
+    else if (name == "one_shot")
+      base.one_shot_max = value;
+    else if (name == "two_shot")
+      base.two_shot_max = value;
+    else if (name == "chunk" && value >= 64 * kKi)
+      base.two_shot_chunk = value;
+    else if (name == "threads" && value >= 32 && value <= 256 && value % 32 == 0)
+      base.threads = static_cast<int>(value);
+    else if (name == "stripes" && value >= 1 && value <= kMaxStripes)
+      base.stripes = static_cast<int>(value);
+    else if (name == "tile" && value >= kPack && value % kPack == 0 && value <= kMi)
+      base.tile = value;
+    else
+      fail(part);
   }
   return base;
 }
@@ -204,18 +219,23 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.size == 1 || input.count == 0) return "";
   const uint64_t unit = unit_of(input);
   const auto limit = [&](const char* name, uint64_t most) {
-    return unit <= most ? std::string() : format("algorithm %s carries at most %llu bytes, not %llu", name, static_cast<unsigned long long>(most),
-                                                 static_cast<unsigned long long>(unit));
+    return unit <= most ? std::string()
+                        : format("algorithm %s carries at most %llu bytes, not %llu", name, static_cast<unsigned long long>(most),
+                                 static_cast<unsigned long long>(unit));
   };
   switch (input.forced) {
     case Algorithm::automatic:
     case Algorithm::two_shot_staged: return "";
     case Algorithm::ll: return limit("ll", tuning.ll_max);
     case Algorithm::one_shot:
-      if (!one_shot_does(input)) return format("algorithm one_shot does allreduce and reduce_scatter of floats up to 32 bits, not %s of %s", name_of(input.collective), name_of(input.dtype));
+      if (!one_shot_does(input))
+        return format("algorithm one_shot does allreduce and reduce_scatter of floats up to 32 bits, not %s of %s",
+                      name_of(input.collective), name_of(input.dtype));
       return limit("one_shot", one_shot_limit(input.collective, tuning));
     case Algorithm::two_shot:
-      if (!two_shot_does(input)) return format("algorithm two_shot does allreduce of floats up to 32 bits, not %s of %s", name_of(input.collective), name_of(input.dtype));
+      if (!two_shot_does(input))
+        return format("algorithm two_shot does allreduce of floats up to 32 bits, not %s of %s", name_of(input.collective),
+                      name_of(input.dtype));
       return limit("two_shot", tuning.two_shot_max);
     case Algorithm::hybrid_cube_mesh: return "algorithm hybrid_cube_mesh is not part of the CUDA back end";
   }
@@ -233,11 +253,13 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
     case Family::copy: break;
     case Family::ll_reduce:
     case Family::ll_move: return why + "up to " + text(tuning.ll_max) + " bytes ride beside their flags" + launch;
-    case Family::one_shot: return why + "up to " + text(one_shot_limit(input.collective, tuning)) + " bytes one hop to everybody is fastest" + launch;
-    case Family::two_shot: return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
+    case Family::one_shot:
+      return why + "up to " + text(one_shot_limit(input.collective, tuning)) + " bytes one hop to everybody is fastest" + launch;
+    case Family::two_shot:
+      return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
     case Family::pipeline:
-      return why + "pushed tile by tile through scratch of bounded size" + format(" (%d stripes, slices of %llu bytes)", chosen.stripes,
-                                                                                  static_cast<unsigned long long>(chosen.tile));
+      return why + "pushed tile by tile through scratch of bounded size" +
+             format(" (%d stripes, slices of %llu bytes)", chosen.stripes, static_cast<unsigned long long>(chosen.tile));
   }
   return why;
 }

@@ -15,13 +15,13 @@ namespace symm::cuda {
 // Where one algorithm gives way to the next, in bytes per rank; measured (docs/performance.md). SYMM_CUDA_TUNE overrides them:
 // "one_shot=65536,two_shot=4194304,chunk=4194304,threads=256,ll=16384,stripes=32,tile=8192"; it must be the same on all ranks.
 struct Tuning {
-  uint64_t ll_max = 0;        // data movement, and types that cannot be pushed
+  uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
   uint64_t one_shot_max = 0;
   uint64_t two_shot_max = 0;
   uint64_t two_shot_chunk = 0;  // what half of the scratch holds; larger messages go through it in chunks
   int threads = 0;              // of a block, while there are fewer than 128 blocks
-  int stripes = 0;            // of the pipeline, at most
-  uint64_t tile = 0;          // bytes of one rank's slice, at most
+  int stripes = 0;              // of the pipeline, at most
+  uint64_t tile = 0;            // bytes of one rank's slice, at most
 };
 Tuning default_tuning(int size);
 // Throws Error(invalid_argument) for text that is not understood.
@@ -33,7 +33,15 @@ struct Layout {
 };
 Layout layout_of(int size, const Tuning& tuning);
 
-enum class Family { none, copy, ll_reduce, ll_move, one_shot, two_shot, pipeline };
+enum class Family {
+  none,
+  copy,
+  ll_reduce,
+  ll_move,
+  one_shot,
+  two_shot,
+  pipeline
+};
 
 struct PlanInput {
   Collective collective{};

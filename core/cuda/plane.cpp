@@ -28,7 +28,8 @@ bool equal(const Tuning& a, const Tuning& b) {
          a.two_shot_chunk == b.two_shot_chunk && a.threads == b.threads && a.stripes == b.stripes && a.tile == b.tile;
 }
 
-// A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for device_tables().
+// A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
+// device_tables().
 size_t taken_offset(const PlaneContext& context) {
   const size_t words = static_cast<size_t>(context.channels) * static_cast<size_t>(context.size) * sizeof(uint32_t);
   return (words + 15) / 16 * 16;
@@ -51,7 +52,8 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
       mailbox_(device_),
       kernels_(*device_),
       order_(device_) {
-  if (context_.size > kMaxRanks) throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
+  if (context_.size > kMaxRanks)
+    throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
   controls_[me] = create_control(device_, context_.size, layout_);
@@ -60,7 +62,8 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
   max_blocks_ = device_->multiprocessors();
 
   const Current current(*device_, Current::Capture::relaxed);
-  for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"}) kernels_.load(name);
+  for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"})
+    kernels_.load(name);
   PlanInput input;
   input.size = context_.size;
   for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
@@ -108,11 +111,13 @@ Share CudaPlane::share() const {
 void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
   PlaneShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
-  if (!equal(body.tuning, tuning_)) throw Error(Status::mismatch, format("SYMM_CUDA_TUNE: rank %d has other values than rank %d", peer, context_.rank));
+  if (!equal(body.tuning, tuning_))
+    throw Error(Status::mismatch, format("SYMM_CUDA_TUNE: rank %d has other values than rank %d", peer, context_.rank));
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
-    throw Error(Status::mismatch, format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
-                                         static_cast<unsigned long long>(body.bytes), mine->size()));
+    throw Error(Status::mismatch,
+                format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
+                       static_cast<unsigned long long>(body.bytes), mine->size()));
   }
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), body.bytes, body.mapped);
   uuids_[static_cast<size_t>(peer)] = body.uuid;
@@ -125,8 +130,9 @@ void CudaPlane::ready() {
     const auto ranks = std::count(uuids_.begin(), uuids_.end(), uuids_[static_cast<size_t>(a)]);
     most_on_one = std::max(most_on_one, static_cast<int>(ranks));
     if (ranks > 1 && !context_.overlapping_devices) {
-      throw Error({Status::invalid_argument, a, 0, format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
-                                                          static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
+      throw Error({Status::invalid_argument, a, 0,
+                   format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
+                          static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
   max_blocks_ = std::max(1, max_blocks_ * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
@@ -162,22 +168,24 @@ Failure CudaPlane::failure_of(const ErrorRecord& record) const {
   const int peer = record.peer;
   const bool valid = peer >= 0 && peer < context_.size;
   const long long pid = valid ? context_.pids[static_cast<size_t>(peer)] : 0;
-  const std::string what = format("%s on device %d, channel or block %u", known(record.operation), device_->ordinal(), record.channel);
+  const std::string what =
+      format("%s on device %d, channel or block %u", known(record.operation), device_->ordinal(), record.channel);
   switch (static_cast<Trouble>(record.trouble)) {
     case Trouble::timeout:
-      return {Status::timeout, peer, pid, format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
-                                                 record.expected, record.seen)};
+      return {Status::timeout, peer, pid,
+              format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
+                     record.expected, record.seen)};
     case Trouble::departed:
       return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
     case Trouble::mismatch: {
-      const auto text = [&](uint64_t detail, uint64_t count) {
-        return describe({detail, count});
-      };
-      return {Status::mismatch, peer, pid, format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
-                                                  text(record.peer_detail, record.peer_count).c_str())};
+      const auto text = [&](uint64_t detail, uint64_t count) { return describe({detail, count}); };
+      return {Status::mismatch, peer, pid,
+              format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
+                     text(record.peer_detail, record.peer_count).c_str())};
     }
     case Trouble::unknown_memory:
-      return {Status::mismatch, peer, pid, format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
+      return {Status::mismatch, peer, pid,
+              format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
     case Trouble::none: break;
   }
   return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
@@ -240,14 +248,16 @@ void CudaPlane::wait_signal(const MemoryView& memory, int rank, int channel, uin
 void CudaPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
   if (to == from || bytes == 0) return;
   const Current current(*device_);
-  device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)), "cuMemcpyAsync");
+  device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
+                            "cuMemcpyAsync");
   order_.beside(stream_of(stream));
 }
 
 void CudaPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
   if (count == 0) return;
   const Current current(*device_);
-  device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)), "cuMemsetD32Async");
+  device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
+                            "cuMemsetD32Async");
   order_.beside(stream_of(stream));
 }
 
@@ -263,7 +273,8 @@ void CudaPlane::write32(void* to, uint32_t value, void* stream) {
 void MemoryTable::add(const MemoryEntry& entry) {
   const std::lock_guard lock(mutex_);
   const auto free = std::find_if(entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
-  if (free == entries_.end()) throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
+  if (free == entries_.end())
+    throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
   write(static_cast<size_t>(free - entries_.begin()), entry);
 }
 
@@ -280,7 +291,8 @@ void MemoryTable::erase(uint64_t id) noexcept {
 void MemoryTable::write(size_t index, const MemoryEntry& entry) {
   const Driver& driver = device_->driver();
   const Current current(*device_, Current::Capture::relaxed);
-  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()), "cuMemcpyAsync");
+  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()),
+                 "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
   entries_[index] = entry;
 }

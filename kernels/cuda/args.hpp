@@ -10,11 +10,11 @@
 namespace symm::cuda {
 
 inline constexpr int kMaxRanks = 16;
-inline constexpr int kMaxBlocks = 256;     // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxStripes = 88;     // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMaxBlocks = 256;       // of a push or LL kernel; each has an epoch of its own
+inline constexpr int kMaxStripes = 88;       // of the pipeline: groups of blocks that keep step with each other
 inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
-inline constexpr uint32_t kSlots = 4;      // tiles of one stripe under way; a power of two, so that counters may wrap
-inline constexpr uint32_t kPack = 16;      // bytes that one thread moves at a time
+inline constexpr uint32_t kSlots = 4;        // tiles of one stripe under way; a power of two, so that counters may wrap
+inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
 // grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.
@@ -25,7 +25,7 @@ struct ControlWords {
   uint32_t failed;    // elects the thread that writes the error record
   uint32_t check_epoch;
 
-  uint32_t epoch[kMaxBlocks];  // calls of LL and push kernels so far, a copy for each block
+  uint32_t epoch[kMaxBlocks];          // calls of LL and push kernels so far, a copy for each block
   uint32_t scatter_base[kMaxStripes];  // tiles that each role of each stripe has seen so far
   uint32_t reduce_base[kMaxStripes];
   uint32_t gather_base[kMaxStripes];
@@ -34,8 +34,8 @@ struct ControlWords {
 
   struct FromPeers {
     uint32_t barrier[kBarrierChannels][kMaxRanks];
-    // The pipeline, by stripe and source: tiles pushed to this rank; tiles whose results have been delivered here and whose slots are
-    // free again; tiles that the source has copied out of its own second stage.
+    // The pipeline, by stripe and source: tiles pushed to this rank; tiles whose results have been delivered here and whose slots
+    // are free again; tiles that the source has copied out of its own second stage.
     uint32_t arrived[kMaxStripes][kMaxRanks];
     uint32_t done[kMaxStripes][kMaxRanks];
     uint32_t copied[kMaxStripes][kMaxRanks];
@@ -52,7 +52,13 @@ struct ControlWords {
 };
 
 // Why a kernel gave up.
-enum class Trouble : uint32_t { none = 0, timeout = 1, departed = 2, mismatch = 3, unknown_memory = 4 };
+enum class Trouble : uint32_t {
+  none = 0,
+  timeout = 1,
+  departed = 2,
+  mismatch = 3,
+  unknown_memory = 4
+};
 
 // In host memory that the device can write. `state` becomes 1 after the rest was written.
 struct ErrorRecord {
@@ -68,7 +74,10 @@ struct ErrorRecord {
 };
 
 // What was under way, for messages: a collective's number, or one of these.
-enum class Operation : uint32_t { barrier = 16, wait_signal = 17 };
+enum class Operation : uint32_t {
+  barrier = 16,
+  wait_signal = 17
+};
 
 // A memory of the group in this rank's table, which the pipeline searches for the memories that peers name.
 struct MemoryEntry {
@@ -82,15 +91,15 @@ inline constexpr int kMaxMemories = 256;
 struct World {
   int32_t rank;
   int32_t size;
-  uint64_t timeout_ns;  // UINT64_MAX: never
-  uint64_t record;      // ErrorRecord*
+  uint64_t timeout_ns;          // UINT64_MAX: never
+  uint64_t record;              // ErrorRecord*
   uint64_t control[kMaxRanks];  // every rank's control block; the words come first
   // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
-  uint64_t ll, ll_slot;          // ll[parity][source]
+  uint64_t ll, ll_slot;              // ll[parity][source]
   uint64_t one_shot, one_shot_slot;  // one_shot[parity][source]
   uint64_t two_shot, two_shot_slot;  // two_shot[parity][first, second][source]
   uint64_t stage[2], stage_slot;     // first and second: stage[stripe][slot][source]
-  uint64_t memories;  // MemoryEntry*, this rank's own table
+  uint64_t memories;                 // MemoryEntry*, this rank's own table
   int32_t memory_count;
   uint32_t operation;  // Operation or collective
 };

@@ -62,8 +62,10 @@ std::map<std::string, long> live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
-  return {{"handle", count(s.handles)}, {"reservation", count(s.reservations)}, {"mapping", count(s.mappings)}, {"stream", count(s.streams)},
-          {"event", count(s.events)},   {"host", count(s.host)},                {"context", s.contexts},       {"pushed", count(context_stack)}};
+  return {{"handle", count(s.handles)},   {"reservation", count(s.reservations)},
+          {"mapping", count(s.mappings)}, {"stream", count(s.streams)},
+          {"event", count(s.events)},     {"host", count(s.host)},
+          {"context", s.contexts},        {"pushed", count(context_stack)}};
 }
 void fail_call(int n, int result) {
   calls_until_failure = n;
@@ -84,7 +86,9 @@ void set_devices(int count) { state().devices = count; }
 
 API cuInit(unsigned) { return kSuccess; }
 API cuDriverGetVersion(int* version) { return *version = 13000, kSuccess; }
-API cuGetErrorName(CUresult result, const char** name) { return *name = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", kSuccess; }
+API cuGetErrorName(CUresult result, const char** name) {
+  return *name = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", kSuccess;
+}
 API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", kSuccess; }
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
@@ -101,9 +105,13 @@ API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return kSuccess;
 }
 API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
-API cuDeviceGetAttribute(int* value, int which, CUdevice) { return *value = which == kMultiprocessors ? 16 : which == kMulticastSupported ? 0 : 1, kSuccess; }
+API cuDeviceGetAttribute(int* value, int which, CUdevice) {
+  return *value = which == kMultiprocessors ? 16 : which == kMulticastSupported ? 0 : 1, kSuccess;
+}
 API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
-API cuDeviceGetPCIBusId(char* id, int size, CUdevice) { return std::strncpy(id, "0000:00:00.0", static_cast<size_t>(size)), kSuccess; }
+API cuDeviceGetPCIBusId(char* id, int size, CUdevice) {
+  return std::strncpy(id, "0000:00:00.0", static_cast<size_t>(size)), kSuccess;
+}
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   MAY_FAIL();
@@ -181,7 +189,8 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   if (!state().handles.contains(handle) || state().reservations[address] != bytes) return kInvalidValue;
-  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, state().handles[handle], 0) == MAP_FAILED) return kInvalidValue;
+  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, state().handles[handle], 0) == MAP_FAILED)
+    return kInvalidValue;
   return state().mappings[address] = bytes, kSuccess;
 }
 API cuMemUnmap(CUdeviceptr address, size_t bytes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes back.
+// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
+// back.
 //   behaviour <ranks>
 #include <chrono>
 #include <cstring>
@@ -14,12 +15,17 @@ using gpu::expect;
 using gpu::Rank;
 using gpu::symm;
 
-std::string who(const Rank& rank, const char* what) { return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size); }
+std::string who(const Rank& rank, const char* what) {
+  return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+}
 
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
-float operand(int rank, size_t i, int round) { return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round); }
+float operand(int rank, size_t i, int round) {
+  return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);
+}
 float sum(int size, size_t i, int round) {
-  return static_cast<float>(size * (size + 1) / 2) + static_cast<float>(size) * (static_cast<float>(i % 7) + static_cast<float>(round));
+  return static_cast<float>(size * (size + 1) / 2) +
+         static_cast<float>(size) * (static_cast<float>(i % 7) + static_cast<float>(round));
 }
 void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t stream) {
   std::vector<float> host(count);
@@ -43,15 +49,16 @@ symm_group_status_t health(const Rank& rank) {
   return status;
 }
 
-symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream, uint64_t timeout_ms = 0) {
+symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
+                        uint64_t timeout_ms = 0) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.timeout_ms = timeout_ms;
   return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, stream);
 }
 
-constexpr size_t kSmall = 700;       // one shot
-constexpr size_t kMiddle = 200'000;  // two shots
-constexpr size_t kLarge = 6'000'000; // pipeline
+constexpr size_t kSmall = 700;        // one shot
+constexpr size_t kMiddle = 200'000;   // two shots
+constexpr size_t kLarge = 6'000'000;  // pipeline
 
 // Two graphs of calls of all sizes, replayed by turns and between eager calls, with new operands every time.
 void graphs(Rank& rank, std::barrier<>& together) {
@@ -90,7 +97,8 @@ void streams(Rank& rank, std::barrier<>&) {
   const size_t counts[] = {kSmall, kLarge, kMiddle, kSmall};
   for (int round = 0; round < 40; ++round) {
     const cudaStream_t stream = round % 2 == 0 ? rank.stream : rank.second;
-    symm(allreduce(rank, block, other + (round % 2 == 0 ? 0 : kLarge + 64), counts[round % 4], stream), "all-reduce on two streams");
+    symm(allreduce(rank, block, other + (round % 2 == 0 ? 0 : kLarge + 64), counts[round % 4], stream),
+         "all-reduce on two streams");
   }
   cuda(cudaStreamSynchronize(rank.second), "synchronise");
   expect(right(rank, other, kMiddle, 0, rank.stream), who(rank, "first of two streams"));
@@ -117,7 +125,8 @@ void signals(Rank& rank, std::barrier<>& together) {
     symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
     rank.wait();
     bool ok = true;
-    for (uint32_t i = 0; i < 3; ++i) ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i && got[1024 * i + 63] == got[1024 * i];
+    for (uint32_t i = 0; i < 3; ++i)
+      ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i && got[1024 * i + 63] == got[1024 * i];
     expect(ok, who(rank, what));
   };
   round();
@@ -177,7 +186,8 @@ void groups(Rank& rank, std::barrier<>&) {
   for (int round = 0; round < 3; ++round) {
     cuda(cudaMemcpyAsync(block, ones.data(), 4000, cudaMemcpyHostToDevice, rank.stream), "upload");
     symm(symm_allreduce(half, block, other, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "all-reduce of a half");
-    symm(symm_allreduce(rank.group, block, other + 4096, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "all-reduce of all");
+    symm(symm_allreduce(rank.group, block, other + 4096, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream),
+         "all-reduce of all");
   }
   float got[2] = {};
   cuda(cudaMemcpyAsync(&got[0], other + 999, 4, cudaMemcpyDeviceToHost, rank.stream), "download");
@@ -209,7 +219,9 @@ void silence(Rank& rank, std::barrier<>& together, size_t count) {
 
 void abort_word(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
-  if (rank.rank != 0) symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), kMiddle, rank.stream), "an all-reduce that will be aborted");
+  if (rank.rank != 0)
+    symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), kMiddle, rank.stream),
+         "an all-reduce that will be aborted");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   together.arrive_and_wait();
   const auto start = std::chrono::steady_clock::now();
@@ -260,7 +272,8 @@ int main(int argc, char** argv) {
   gpu::run_ranks(n, mismatch, 20000, SYMM_GROUP_CHECK);
   gpu::run_ranks(n, graphs);
   const size_t after = free_memory();
-  expect(after + (size_t{8} << 20) >= before, "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+  expect(after + (size_t{8} << 20) >= before,
+         "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
   std::printf("behaviour, %d ranks: %d passed, %d failed\n", n, gpu::counts().passed.load(), gpu::counts().failed.load());
   return gpu::counts().failed == 0 ? 0 : 1;
 }

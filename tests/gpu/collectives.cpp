@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every collective with every type, operation and algorithm, on symmetric and ordinary memory, in place or not, at awkward sizes and
-// addresses: bit for bit what the scalar reference on the host says.
+// Every collective with every type, operation and algorithm, on symmetric and ordinary memory, in place or not, at awkward sizes
+// and addresses: bit for bit what the scalar reference on the host says.
 //   collectives <ranks> [small | tiny]
 #include <cstring>
 #include <map>
@@ -17,8 +17,15 @@ using Bytes = std::vector<std::byte>;
 using symm::DType;
 using symm::Op;
 
-enum class Place { symmetric, symmetric_in_place, ordinary, ordinary_in_place, ordinary_odd };
-constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place, Place::ordinary_odd};
+enum class Place {
+  symmetric,
+  symmetric_in_place,
+  ordinary,
+  ordinary_in_place,
+  ordinary_odd
+};
+constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place,
+                             Place::ordinary_odd};
 const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
 
 struct Case {
@@ -56,7 +63,9 @@ Expected expected_of(const Case& c, int n) {
     Bytes result(unit);
     std::vector<uint64_t> operands(static_cast<size_t>(n));
     for (size_t i = 0; i < c.count; ++i) {
-      for (int r = 0; r < n; ++r) operands[static_cast<size_t>(r)] = symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
+      for (int r = 0; r < n; ++r)
+        operands[static_cast<size_t>(r)] =
+            symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
       symm::reference::store_bits(c.dtype, symm::reference::reduce(c.dtype, c.op, operands), &result[i * element]);
     }
     return result;
@@ -74,7 +83,8 @@ Expected expected_of(const Case& c, int n) {
         for (int s = 0; s < n; ++s) {
           const Bytes& from = e.send[static_cast<size_t>(s)];
           const size_t at = c.collective == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(r) * unit : 0;
-          result.insert(result.end(), from.begin() + static_cast<ptrdiff_t>(at), from.begin() + static_cast<ptrdiff_t>(at + unit));
+          result.insert(result.end(), from.begin() + static_cast<ptrdiff_t>(at),
+                        from.begin() + static_cast<ptrdiff_t>(at + unit));
         }
         e.recv.push_back(result);
       }
@@ -90,7 +100,8 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   const auto op = static_cast<symm_op_t>(c.op);
   switch (c.collective) {
     case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER: return symm_reduce_scatter(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return symm_reduce_scatter(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
     case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(rank.group, send, recv, c.count, dtype, &options, rank.stream);
     case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(rank.group, send, recv, c.count, dtype, c.root, &options, rank.stream);
     case SYMM_COLLECTIVE_REDUCE: return symm_reduce(rank.group, send, recv, c.count, dtype, op, c.root, &options, rank.stream);
@@ -123,9 +134,11 @@ bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place,
   if (reads) gpu::cuda(cudaMemcpyAsync(in, send.data(), send.size(), cudaMemcpyHostToDevice, rank.stream), "operand");
   const symm_status_t status = call(rank, c, in, out, algorithm);
   if (status == SYMM_ERR_INVALID_ARGUMENT && algorithm != SYMM_ALGORITHM_AUTO) return false;
-  const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " + symm::name_of(c.op) + " count " +
-                           std::to_string(c.count) + " " + kPlaceNames[static_cast<size_t>(place)] + " " +
-                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+  const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " +
+                           symm::name_of(c.op) + " count " + std::to_string(c.count) + " " +
+                           kPlaceNames[static_cast<size_t>(place)] + " " +
+                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) +
+                           " of " + std::to_string(rank.size);
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
   Bytes got(want.size() + (in_place ? 0 : 16));
   gpu::cuda(cudaMemcpyAsync(got.data(), out, got.size(), cudaMemcpyDeviceToHost, rank.stream), "result");
@@ -137,8 +150,10 @@ bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place,
   const size_t elements = want.size() / symm::size_of(c.dtype);
   bool same = reduces(c.collective) ? symm::reference::same(c.dtype, got.data(), want.data(), elements)
                                     : std::memcmp(got.data(), want.data(), want.size()) == 0;
-  for (size_t i = want.size(); i < got.size() && !want.empty(); ++i) same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
-  gpu::expect(same, what + (reduces(c.collective) ? ": " + symm::reference::difference(c.dtype, got.data(), want.data(), elements) : ""));
+  for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
+    same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
+  gpu::expect(
+      same, what + (reduces(c.collective) ? ": " + symm::reference::difference(c.dtype, got.data(), want.data(), elements) : ""));
   return true;
 }
 
@@ -210,8 +225,8 @@ int main(int argc, char** argv) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
-        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
-                                                 SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
           check(rank, list[i], expected[i], place, algorithm);
         }
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one of them is killed
-// or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the survivors.
+// Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one
+// of them is killed or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the
+// survivors.
 //   processes <ranks>
 #include <signal.h>
 #include <sys/wait.h>
@@ -100,7 +101,8 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
     symm_group_release(survivors);
     cudaFree(mine);
   } else {
-    expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess, who + "the context stays usable");
+    expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess,
+           who + "the context stays usable");
   }
   std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
   return gpu::counts().failed == 0 ? 0 : 1;
@@ -133,8 +135,10 @@ int main(int argc, char** argv) {
       for (int rank = 0; rank + 1 < size; ++rank) {
         int status = 0;
         waitpid(ranks[static_cast<size_t>(rank)], &status, 0);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++passed;
-        else ++failed;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+          ++passed;
+        else
+          ++failed;
       }
       kill(ranks.back(), SIGKILL);
       waitpid(ranks.back(), nullptr, 0);

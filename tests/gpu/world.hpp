@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads of one process, each with a stream and a symmetric block, on the GPUs that there are (several on one if need be).
+// Ranks as threads of one process, each with a stream and a symmetric block, on the GPUs that there are (several on one if need
+// be).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -55,13 +56,13 @@ struct Rank {
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
   symm_memory_t* memory = nullptr;
-  char* block = nullptr;    // this rank's symmetric block, of kBlock bytes
+  char* block = nullptr;     // this rank's symmetric block, of kBlock bytes
   char* ordinary = nullptr;  // ordinary device memory, as large
 
   static constexpr size_t kBlock = size_t{64} << 20;
   void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
-  // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where ranks share
-  // a device.
+  // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where
+  // ranks share a device.
   void settle(std::barrier<>& together) const {
     wait();
     cuda(cudaStreamSynchronize(second), "cudaStreamSynchronize");
@@ -75,7 +76,8 @@ inline std::string unique_name() {
 }
 
 // Runs `body` on every rank of a new group; ends the process if a rank cannot be set up.
-inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000, uint64_t flags = 0) {
+inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000,
+                      uint64_t flags = 0) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   const std::string bootstrap = "thread://" + unique_name();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control path of the CUDA back end on the fake driver: what is made is given back, and when any one driver call fails on one rank, all
-// ranks say the same and nothing is left.
+// The control path of the CUDA back end on the fake driver: what is made is given back, and when any one driver call fails on one
+// rank, all ranks say the same and nothing is left.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,8 @@ namespace symm {
 namespace {
 
 using Live = std::map<std::string, long>;
-const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0}, {"event", 0}, {"host", 0}, {"context", 0}, {"pushed", 0}};
+const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0},
+                       {"event", 0},  {"host", 0},        {"context", 0}, {"pushed", 0}};
 
 GroupConfig config_of(int rank, int size, const std::string& name) {
   GroupConfig config;
@@ -145,7 +146,8 @@ TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
     const std::string name = unique("failing");
     Outcome outcomes[2];
     on_ranks(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n); });
-    const std::string what = "call " + std::to_string(n) + ", " + outcomes[1].failed + ": " + outcomes[0].message + " / " + outcomes[1].message;
+    const std::string what =
+        "call " + std::to_string(n) + ", " + outcomes[1].failed + ": " + outcomes[0].message + " / " + outcomes[1].message;
     EXPECT_EQ(fake_cuda::live(), kNothing) << what;
     if (outcomes[1].failed.empty()) break;  // there are fewer calls
     calls.insert(outcomes[1].failed);
@@ -162,8 +164,9 @@ TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
       EXPECT_NE(outcomes[0].message.find("rank 1"), std::string::npos) << what;
     }
   }
-  for (const char* call : {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemExportToShareableHandle",
-                           "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuLaunchKernelEx"}) {
+  for (const char* call : {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+                           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate",
+                           "cuEventCreate", "cuLaunchKernelEx"}) {
     EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
   }
 }

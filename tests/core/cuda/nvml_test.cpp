@@ -43,8 +43,14 @@ TEST(NvLink, Dgx2IsFullyConnectedThroughSwitches) {
 
 TEST(NvLink, Dgx1VIsAHybridCubeMesh) {
   const Links links = machine(8,
-                              {{1, 2, 3, 3, 4, 4}, {0, 2, 2, 3, 5, 5}, {0, 1, 1, 3, 6, 6}, {0, 0, 1, 2, 7, 7},
-                               {5, 6, 7, 7, 0, 0}, {4, 6, 6, 7, 1, 1}, {4, 5, 5, 7, 2, 2}, {4, 4, 5, 6, 3, 3}},
+                              {{1, 2, 3, 3, 4, 4},
+                               {0, 2, 2, 3, 5, 5},
+                               {0, 1, 1, 3, 6, 6},
+                               {0, 0, 1, 2, 7, 7},
+                               {5, 6, 7, 7, 0, 0},
+                               {4, 6, 6, 7, 1, 1},
+                               {4, 5, 5, 7, 2, 2},
+                               {4, 4, 5, 6, 3, 3}},
                               0);
   EXPECT_EQ(links.between(0, 3), 2);
   EXPECT_EQ(links.between(0, 4), 2);

@@ -24,8 +24,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
     const Tuning tuning = default_tuning(size);
     const Layout layout = layout_of(size, tuning);
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
-      for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather, Collective::broadcast,
-                                          Collective::reduce, Collective::alltoall}) {
+      for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                          Collective::broadcast, Collective::reduce, Collective::alltoall}) {
         for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
           for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
             PlanInput input = input_of(collective, dtype, count, size);
@@ -33,7 +33,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
             const Plan chosen = plan(input, tuning);
             const uint64_t unit = count * size_of(dtype);
             const uint64_t packs = (unit + kPack - 1) / kPack;
-            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) + " ranks");
+            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) +
+                         " ranks");
             switch (chosen.family) {
               case Family::ll_reduce:
               case Family::ll_move: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
@@ -44,7 +45,9 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
                 break;
               case Family::pipeline: {
                 const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
-                const uint64_t parts = cut ? static_cast<uint64_t>(size) : collective == Collective::broadcast ? static_cast<uint64_t>(size) - 1 : 1;
+                const uint64_t parts = cut                                   ? static_cast<uint64_t>(size)
+                                       : collective == Collective::broadcast ? static_cast<uint64_t>(size) - 1
+                                                                             : 1;
                 ASSERT_LE(chosen.tile, layout.stage_slot);
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(chosen.tiles * chosen.tile * parts, unit);
@@ -87,7 +90,8 @@ TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
 }
 
 TEST(CudaPlan, TuningIsReadAndRefused) {
-  const Tuning tuned = parse_tuning(default_tuning(8), "one_shot=1024,stripes=7,tile=4096,threads=64,chunk=131072,ll=512,two_shot=9999");
+  const Tuning tuned =
+      parse_tuning(default_tuning(8), "one_shot=1024,stripes=7,tile=4096,threads=64,chunk=131072,ll=512,two_shot=9999");
   EXPECT_EQ(tuned.one_shot_max, 1024U);
   EXPECT_EQ(tuned.stripes, 7);
   EXPECT_EQ(tuned.tile, 4096U);
@@ -95,7 +99,8 @@ TEST(CudaPlan, TuningIsReadAndRefused) {
   EXPECT_EQ(tuned.two_shot_chunk, 131072U);
   EXPECT_EQ(tuned.ll_max, 512U);
   EXPECT_EQ(tuned.two_shot_max, 9999U);
-  for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33", "chunk=1"}) {
+  for (const char* text :
+       {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33", "chunk=1"}) {
     EXPECT_THROW(parse_tuning(default_tuning(8), text), Error) << text;
   }
 }
