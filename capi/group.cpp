@@ -109,7 +109,9 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
 symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_status_t, message), "out");
-    const symm::Failure failure = group_of(group)->revocation().failure();
+    Group& of = *group_of(group);
+    of.plane().notice_trouble();
+    const symm::Failure failure = of.revocation().failure();
     symm_group_status_t filled{};
     filled.status = static_cast<int32_t>(failure.status);
     filled.failed_rank = failure.rank;

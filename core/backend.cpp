@@ -1,43 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which back ends there are on this machine. The CUDA back end is not part of this version; it says so wherever it is asked for.
+// Which back ends there are on this machine.
 #include "core/backend.hpp"
 
+#include "core/cuda/backend.hpp"
 #include "core/host/backend.hpp"
 #include "core/host/hardware.hpp"
+#include "core/log.hpp"
 #include "core/process.hpp"
 #include "core/topology.hpp"
 
 namespace symm {
 namespace {
 
-constexpr const char* kNoCuda = "the CUDA back end is not part of this build of symm";
 constexpr const char* kHostOnly = "host memory";
 
 }  // namespace
 
 BackendKind resolve(BackendKind kind) {
   switch (kind) {
-    case BackendKind::automatic:
-    case BackendKind::host: return BackendKind::host;
-    case BackendKind::cuda: throw Error(Status::unavailable, kNoCuda);
+    case BackendKind::host: return kind;
+    case BackendKind::automatic: {
+      const std::string reason = cuda::unavailable_reason();
+      if (reason.empty()) return BackendKind::cuda;
+      log::write(log::Level::debug, "host back end, because: %s", reason.c_str());
+      return BackendKind::host;
+    }
+    case BackendKind::cuda:
+      if (const std::string reason = cuda::unavailable_reason(); !reason.empty()) throw Error(Status::unavailable, "CUDA back end: " + reason);
+      return kind;
   }
   throw Error(Status::invalid_argument, format("backend: %d is not known", static_cast<int>(kind)));
 }
 
-std::shared_ptr<Backend> open_backend(BackendKind kind, int /*device*/, int /*local_rank*/) {
-  resolve(kind);
-  return host::open();
+std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank) {
+  return resolve(kind) == BackendKind::cuda ? cuda::open(device, local_rank) : host::open();
 }
 
-int device_count(BackendKind kind) {
-  resolve(kind);
-  return 1;
-}
+int device_count(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::device_count() : 1; }
 
 DeviceInfo device_info(BackendKind kind, int device) {
+  const BackendKind resolved = resolve(kind);
+  if (resolved == BackendKind::cuda) return cuda::device_info(device);
   DeviceInfo info;
-  info.backend = resolve(kind);
+  info.backend = resolved;
   if (device != 0) throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
   info.memory_bytes = host::memory_bytes();
   info.compute_units = host::processors();
@@ -47,9 +53,6 @@ DeviceInfo device_info(BackendKind kind, int device) {
   return info;
 }
 
-Links links(BackendKind kind) {
-  resolve(kind);
-  return {1, {0}};
-}
+Links links(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::links() : Links{1, {0}}; }
 
 }  // namespace symm

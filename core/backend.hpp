@@ -83,6 +83,7 @@ struct PlaneContext {
   uint64_t group = 0;
   int channels = 0;
   bool check = false;
+  bool overlapping_devices = false;         // several ranks may use one device
   std::vector<int64_t> pids;                // by group rank, for messages
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
@@ -95,8 +96,12 @@ class Plane {
   // Creation, in this order: share() on every rank, then connect() with what every peer shared.
   virtual Share share() const = 0;
   virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
+  // All peers are connected; called before the last vote.
+  virtual void ready() {}
 
   virtual void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;  // empty: all
+  // Barrier of all ranks on `channel` that has happened when this returns, also where barriers are ordered on streams.
+  virtual void finish(int channel, uint64_t timeout_ms) { barrier({}, channel, timeout_ms, nullptr); }
   virtual void put_signal(const MemoryView& memory, int rank, int channel, void* stream) = 0;
   // `taken`: signals already taken from that rank on that channel. Throws Error(timeout) without revoking the group.
   virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) = 0;
@@ -105,6 +110,18 @@ class Plane {
   virtual void write32(void* to, uint32_t value, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
+
+  // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
+  virtual void notice_trouble() {}
+  // A memory of the group came, and is about to go.
+  virtual void memory_added(const MemoryView&) {}
+  // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
+  struct Tables {
+    void* const* blocks = nullptr;
+    void* const* pads = nullptr;
+  };
+  virtual Tables device_tables(const MemoryView&) const { return {}; }
+  virtual void memory_removed(const MemoryView&) noexcept {}
 };
 
 class Backend {

@@ -118,6 +118,7 @@ void Group::connect_plane(Deadline deadline) {
     context.group = id_;
     context.channels = kChannels;
     context.check = config_.check;
+    context.overlapping_devices = config_.overlapping_devices;
     for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
@@ -153,6 +154,11 @@ void Group::connect_plane(Deadline deadline) {
     } catch (const Error& error) {
       if (ballot.failure.status == Status::ok) ballot.failure = error.failure();
     }
+  }
+  try {
+    if (ballot.failure.status == Status::ok) plane_->ready();
+  } catch (const Error& error) {
+    ballot.failure = error.failure();
   }
   vote(*this, {MessageKind::vote, id_, 0, UINT64_MAX}, ballot, deadline);
 }
@@ -210,6 +216,7 @@ int Group::unwatched_peers() const {
 }
 
 void Group::require_usable() const {
+  plane_->notice_trouble();
   revocation_->throw_if_revoked();
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
 }
@@ -247,7 +254,7 @@ void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeou
 
 void Group::finalize(uint64_t timeout_ms) {
   require_usable();
-  plane_->barrier({}, kFinalizeChannel, timeout_or_default(timeout_ms), nullptr);
+  plane_->finish(kFinalizeChannel, timeout_or_default(timeout_ms));
   finalized_ = true;
 }
 

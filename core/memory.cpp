@@ -16,9 +16,23 @@ Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std
       view_(std::move(view)),
       pointer_table_(view_->blocks.begin(), view_->blocks.end()),
       pad_table_(view_->pads.begin(), view_->pads.end()),
-      taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {}
+      taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {
+  group_->plane().memory_added(*view_);
+  tables_ = group_->plane().device_tables(*view_);
+}
 
-Memory::~Memory() { group_->addresses().erase(*view_); }
+Memory::~Memory() {
+  group_->addresses().erase(*view_);
+  group_->plane().memory_removed(*view_);
+}
+
+void* const* Memory::pointer_table() const noexcept {
+  return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data();
+}
+
+void* const* Memory::pad_table() const noexcept {
+  return tables_.pads != nullptr ? tables_.pads : pad_table_.data();
+}
 
 std::byte* Memory::pointer(int rank) const {
   group_->require_rank("rank", rank);

@@ -43,8 +43,9 @@ class Memory {
   const MemoryView& view() const noexcept { return *view_; }
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;
-  void* const* pointer_table() const noexcept { return pointer_table_.data(); }
-  void* const* pad_table() const noexcept { return pad_table_.data(); }
+  // Readable by the group's device.
+  void* const* pointer_table() const noexcept;
+  void* const* pad_table() const noexcept;
 
   void put_signal(int rank, int channel, void* stream);
   void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);
@@ -67,6 +68,7 @@ class Memory {
   std::shared_ptr<MemoryView> view_;
   std::vector<void*> pointer_table_;
   std::vector<void*> pad_table_;
+  Plane::Tables tables_;
   std::vector<Taken> taken_;  // [channel][source]
 };
 

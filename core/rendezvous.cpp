@@ -78,8 +78,12 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     // Prepare.
     Ballot ballot;
     std::shared_ptr<Block> pad;
+    Share block_share;
+    Share pad_share;
     try {
       pad = backend.allocate(pad_bytes, 0);
+      block_share = backend.share(*buffer->block());
+      pad_share = backend.share(*pad);
     } catch (const std::exception& error) {
       ballot.failure = failure_of(error);
     }
@@ -94,8 +98,6 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     std::vector<std::shared_ptr<Block>> pads(blocks.size());
     blocks[static_cast<size_t>(group->rank())] = buffer->block();
     pads[static_cast<size_t>(group->rank())] = pad;
-    const Share block_share = backend.share(*buffer->block());
-    const Share pad_share = backend.share(*pad);
     for (int peer = 0; peer < group->size(); ++peer) {
       if (peer != group->rank()) send_block(*group, peer, topic(MessageKind::segment, 0), block_share, pad_share, deadline);
     }
@@ -110,17 +112,24 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
         if (ballot.failure.status == Status::ok) ballot.failure = failure_of(error);
       }
     }
+    std::shared_ptr<Memory> memory;
+    if (ballot.failure.status == Status::ok) {
+      try {
+        for (size_t rank = 0; rank < blocks.size(); ++rank) {
+          view->blocks.push_back(blocks[rank]->data());
+          view->pads.push_back(pads[rank]->data());
+          view->owned.push_back(std::move(blocks[rank]));
+          view->owned.push_back(std::move(pads[rank]));
+        }
+        memory = std::make_shared<Memory>(group, std::move(buffer), view);
+      } catch (const std::exception& error) {
+        ballot.failure = failure_of(error);
+      }
+    }
     vote(*group, topic(MessageKind::vote, 1), ballot, deadline);
 
     // Commit.
     pad->will_not_be_shared();
-    for (size_t rank = 0; rank < blocks.size(); ++rank) {
-      view->blocks.push_back(blocks[rank]->data());
-      view->pads.push_back(pads[rank]->data());
-      view->owned.push_back(std::move(blocks[rank]));
-      view->owned.push_back(std::move(pads[rank]));
-    }
-    auto memory = std::make_shared<Memory>(group, std::move(buffer), view);
     group->addresses().insert(view, memory);
     return memory;
   } catch (const Error& error) {

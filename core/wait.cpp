@@ -13,6 +13,7 @@
 #include <climits>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <thread>
 
 namespace symm {
@@ -100,11 +101,30 @@ int Deadline::remaining_ms() const noexcept {
   return static_cast<int>(std::min<uint64_t>((remaining_ns() + kMillisecond - 1) / kMillisecond, 1U << 30));
 }
 
-Revocation::Revocation(int size) : departed_(static_cast<size_t>(size)) {}
+struct Revocation::Listeners {
+  std::mutex mutex;  // held while an event is told, so that whoever stops listening is not called any more
+  std::map<uint64_t, std::function<void()>> functions;
+  uint64_t next = 0;
+};
+
+Revocation::Revocation(int size) : listeners_(std::make_shared<Listeners>()), departed_(static_cast<size_t>(size)) {}
 
 void Revocation::announce() noexcept {
   events_.fetch_add(1, std::memory_order_seq_cst);
   wake_all(events_);
+  const std::lock_guard lock(listeners_->mutex);
+  for (const auto& [id, function] : listeners_->functions) function();
+}
+
+std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
+  const std::lock_guard lock(listeners_->mutex);
+  const uint64_t id = listeners_->next++;
+  event();
+  listeners_->functions.emplace(id, std::move(event));
+  return {nullptr, [listeners = listeners_, id](void*) {
+            const std::lock_guard held(listeners->mutex);
+            listeners->functions.erase(id);
+          }};
 }
 
 bool Revocation::revoke(Failure failure) {

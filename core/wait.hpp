@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -78,15 +79,20 @@ class Revocation {
   bool departed(int rank) const noexcept;
   int64_t pid_of_departed(int rank) const noexcept;
 
+  // Have `event` called at each event of the above, and once now, until the returned object goes. It must be quick and not call back.
+  std::shared_ptr<void> listen(std::function<void()> event);
+
   // Grows with every event of the above; waiters sleep on it besides their own word.
   const Word& events() const noexcept { return events_; }
 
  private:
   void announce() noexcept;
+  struct Listeners;
   std::atomic<bool> revoked_{false};
   Word events_{0};
   mutable std::mutex mutex_;
   Failure failure_;
+  std::shared_ptr<Listeners> listeners_;
   std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
 };
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/backend.hpp"
+
+#include <cstring>
+
+#include "core/cuda/nvml.hpp"
+#include "core/cuda/plane.hpp"
+#include "core/process.hpp"
+
+namespace symm::cuda {
+namespace {
+
+struct BlockShare {
+  uint64_t bytes;
+  uint64_t mapped;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  BackendKind kind() const noexcept override { return BackendKind::cuda; }
+  int device() const noexcept override { return device_->ordinal(); }
+  std::string domain() const override { return process::boot_id(); }
+
+  std::shared_ptr<Block> allocate(size_t bytes, uint64_t) override { return Allocation::create(device_, bytes); }
+
+  Share share(const Block& block) const override {
+    const auto& allocation = static_cast<const Allocation&>(block);
+    const BlockShare body{allocation.size(), allocation.mapped()};
+    Share share;
+    share.body.resize(sizeof body);
+    std::memcpy(share.body.data(), &body, sizeof body);
+    share.fds = {allocation.fd()};
+    return share;
+  }
+  size_t share_body_size() const noexcept override { return sizeof(BlockShare); }
+  size_t share_fd_count() const noexcept override { return 1; }
+
+  std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
+    BlockShare body{};
+    std::memcpy(&body, message.body.data(), sizeof body);
+    if (body.bytes != bytes || body.mapped < bytes)
+      throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+    return Allocation::import(device_, std::move(message.fds.at(0)), bytes, body.mapped);
+  }
+
+  // This rank's counts of signals taken, and the tables that the device reads.
+  size_t pad_extra() const noexcept override {
+    return kBarrierChannels * kMaxRanks * sizeof(uint32_t) + 2 * kMaxRanks * sizeof(void*) + 64;
+  }
+
+  std::unique_ptr<Plane> make_plane(PlaneContext context) override {
+    return std::make_unique<CudaPlane>(std::move(context), device_);
+  }
+  size_t plane_share_body_size() const noexcept override { return CudaPlane::share_body_size(); }
+  size_t plane_share_fd_count() const noexcept override { return 1; }
+
+ private:
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+std::string unavailable_reason() {
+  if (const std::string reason = missing_kernels(); !reason.empty()) return reason;
+  try {
+    driver();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+int device_count() {
+  int devices = 0;
+  driver().require(driver().cuDeviceGetCount(&devices), "cuDeviceGetCount");
+  return devices;
+}
+
+std::shared_ptr<Backend> open(int device, int local_rank) {
+  auto opened = Device::open(device < 0 ? local_rank % device_count() : device);
+  if (opened->attribute(kVmmSupported) == 0 || opened->attribute(kPosixFdSupported) == 0) {
+    throw Error(Status::unavailable,
+                format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
+  }
+  return std::make_shared<CudaBackend>(std::move(opened));
+}
+
+DeviceInfo device_info(int device) {
+  const auto opened = Device::open(device);
+  const Driver& driver = opened->driver();
+  DeviceInfo info;
+  info.backend = BackendKind::cuda;
+  info.device = device;
+  info.compute_units = opened->multiprocessors();
+  char name[128] = {};
+  driver.require(driver.cuDeviceGetName(name, sizeof name - 1, opened->handle()), "cuDeviceGetName");
+  info.name = name;
+  info.uuid = text_of(opened->uuid());
+  size_t bytes = 0;
+  driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
+  info.memory_bytes = bytes;
+  info.multicast_reason =
+      opened->attribute(kMulticastSupported) == 0 ? "the device has none" : "this version of symm does not use it";
+  info.fabric_reason = Allocation::fabric_reason(*opened);
+  info.dmabuf_reason = opened->attribute(kDmabufSupported) == 0 ? "the device has no DMA-BUF export" : "";
+  return info;
+}
+
+Links links() {
+  const Driver& loaded = driver();
+  std::vector<std::string> buses;
+  for (int i = 0; i < device_count(); ++i) {
+    CUdevice device = 0;
+    char bus[32] = {};
+    loaded.require(loaded.cuDeviceGet(&device, i), "cuDeviceGet");
+    loaded.require(loaded.cuDeviceGetPCIBusId(bus, sizeof bus, device), "cuDeviceGetPCIBusId");
+    buses.emplace_back(bus);
+  }
+  return links_between(buses, nvlinks_of(buses));
+}
+
+}  // namespace symm::cuda

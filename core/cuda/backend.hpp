@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Back end 2: memory of GPUs, shared between processes through the driver's virtual memory management.
+#pragma once
+
+#include <memory>
+
+#include "core/backend.hpp"
+#include "core/topology.hpp"
+
+namespace symm::cuda {
+
+// "": the back end can be used here; otherwise why not.
+std::string unavailable_reason();
+std::shared_ptr<Backend> open(int device, int local_rank);
+int device_count();
+DeviceInfo device_info(int device);
+Links links();
+
+}  // namespace symm::cuda

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
+#include "core/cuda/detail.hpp"
+#include "core/cuda/plane.hpp"
+
+namespace symm::cuda {
+namespace {
+
+uint64_t bytes_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+// Do results of other ranks come straight into this rank's recv, if it is memory of the group?
+bool is_delivered_to(const CollectiveCall& call, int rank) {
+  switch (call.collective) {
+    case Collective::allreduce:
+    case Collective::allgather: return true;
+    case Collective::broadcast: return rank != call.root;
+    case Collective::reduce: return rank == call.root;
+    case Collective::reduce_scatter:
+    case Collective::alltoall: return false;  // they come by way of scratch
+  }
+  return false;
+}
+
+}  // namespace
+
+PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
+  PlanInput input;
+  input.collective = call.collective;
+  input.dtype = call.dtype;
+  input.op = call.op;
+  input.count = call.count;
+  input.size = context_.size;
+  input.forced = call.algorithm;
+  input.max_blocks = max_blocks_;
+  return input;
+}
+
+void CudaPlane::collective(const CollectiveCall& call) {
+  const PlanInput input = plan_input(call);
+  if (call.algorithm != Algorithm::automatic) {
+    if (const std::string reason = refuse(input, tuning_); !reason.empty())
+      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+  }
+  const Plan chosen = cuda::plan(input, tuning_);
+  const auto stream = static_cast<CUstream>(call.stream);
+  const Current current(*device_);
+  const TurnGuard turn(turn_, call.timeout_ms, name_of(call.collective));
+  context_.revocation->throw_if_revoked();
+  order_.before(stream);
+  if (context_.check && context_.size > 1) {
+    const Detail detail = detail_of(call);
+    CheckArgs args{world(call.timeout_ms, static_cast<uint32_t>(call.collective)), detail.what, detail.count};
+    kernels_.launch(kernels_.find("symm_check"), {1, 32, stream}, args);
+  }
+  launch_collective(call, input, chosen);
+  order_.after(stream);
+}
+
+void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+  const uint64_t unit = call.count * size_of(call.dtype);
+  if (chosen.family == Family::none) return;
+  if (chosen.family == Family::copy) {
+    copy(call.recv, call.send, unit, call.stream);
+    return;
+  }
+  CollectiveArgs args{};
+  args.world = world(call.timeout_ms, static_cast<uint32_t>(call.collective));
+  args.send = bytes_of(call.send);
+  args.recv = bytes_of(call.recv);
+  args.unit = unit;
+  args.collective = static_cast<int32_t>(call.collective);
+  args.dtype = static_cast<int32_t>(call.dtype);
+  args.op = static_cast<int32_t>(call.op);
+  args.root = call.root;
+  args.tile = chosen.tile;
+  args.tiles = chosen.tiles;
+  auto blocks = static_cast<unsigned>(chosen.blocks);
+  if (chosen.family == Family::pipeline) {
+    const Detail detail = detail_of(call);
+    args.detail = detail.what;
+    args.count = detail.count;
+    args.stripes = chosen.stripes;
+    if (is_delivered_to(call, context_.rank)) {
+      const uint64_t bytes = call.collective == Collective::allgather ? unit * static_cast<uint64_t>(context_.size) : unit;
+      size_t offset = 0;
+      if (const auto memory = context_.directory->containing(call.recv, bytes, &offset)) {
+        args.recv_memory = memory->id;
+        args.recv_offset = offset;
+      } else {
+        args.gathers = 1;
+      }
+    }
+    blocks = static_cast<unsigned>(chosen.stripes) * (args.gathers != 0 ? 3U : 2U);
+  }
+  kernels_.launch(kernels_.find(kernel_name(input, chosen.family)),
+                  {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+}
+
+PlanReport CudaPlane::plan(const CollectiveCall& call) {
+  const PlanInput input = plan_input(call);
+  if (call.algorithm != Algorithm::automatic) {
+    if (const std::string reason = refuse(input, tuning_); !reason.empty())
+      throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+  }
+  const Plan chosen = cuda::plan(input, tuning_);
+  PlanReport report;
+  report.algorithm = chosen.algorithm;
+  report.slices = chosen.family == Family::two_shot || chosen.family == Family::pipeline ? context_.size : 1;
+  report.chunk_bytes = chosen.tile;
+  report.reason = explain(input, chosen, tuning_);
+  return report;
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/control.hpp"
+
+#include <atomic>
+#include <cstring>
+
+namespace symm::cuda {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie
+
+}  // namespace
+
+std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout) {
+  auto control = Allocation::create(device, layout.bytes);
+  const Driver& driver = device->driver();
+  const Current current(*device, Current::Capture::relaxed);
+  const auto n = static_cast<uint64_t>(size);
+  const auto fill = [&](uint64_t at, uint64_t bytes) {
+    if (bytes == 0) return;
+    driver.require(driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()),
+                   "cuMemsetD32Async");
+  };
+  fill(layout.one_shot, 2 * n * layout.one_shot_slot);
+  fill(layout.two_shot, 4 * n * layout.two_shot_slot);
+  driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
+  return control;
+}
+
+Mailbox::Mailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const Driver& driver = device_->driver();
+  const Current current(*device_, Current::Capture::relaxed);
+  void* host = nullptr;
+  driver.require(driver.cuMemHostAlloc(&host, kPage, kMappedPortable), "cuMemHostAlloc", "an error record");
+  std::memset(host, 0, kPage);
+  host_ = static_cast<std::byte*>(host);
+  CUresult result = driver.cuMemHostGetDevicePointer(&address_, host, 0);
+  const char* call = "cuMemHostGetDevicePointer";
+  if (result == kSuccess) {
+    call = "cuStreamCreate";
+    result = driver.cuStreamCreate(&stream_, kNonBlocking);
+  }
+  if (result != kSuccess) {
+    driver.cuMemFreeHost(host);
+    driver.require(result, call);
+  }
+}
+
+Mailbox::~Mailbox() {
+  // A kernel may still write the record.
+  device_->put_off([&driver = device_->driver(), host = host_, stream = stream_] {
+    driver.cuStreamDestroy(stream);
+    driver.cuMemFreeHost(host);
+  });
+}
+
+bool Mailbox::has_record() const noexcept {
+  return reinterpret_cast<const std::atomic<uint32_t>*>(host_)->load(std::memory_order_acquire) != 0;
+}
+
+const ErrorRecord& Mailbox::record() const noexcept { return *reinterpret_cast<const ErrorRecord*>(host_); }
+
+void Mailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept {
+  const Driver& driver = device_->driver();
+  try {
+    const Current current(*device_, Current::Capture::relaxed);
+    // Both words only grow, so it does not matter which of two copies comes first.
+    auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
+    if (abort) words[0].store(1, std::memory_order_release);
+    words[1].fetch_or(departed, std::memory_order_release);
+    driver.cuMemcpyAsync(control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
+  } catch (const Error&) {  // no context any more, so no kernel either
+  }
+}
+
+}  // namespace symm::cuda

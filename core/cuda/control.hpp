@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A rank's control block (kernels/cuda/args.hpp) and the page of host memory by which kernels and host tell each other of
+// trouble.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/plan.hpp"
+
+namespace symm::cuda {
+
+// Zero, except for what the push kernels poll, which is all ones at rest.
+std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout);
+
+// Pinned host memory that the device can reach.
+class Mailbox {
+ public:
+  explicit Mailbox(std::shared_ptr<Device> device);
+  ~Mailbox();
+  Mailbox(const Mailbox&) = delete;
+  Mailbox& operator=(const Mailbox&) = delete;
+
+  uint64_t record_on_device() const noexcept { return address_; }
+  bool has_record() const noexcept;
+  const ErrorRecord& record() const noexcept;
+  // Store the two words that kernels look at (ControlWords::abort and departed) from a stream of our own, past whatever the
+  // user's streams do. Any thread. Never waits for a kernel.
+  void tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept;
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::byte* host_ = nullptr;
+  CUdeviceptr address_ = 0;
+  CUstream stream_ = nullptr;
+};
+
+}  // namespace symm::cuda

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <memory>
+
+namespace symm::cuda {
+namespace {
+
+using GetProcAddress = CUresult (*)(const char*, void**, int, unsigned long long, int*);
+
+struct Loaded {
+  Driver driver;
+  std::string reason;  // "": usable
+};
+
+std::string version_text(int version) { return format("%d.%d", version / 1000, version % 1000 / 10); }
+
+// The driver stays loaded: its threads and exit handlers do not survive an unload.
+Loaded load() {
+  Loaded loaded;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* why = dlerror();
+    loaded.reason = format("no CUDA driver: %s", why != nullptr ? why : "libcuda.so.1 cannot be loaded");
+    return loaded;
+  }
+  const auto find = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  if (find == nullptr) {
+    loaded.reason = "the CUDA driver is older than 12.0, which symm needs";
+    return loaded;
+  }
+  Driver& driver = loaded.driver;
+  int version = 0;
+#define SYMM_DRIVER_FIND(name, since, parameters)                                                               \
+  {                                                                                                             \
+    void* entry = nullptr;                                                                                      \
+    int status = 0;                                                                                             \
+    if (find(#name, &entry, since, 0, &status) != kSuccess || entry == nullptr) {                               \
+      loaded.reason = "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"; \
+      return loaded;                                                                                            \
+    }                                                                                                           \
+    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                                               \
+  }
+  SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
+#undef SYMM_DRIVER_FIND
+  if (const CUresult result = driver.cuInit(0); result != kSuccess) {
+    loaded.reason = "cuInit: " + driver.text(result);
+    return loaded;
+  }
+  int devices = 0;
+  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != kSuccess || devices == 0) {
+    loaded.reason = result != kSuccess ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device";
+    return loaded;
+  }
+  if (driver.cuDriverGetVersion(&version) == kSuccess && version < 12000) {
+    loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
+  }
+  return loaded;
+}
+
+}  // namespace
+
+std::string Driver::text(CUresult result) const {
+  const char* name = nullptr;
+  const char* explanation = nullptr;
+  if (cuGetErrorName(result, &name) != kSuccess || name == nullptr) return format("CUDA error %d", result);
+  if (cuGetErrorString(result, &explanation) != kSuccess || explanation == nullptr) return name;
+  return format("%s (%s)", name, explanation);
+}
+
+void Driver::require(CUresult result, const char* call, const std::string& what) const {
+  if (result == kSuccess) return;
+  throw Error(result == kOutOfMemory ? Status::out_of_memory : Status::cuda,
+              format("%s: %s%s%s", call, text(result).c_str(), what.empty() ? "" : ": ", what.c_str()));
+}
+
+const Driver& driver() {
+  // Leaked, because handles may be released while static objects are destroyed.
+  static const Loaded* loaded = new Loaded(load());
+  if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
+  return loaded->driver;
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA driver, found at run time. Types and values are those of cuda.h, declared here because core compiles without a CUDA
+// toolkit; a test compares them with the real header where there is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/error.hpp"
+
+namespace symm::cuda {
+
+using CUresult = int;
+using CUdevice = int;
+using CUdeviceptr = unsigned long long;
+using CUmemGenericAllocationHandle = unsigned long long;
+using CUcontext = struct CUctx_st*;
+using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
+using CUlibrary = struct CUlib_st*;
+using CUkernel = struct CUkern_st*;
+using CUfunction = struct CUfunc_st*;
+
+struct CUuuid {
+  char bytes[16];
+};
+
+struct CUmemLocation {
+  int type;
+  int id;
+};
+struct CUmemAllocationProp {
+  int type;
+  int requestedHandleTypes;
+  CUmemLocation location;
+  void* win32HandleMetaData;
+  struct {
+    unsigned char compressionType;
+    unsigned char gpuDirectRDMACapable;
+    unsigned short usage;
+    unsigned char reserved[4];
+  } allocFlags;
+};
+struct CUmemAccessDesc {
+  CUmemLocation location;
+  int flags;
+};
+struct CUlaunchConfig {
+  unsigned int gridDimX, gridDimY, gridDimZ;
+  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int sharedMemBytes;
+  CUstream hStream;
+  void* attrs;
+  unsigned int numAttrs;
+};
+
+inline constexpr CUresult kSuccess = 0;
+inline constexpr CUresult kOutOfMemory = 2;
+inline constexpr CUresult kNotSupported = 801;
+inline constexpr CUresult kNotFound = 500;
+inline constexpr CUresult kNotReady = 600;
+inline constexpr int kPinned = 1;                   // CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kOnDevice = 1;                 // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kPosixFd = 1;                  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kFabric = 8;                   // CU_MEM_HANDLE_TYPE_FABRIC
+inline constexpr int kReadWrite = 3;                // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kRecommended = 1;              // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+inline constexpr unsigned kNonBlocking = 1;         // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+inline constexpr int kRelaxedCapture = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kMultiprocessors = 16;         // CU_DEVICE_ATTRIBUTE_*
+inline constexpr int kComputeMajor = 75;
+inline constexpr int kComputeMinor = 76;
+inline constexpr int kVmmSupported = 102;
+inline constexpr int kPosixFdSupported = 103;
+inline constexpr int kRdmaWithVmm = 110;
+inline constexpr int kDmabufSupported = 124;
+inline constexpr int kFabricSupported = 128;
+inline constexpr int kMulticastSupported = 132;
+
+// name, version that introduced the form we use, parameters
+#define SYMM_DRIVER_CALLS(X)                                                                                     \
+  X(cuInit, 2000, (unsigned))                                                                                    \
+  X(cuDriverGetVersion, 2020, (int*))                                                                            \
+  X(cuGetErrorName, 6000, (CUresult, const char**))                                                              \
+  X(cuGetErrorString, 6000, (CUresult, const char**))                                                            \
+  X(cuDeviceGetCount, 2000, (int*))                                                                              \
+  X(cuDeviceGet, 2000, (CUdevice*, int))                                                                         \
+  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                                               \
+  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                                 \
+  X(cuDeviceTotalMem, 3020, (size_t*, CUdevice))                                                                 \
+  X(cuDeviceGetAttribute, 2000, (int*, int, CUdevice))                                                           \
+  X(cuDeviceCanAccessPeer, 4000, (int*, CUdevice, CUdevice))                                                     \
+  X(cuDeviceGetPCIBusId, 4010, (char*, int, CUdevice))                                                           \
+  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                                      \
+  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                                \
+  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                         \
+  X(cuCtxPushCurrent, 4000, (CUcontext))                                                                         \
+  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                         \
+  X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                            \
+  X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long)) \
+  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                         \
+  X(cuMemExportToShareableHandle, 10020, (void*, CUmemGenericAllocationHandle, int, unsigned long long))         \
+  X(cuMemImportFromShareableHandle, 10020, (CUmemGenericAllocationHandle*, void*, int))                          \
+  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long))                 \
+  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                                              \
+  X(cuMemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))            \
+  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                                    \
+  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                                \
+  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                                            \
+  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                                            \
+  X(cuMemFreeHost, 2000, (void*))                                                                                \
+  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                           \
+  X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                                           \
+  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                                 \
+  X(cuStreamDestroy, 4000, (CUstream))                                                                           \
+  X(cuStreamSynchronize, 2000, (CUstream))                                                                       \
+  X(cuStreamQuery, 2000, (CUstream))                                                                             \
+  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                      \
+  X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                                        \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                            \
+  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                                   \
+  X(cuEventRecord, 2000, (CUevent, CUstream))                                                                    \
+  X(cuEventQuery, 2000, (CUevent))                                                                               \
+  X(cuEventDestroy, 4000, (CUevent))                                                                             \
+  X(cuLibraryLoadData, 12000, (CUlibrary*, const void*, int*, void**, unsigned, int*, void**, unsigned))         \
+  X(cuLibraryUnload, 12000, (CUlibrary))                                                                         \
+  X(cuLibraryGetKernel, 12000, (CUkernel*, CUlibrary, const char*))                                              \
+  X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                         \
+  X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
+
+struct Driver {
+#define SYMM_DRIVER_ENTRY(name, version, parameters) CUresult(*name) parameters = nullptr;
+  SYMM_DRIVER_CALLS(SYMM_DRIVER_ENTRY)
+#undef SYMM_DRIVER_ENTRY
+
+  // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid argument): 2097152 bytes".
+  void require(CUresult result, const char* call, const std::string& what = {}) const;
+  std::string text(CUresult result) const;
+};
+
+// The loaded driver, initialised. Throws Error(unavailable) with the reason: no driver, one that is too old, no device.
+const Driver& driver();
+
+}  // namespace symm::cuda

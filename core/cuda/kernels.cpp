@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/kernels.hpp"
+
+#include <mutex>
+
+namespace symm::cuda {
+namespace {
+
+// Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
+struct Libraries {
+  std::mutex mutex;
+  std::vector<CUlibrary> loaded;
+};
+Libraries& libraries() {
+  static auto* instance = new Libraries;
+  return *instance;
+}
+
+CUkernel find_kernel(const Driver& driver, const std::string& name) {
+  Libraries& known = libraries();
+  const std::lock_guard lock(known.mutex);
+  if (known.loaded.empty()) {
+    std::vector<CUlibrary> loading;
+    for (const void* image : images()) {
+      CUlibrary library = nullptr;
+      const CUresult result = driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+      if (result != kSuccess) {
+        for (CUlibrary earlier : loading) driver.cuLibraryUnload(earlier);
+        driver.require(result, "cuLibraryLoadData");
+      }
+      loading.push_back(library);
+    }
+    known.loaded = std::move(loading);
+  }
+  for (CUlibrary library : known.loaded) {
+    CUkernel kernel = nullptr;
+    const CUresult result = driver.cuLibraryGetKernel(&kernel, library, name.c_str());
+    if (result == kSuccess) return kernel;
+    if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
+  }
+  throw Error(Status::internal, "this build of symm has no kernel " + name);
+}
+
+}  // namespace
+
+std::string missing_kernels() {
+  return images().empty() ? "this build of symm has no CUDA kernels (it was configured without nvcc)" : "";
+}
+
+void Kernels::load(const std::string& name) {
+  if (name.empty() || functions_.contains(name)) return;
+  const Driver& driver = device_.driver();
+  CUfunction function = nullptr;
+  driver.require(driver.cuKernelGetFunction(&function, find_kernel(driver, name)), "cuKernelGetFunction", name);
+  functions_.emplace(name, function);
+  unready_.insert(function);
+}
+
+void Kernels::make_ready() {
+  // Arguments of zeros, which every kernel takes as nothing to do.
+  alignas(16) std::byte nothing[1024] = {};
+  static_assert(sizeof(CollectiveArgs) <= sizeof nothing && sizeof(BarrierArgs) <= sizeof nothing);
+  for (const CUfunction function : unready_) launch(function, {1, 32, device_.stream()}, nothing);
+  unready_.clear();
+  device_.driver().require(device_.driver().cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");
+}
+
+CUfunction Kernels::find(const std::string& name) const {
+  const auto found = functions_.find(name);
+  if (found == functions_.end()) throw Error(Status::internal, "kernel " + name + " was not loaded");
+  return found->second;
+}
+
+void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
+  CUlaunchConfig config{};
+  config.gridDimX = launch.blocks;
+  config.gridDimY = config.gridDimZ = 1;
+  config.blockDimX = launch.threads;
+  config.blockDimY = config.blockDimZ = 1;
+  config.hStream = launch.stream;
+  device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels inside the library: images for several architectures, which the driver chooses from.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "core/cuda/device.hpp"
+#include "kernels/cuda/args.hpp"
+#include "kernels/cuda/images.hpp"
+
+namespace symm::cuda {
+
+// "": this build has kernels; otherwise why not.
+std::string missing_kernels();
+
+// The kernels of one device's context, loaded and ready. Nothing may be left for the first launch to do (code to load, local
+// memory to make room for), because that waits for the device, on which a kernel may be waiting for this one.
+class Kernels {
+ public:
+  explicit Kernels(const Device& device) : device_(device) {}
+  void load(const std::string& name);  // the device's context must be current
+  void make_ready();                   // after the last load()
+  // Throws Error(internal) for a kernel that was not loaded.
+  CUfunction find(const std::string& name) const;
+
+  struct Launch {
+    unsigned blocks, threads;
+    CUstream stream;
+  };
+  template <class Args>
+  void launch(CUfunction function, const Launch& launch, Args& args) const {
+    void* parameters[] = {&args};
+    run(function, launch, parameters);
+  }
+
+ private:
+  void run(CUfunction function, const Launch& launch, void** parameters) const;
+
+  const Device& device_;
+  std::map<std::string, CUfunction> functions_;
+  std::set<CUfunction> unready_;
+};
+
+}  // namespace symm::cuda

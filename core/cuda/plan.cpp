@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+
+#include "core/error.hpp"
+
+namespace symm::cuda {
+namespace {
+
+constexpr uint64_t kKi = 1024;
+constexpr uint64_t kMi = 1024 * kKi;
+constexpr uint64_t kPage = 4096;
+
+uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+uint64_t unit_of(const PlanInput& input) { return input.count * size_of(input.dtype); }
+
+// Types that have a bit pattern to spare (push.cuh).
+bool can_be_pushed(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return true;
+    default: return false;
+  }
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
+}
+bool has_slices(Collective collective) {
+  return collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
+}
+bool one_shot_does(const PlanInput& input) {
+  return can_be_pushed(input.dtype) &&
+         (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
+}
+bool two_shot_does(const PlanInput& input) { return can_be_pushed(input.dtype) && input.collective == Collective::allreduce; }
+
+// There is no second shot for a reduce-scatter to prefer, and only what it sends to one rank counts.
+uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
+  return collective == Collective::reduce_scatter ? 2 * tuning.one_shot_max : tuning.one_shot_max;
+}
+
+Family choose(const PlanInput& input, const Tuning& tuning) {
+  if (input.size == 1) return Family::copy;
+  const uint64_t unit = unit_of(input);
+  if (one_shot_does(input) && unit <= one_shot_limit(input.collective, tuning)) return Family::one_shot;
+  if (two_shot_does(input) && unit <= tuning.two_shot_max) return Family::two_shot;
+  if (!one_shot_does(input) && unit <= tuning.ll_max) return reduces(input.collective) ? Family::ll_reduce : Family::ll_move;
+  return Family::pipeline;
+}
+
+Family forced_family(const PlanInput& input, const Tuning& tuning) {
+  if (input.size == 1) return Family::copy;
+  switch (input.forced) {
+    case Algorithm::ll: return reduces(input.collective) ? Family::ll_reduce : Family::ll_move;
+    case Algorithm::one_shot: return Family::one_shot;
+    case Algorithm::two_shot: return Family::two_shot;
+    case Algorithm::two_shot_staged: return Family::pipeline;
+    case Algorithm::automatic:
+    case Algorithm::hybrid_cube_mesh: break;
+  }
+  return choose(input, tuning);
+}
+
+Algorithm algorithm_of(Family family) {
+  switch (family) {
+    case Family::ll_reduce:
+    case Family::ll_move: return Algorithm::ll;
+    case Family::two_shot: return Algorithm::two_shot;
+    case Family::pipeline: return Algorithm::two_shot_staged;
+    case Family::none:
+    case Family::copy:
+    case Family::one_shot: return Algorithm::one_shot;
+  }
+  return Algorithm::one_shot;
+}
+
+// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+void shape(Plan& plan, uint64_t packs, int max_blocks, int threads) {
+  plan.threads = threads;
+  const int limit = std::max(1, max_blocks / 2);  // with the registers they have, one of 512 threads a multiprocessor
+  const uint64_t blocks = divide_up(packs, static_cast<uint64_t>(threads));
+  if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && plan.family != Family::ll_reduce &&
+      plan.family != Family::ll_move) {
+    plan.threads = 512;
+    plan.blocks = static_cast<int>(std::min<uint64_t>(divide_up(packs, 512), static_cast<uint64_t>(std::min(limit, 128))));
+  } else {
+    plan.blocks = static_cast<int>(std::min<uint64_t>(blocks, static_cast<uint64_t>(std::min(limit, 128))));
+  }
+}
+
+// A whole number of packs for each rank, so that slices of full chunks are equal.
+uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
+
+void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  const uint64_t unit = unit_of(input);
+  const auto n = static_cast<uint64_t>(input.size);
+  const uint64_t parts = input.collective == Collective::broadcast ? n - 1
+                         : has_slices(input.collective)            ? n
+                                                                   : 1;  // as pipeline.cu cuts
+  plan.threads = 512;
+  plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks / 3}));  // three roles where recv is private
+  // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
+  // moving.
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
+  plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
+  plan.tiles = divide_up(unit, parts * plan.tile);
+  plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
+}
+
+}  // namespace
+
+Tuning default_tuning(int size) {
+  Tuning tuning;
+  tuning.ll_max = size <= 4 ? 256 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
+  tuning.one_shot_max = size <= 2 ? kMi : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
+  tuning.two_shot_max = size <= 2 ? 16 * kMi : 32 * kMi;
+  tuning.two_shot_chunk = 16 * kMi;
+  tuning.threads = size <= 2 ? 256 : 128;
+  tuning.stripes = 64;
+  tuning.tile = 128 * kKi / std::bit_ceil(static_cast<unsigned>(std::max(size, 2)));
+  return tuning;
+}
+
+Tuning parse_tuning(Tuning base, const std::string& text) {
+  const auto fail = [&](const std::string& part) {
+    throw Error(
+        Status::invalid_argument,
+        format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, chunk, threads, stripes, tile = number",
+               part.c_str()));
+  };
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    const std::string part = text.substr(at, end - at);
+    at = end + 1;
+    const size_t equals = part.find('=');
+    if (equals == std::string::npos) fail(part);
+    const std::string name = part.substr(0, equals);
+    uint64_t value = 0;
+    const char* last = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data() + equals + 1, last, value);
+    if (error != std::errc{} || stop != last || value > 256 * kMi) fail(part);
+    if (name == "ll")
+      base.ll_max = value;
+    else if (name == "one_shot")
+      base.one_shot_max = value;
+    else if (name == "two_shot")
+      base.two_shot_max = value;
+    else if (name == "chunk" && value >= 64 * kKi)
+      base.two_shot_chunk = value;
+    else if (name == "threads" && value >= 32 && value <= 256 && value % 32 == 0)
+      base.threads = static_cast<int>(value);
+    else if (name == "stripes" && value >= 1 && value <= kMaxStripes)
+      base.stripes = static_cast<int>(value);
+    else if (name == "tile" && value >= kPack && value % kPack == 0 && value <= kMi)
+      base.tile = value;
+    else
+      fail(part);
+  }
+  return base;
+}
+
+Layout layout_of(int size, const Tuning& tuning) {
+  const auto n = static_cast<uint64_t>(size);
+  Layout layout{};
+  uint64_t at = round_up(sizeof(ControlWords), kPage);
+  const auto take = [&](uint64_t bytes) {
+    const uint64_t start = at;
+    at = round_up(at + bytes, kPage);
+    return start;
+  };
+  layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
+  layout.ll_slot = (divide_up(tuning.ll_max, kPack) + 1) * 2 * kPack;
+  layout.ll = take(2 * n * layout.ll_slot);
+  layout.one_shot_slot = round_up(one_shot_limit(Collective::reduce_scatter, tuning), kPack);
+  layout.one_shot = take(2 * n * layout.one_shot_slot);
+  layout.two_shot_slot = chunk_of(size, tuning) / n;
+  layout.two_shot = take(4 * n * layout.two_shot_slot);
+  layout.stage_slot = tuning.tile;
+  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.stripes) * kSlots * n * layout.stage_slot);
+  layout.bytes = at;
+  return layout;
+}
+
+Plan plan(const PlanInput& input, const Tuning& tuning) {
+  Plan plan;
+  if (input.count == 0) return plan;
+  plan.family = input.forced == Algorithm::automatic ? choose(input, tuning) : forced_family(input, tuning);
+  plan.algorithm = input.size == 1 && input.forced != Algorithm::automatic ? input.forced : algorithm_of(plan.family);
+  const uint64_t packs = divide_up(unit_of(input), kPack);
+  switch (plan.family) {
+    case Family::none:
+    case Family::copy: break;
+    case Family::ll_reduce:
+    case Family::ll_move:
+    case Family::one_shot: shape(plan, packs, input.max_blocks, tuning.threads); break;
+    case Family::two_shot: {
+      plan.tile = chunk_of(input.size, tuning);
+      plan.tiles = divide_up(unit_of(input), plan.tile);
+      const uint64_t packs_of_chunk = divide_up(std::min(unit_of(input), plan.tile), kPack);
+      shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads);
+      break;
+    }
+    case Family::pipeline: shape_pipeline(plan, input, tuning); break;
+  }
+  return plan;
+}
+
+std::string refuse(const PlanInput& input, const Tuning& tuning) {
+  if (input.size == 1 || input.count == 0) return "";
+  const uint64_t unit = unit_of(input);
+  const auto limit = [&](const char* name, uint64_t most) {
+    return unit <= most ? std::string()
+                        : format("algorithm %s carries at most %llu bytes, not %llu", name, static_cast<unsigned long long>(most),
+                                 static_cast<unsigned long long>(unit));
+  };
+  switch (input.forced) {
+    case Algorithm::automatic:
+    case Algorithm::two_shot_staged: return "";
+    case Algorithm::ll: return limit("ll", tuning.ll_max);
+    case Algorithm::one_shot:
+      if (!one_shot_does(input))
+        return format("algorithm one_shot does allreduce and reduce_scatter of floats up to 32 bits, not %s of %s",
+                      name_of(input.collective), name_of(input.dtype));
+      return limit("one_shot", one_shot_limit(input.collective, tuning));
+    case Algorithm::two_shot:
+      if (!two_shot_does(input))
+        return format("algorithm two_shot does allreduce of floats up to 32 bits, not %s of %s", name_of(input.collective),
+                      name_of(input.dtype));
+      return limit("two_shot", tuning.two_shot_max);
+    case Algorithm::hybrid_cube_mesh: return "algorithm hybrid_cube_mesh is not part of the CUDA back end";
+  }
+  return format("unknown algorithm %d", static_cast<int>(input.forced));
+}
+
+std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  if (input.count == 0) return "nothing to do for count 0";
+  if (input.size == 1) return "one rank: a copy";
+  const std::string why = input.forced != Algorithm::automatic ? "forced: " : "";
+  const std::string launch = format(" (%d blocks of %d)", chosen.blocks, chosen.threads);
+  const auto text = [](uint64_t value) { return std::to_string(value); };
+  switch (chosen.family) {
+    case Family::none:
+    case Family::copy: break;
+    case Family::ll_reduce:
+    case Family::ll_move: return why + "up to " + text(tuning.ll_max) + " bytes ride beside their flags" + launch;
+    case Family::one_shot:
+      return why + "up to " + text(one_shot_limit(input.collective, tuning)) + " bytes one hop to everybody is fastest" + launch;
+    case Family::two_shot:
+      return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
+    case Family::pipeline:
+      return why + "pushed tile by tile through scratch of bounded size" +
+             format(" (%d stripes, slices of %llu bytes)", chosen.stripes, static_cast<unsigned long long>(chosen.tile));
+  }
+  return why;
+}
+
+std::string kernel_name(const PlanInput& input, Family family) {
+  const int ranks = input.size == 2 || input.size == 4 || input.size == 8 ? input.size : kMaxRanks;
+  const bool sums = input.op == Op::sum || input.op == Op::avg;
+  const bool combines = reduces(input.collective);
+  const char* arithmetic = !combines || !sums           ? "any"
+                           : input.dtype == DType::bf16 ? "bf16"
+                           : input.dtype == DType::f16  ? "f16"
+                           : input.dtype == DType::f32  ? "f32"
+                                                        : "any";
+  switch (family) {
+    case Family::none:
+    case Family::copy: return "";
+    case Family::ll_reduce: return format("symm_ll_reduce_%d", ranks);
+    case Family::ll_move: return format("symm_ll_move_%d", ranks);
+    case Family::one_shot: return format("symm_one_shot_%s_%d", arithmetic, ranks);
+    case Family::two_shot: return format("symm_two_shot_%s_%d", arithmetic, ranks);
+    case Family::pipeline: return format("symm_pipeline_%s_%d", arithmetic, ranks);
+  }
+  return "";
+}
+
+}  // namespace symm::cuda

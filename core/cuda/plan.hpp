@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which kernel a collective uses on GPUs, and how large a launch: a pure function of values that are equal on all ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/cuda/args.hpp"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+
+// Where one algorithm gives way to the next, in bytes per rank; measured (docs/performance.md). SYMM_CUDA_TUNE overrides them:
+// "one_shot=65536,two_shot=4194304,chunk=4194304,threads=256,ll=16384,stripes=32,tile=8192"; it must be the same on all ranks.
+struct Tuning {
+  uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
+  uint64_t one_shot_max = 0;
+  uint64_t two_shot_max = 0;
+  uint64_t two_shot_chunk = 0;  // what half of the scratch holds; larger messages go through it in chunks
+  int threads = 0;              // of a block, while there are fewer than 128 blocks
+  int stripes = 0;              // of the pipeline, at most
+  uint64_t tile = 0;            // bytes of one rank's slice, at most
+};
+Tuning default_tuning(int size);
+// Throws Error(invalid_argument) for text that is not understood.
+Tuning parse_tuning(Tuning base, const std::string& text);
+
+// Sizes of the parts of a control block; equal on all ranks because size and tuning are.
+struct Layout {
+  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, bytes;
+};
+Layout layout_of(int size, const Tuning& tuning);
+
+enum class Family {
+  none,
+  copy,
+  ll_reduce,
+  ll_move,
+  one_shot,
+  two_shot,
+  pipeline
+};
+
+struct PlanInput {
+  Collective collective{};
+  DType dtype{};
+  Op op{};
+  size_t count = 0;
+  int size = 1;
+  Algorithm forced = Algorithm::automatic;
+  int max_blocks = 0;  // of 512 threads, that surely fit onto the device together
+};
+
+struct Plan {
+  Family family = Family::none;
+  Algorithm algorithm = Algorithm::automatic;
+  int blocks = 0;
+  int threads = 0;
+  int stripes = 0;
+  uint64_t tile = 0;
+  uint64_t tiles = 0;
+};
+
+Plan plan(const PlanInput& input, const Tuning& tuning);
+// Why input.forced cannot be used, or "".
+std::string refuse(const PlanInput& input, const Tuning& tuning);
+std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
+
+// The kernel of a plan: "symm_one_shot_bf16_8".
+std::string kernel_name(const PlanInput& input, Family family);
+
+}  // namespace symm::cuda

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/plane.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/cuda/detail.hpp"
+
+namespace symm::cuda {
+namespace {
+
+struct PlaneShare {
+  Uuid uuid;
+  uint64_t bytes;
+  uint64_t mapped;
+  Tuning tuning;  // must be equal: the layout of the control block follows from it
+  int32_t multiprocessors;
+};
+
+Tuning tuning_for(int size) {
+  const char* text = std::getenv("SYMM_CUDA_TUNE");
+  return parse_tuning(default_tuning(size), text != nullptr ? text : "");
+}
+
+bool equal(const Tuning& a, const Tuning& b) {
+  return a.ll_max == b.ll_max && a.one_shot_max == b.one_shot_max && a.two_shot_max == b.two_shot_max &&
+         a.two_shot_chunk == b.two_shot_chunk && a.threads == b.threads && a.stripes == b.stripes && a.tile == b.tile;
+}
+
+// A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
+// device_tables().
+size_t taken_offset(const PlaneContext& context) {
+  const size_t words = static_cast<size_t>(context.channels) * static_cast<size_t>(context.size) * sizeof(uint32_t);
+  return (words + 15) / 16 * 16;
+}
+size_t tables_offset(const PlaneContext& context) { return 2 * taken_offset(context); }
+
+CUdeviceptr address_of(const void* pointer) { return static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(pointer)); }
+
+CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
+
+}  // namespace
+
+CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
+    : context_(std::move(context)),
+      device_(std::move(device)),
+      tuning_(tuning_for(context_.size)),
+      layout_(layout_of(context_.size, tuning_)),
+      controls_(static_cast<size_t>(context_.size)),
+      uuids_(controls_.size()),
+      mailbox_(device_),
+      kernels_(*device_),
+      order_(device_) {
+  if (context_.size > kMaxRanks)
+    throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
+  if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
+  const auto me = static_cast<size_t>(context_.rank);
+  controls_[me] = create_control(device_, context_.size, layout_);
+  controls_[me]->fd();  // exported now, where a failure is one of all ranks
+  uuids_[me] = device_->uuid();
+  max_blocks_ = device_->multiprocessors();
+
+  const Current current(*device_, Current::Capture::relaxed);
+  for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"})
+    kernels_.load(name);
+  PlanInput input;
+  input.size = context_.size;
+  for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
+      for (const Family family : {Family::ll_reduce, Family::ll_move, Family::one_shot, Family::two_shot, Family::pipeline}) {
+        input.collective = collective;
+        input.dtype = dtype;
+        kernels_.load(kernel_name(input, family));
+      }
+    }
+  }
+  kernels_.make_ready();
+  world_.rank = context_.rank;
+  world_.size = context_.size;
+  world_.record = mailbox_.record_on_device();
+  world_.ll = layout_.ll;
+  world_.ll_slot = layout_.ll_slot;
+  world_.one_shot = layout_.one_shot;
+  world_.one_shot_slot = layout_.one_shot_slot;
+  world_.two_shot = layout_.two_shot;
+  world_.two_shot_slot = layout_.two_shot_slot;
+  world_.stage[0] = layout_.stage[0];
+  world_.stage[1] = layout_.stage[1];
+  world_.stage_slot = layout_.stage_slot;
+  world_.memories = controls_[me]->address() + layout_.memories;
+  memories_ = std::make_shared<MemoryTable>(device_, world_.memories);
+  world_.memory_count = kMaxMemories;  // free entries have no number, so the search passes over them
+}
+
+CudaPlane::~CudaPlane() { listener_.reset(); }
+
+size_t CudaPlane::share_body_size() { return sizeof(PlaneShare); }
+
+Share CudaPlane::share() const {
+  const auto& control = controls_[static_cast<size_t>(context_.rank)];
+  PlaneShare body{};
+  body = {device_->uuid(), control->size(), control->mapped(), tuning_, device_->multiprocessors()};
+  Share share;
+  share.body.resize(sizeof body);
+  std::memcpy(share.body.data(), &body, sizeof body);
+  share.fds = {control->fd()};
+  return share;
+}
+
+void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
+  PlaneShare body{};
+  std::memcpy(&body, message.body.data(), sizeof body);
+  if (!equal(body.tuning, tuning_))
+    throw Error(Status::mismatch, format("SYMM_CUDA_TUNE: rank %d has other values than rank %d", peer, context_.rank));
+  const auto& mine = controls_[static_cast<size_t>(context_.rank)];
+  if (body.bytes != mine->size() || body.mapped < body.bytes) {
+    throw Error(Status::mismatch,
+                format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
+                       static_cast<unsigned long long>(body.bytes), mine->size()));
+  }
+  controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), body.bytes, body.mapped);
+  uuids_[static_cast<size_t>(peer)] = body.uuid;
+  max_blocks_ = std::min(max_blocks_, body.multiprocessors);
+}
+
+void CudaPlane::ready() {
+  int most_on_one = 1;
+  for (int a = 0; a < context_.size; ++a) {
+    const auto ranks = std::count(uuids_.begin(), uuids_.end(), uuids_[static_cast<size_t>(a)]);
+    most_on_one = std::max(most_on_one, static_cast<int>(ranks));
+    if (ranks > 1 && !context_.overlapping_devices) {
+      throw Error({Status::invalid_argument, a, 0,
+                   format("%d ranks, rank %d among them, use device %s; that needs SYMM_GROUP_OVERLAPPING_DEVICES",
+                          static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
+    }
+  }
+  max_blocks_ = std::max(1, max_blocks_ * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
+  for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
+  controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
+  listener_ = context_.revocation->listen([this] { tell_kernels(); });
+}
+
+// ---- trouble
+
+void CudaPlane::tell_kernels() noexcept {
+  uint32_t departed = 0;
+  for (int rank = 0; rank < context_.size; ++rank) {
+    if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
+  }
+  const bool revoked = context_.revocation->revoked();
+  if (revoked || departed != 0) mailbox_.tell(controls_[static_cast<size_t>(context_.rank)]->address(), revoked, departed);
+}
+
+void CudaPlane::notice_trouble() {
+  if (!mailbox_.has_record() || context_.revocation->revoked()) return;
+  context_.fail(failure_of(mailbox_.record()));
+}
+
+Failure CudaPlane::failure_of(const ErrorRecord& record) const {
+  const auto known = [](uint32_t operation) {
+    switch (static_cast<Operation>(operation)) {
+      case Operation::barrier: return "barrier";
+      case Operation::wait_signal: return "wait_signal";
+    }
+    return name_of(static_cast<Collective>(operation));
+  };
+  const int peer = record.peer;
+  const bool valid = peer >= 0 && peer < context_.size;
+  const long long pid = valid ? context_.pids[static_cast<size_t>(peer)] : 0;
+  const std::string what =
+      format("%s on device %d, channel or block %u", known(record.operation), device_->ordinal(), record.channel);
+  switch (static_cast<Trouble>(record.trouble)) {
+    case Trouble::timeout:
+      return {Status::timeout, peer, pid,
+              format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
+                     record.expected, record.seen)};
+    case Trouble::departed:
+      return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
+    case Trouble::mismatch: {
+      const auto text = [&](uint64_t detail, uint64_t count) { return describe({detail, count}); };
+      return {Status::mismatch, peer, pid,
+              format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
+                     text(record.peer_detail, record.peer_count).c_str())};
+    }
+    case Trouble::unknown_memory:
+      return {Status::mismatch, peer, pid,
+              format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
+    case Trouble::none: break;
+  }
+  return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
+}
+
+World CudaPlane::world(uint64_t timeout_ms, uint32_t operation) const {
+  World world = world_;
+  world.timeout_ns = timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
+  world.operation = operation;
+  return world;
+}
+
+// ---- barriers and signals
+
+void CudaPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  const Current current(*device_);
+  BarrierArgs args{world(timeout_ms, static_cast<uint32_t>(Operation::barrier)), 0, static_cast<uint32_t>(channel)};
+  for (const int32_t rank : ranks) args.ranks |= 1U << rank;
+  if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
+  kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
+}
+
+void CudaPlane::finish(int channel, uint64_t timeout_ms) {
+  const Current current(*device_, Current::Capture::relaxed);
+  const Driver& driver = device_->driver();
+  {
+    const TurnGuard turn(turn_, timeout_ms, "finalize");
+    order_.before(device_->stream());
+    barrier({}, channel, timeout_ms, device_->stream());
+  }
+  // Bounded: what is on the stream before it, and it, have deadlines of their own.
+  driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
+  notice_trouble();
+  context_.revocation->throw_if_revoked();
+}
+
+void CudaPlane::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
+  const Current current(*device_);
+  SignalArgs args{};
+  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(context_.rank);
+  args.word = address_of(memory.pads[static_cast<size_t>(rank)]) + index * sizeof(uint32_t);
+  kernels_.launch(kernels_.find("symm_put_signal"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
+}
+
+// How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
+void CudaPlane::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t, uint64_t timeout_ms, void* stream) {
+  const Current current(*device_);
+  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(rank);
+  const CUdeviceptr pad = address_of(memory.pads[static_cast<size_t>(context_.rank)]);
+  SignalArgs args{world(timeout_ms, static_cast<uint32_t>(Operation::wait_signal)), pad + index * sizeof(uint32_t),
+                  pad + taken_offset(context_) + index * sizeof(uint32_t), rank, static_cast<uint32_t>(channel)};
+  kernels_.launch(kernels_.find("symm_wait_signal"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
+}
+
+// ---- data
+
+void CudaPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
+  if (to == from || bytes == 0) return;
+  const Current current(*device_);
+  device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
+                            "cuMemcpyAsync");
+  order_.beside(stream_of(stream));
+}
+
+void CudaPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
+  if (count == 0) return;
+  const Current current(*device_);
+  device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
+                            "cuMemsetD32Async");
+  order_.beside(stream_of(stream));
+}
+
+void CudaPlane::write32(void* to, uint32_t value, void* stream) {
+  const Current current(*device_);
+  WriteArgs args{address_of(to), value};
+  kernels_.launch(kernels_.find("symm_write32"), {1, 32, stream_of(stream)}, args);
+  order_.beside(stream_of(stream));
+}
+
+// ---- memories
+
+void MemoryTable::add(const MemoryEntry& entry) {
+  const std::lock_guard lock(mutex_);
+  const auto free = std::find_if(entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
+  if (free == entries_.end())
+    throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
+  write(static_cast<size_t>(free - entries_.begin()), entry);
+}
+
+void MemoryTable::erase(uint64_t id) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const MemoryEntry& known) { return known.id == id; });
+  if (found == entries_.end()) return;
+  try {
+    write(static_cast<size_t>(found - entries_.begin()), {});
+  } catch (const Error&) {  // then the device is in error, and nobody looks there any more
+  }
+}
+
+void MemoryTable::write(size_t index, const MemoryEntry& entry) {
+  const Driver& driver = device_->driver();
+  const Current current(*device_, Current::Capture::relaxed);
+  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()),
+                 "cuMemcpyAsync");
+  driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
+  entries_[index] = entry;
+}
+
+void CudaPlane::memory_added(const MemoryView& memory) {
+  const Current current(*device_, Current::Capture::relaxed);
+  const Driver& driver = device_->driver();
+  MemoryEntry added{};
+  added.id = memory.id;
+  added.bytes = memory.bytes;
+  for (size_t rank = 0; rank < memory.blocks.size(); ++rank) added.block[rank] = address_of(memory.blocks[rank]);
+  memories_->add(added);
+
+  void* tables[2][kMaxRanks] = {};
+  std::copy(memory.blocks.begin(), memory.blocks.end(), tables[0]);
+  std::copy(memory.pads.begin(), memory.pads.end(), tables[1]);
+  const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(context_.rank)]) + tables_offset(context_);
+  driver.require(driver.cuMemcpyAsync(to, address_of(tables), sizeof tables, device_->stream()), "cuMemcpyAsync");
+  driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
+}
+
+// Kernels that were launched before may still look for it, also on other ranks' behalf, so the entry goes when they have ended.
+void CudaPlane::memory_removed(const MemoryView& memory) noexcept {
+  device_->put_off([weak = std::weak_ptr(memories_), id = memory.id] {
+    if (const auto table = weak.lock()) table->erase(id);
+  });
+}
+
+Plane::Tables CudaPlane::device_tables(const MemoryView& memory) const {
+  auto* at = reinterpret_cast<void* const*>(memory.pads[static_cast<size_t>(context_.rank)] + tables_offset(context_));
+  return {at, at + kMaxRanks};
+}
+
+}  // namespace symm::cuda

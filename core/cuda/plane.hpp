@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUDA back end's half of a group: the control blocks of all ranks, and the launches that work on them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/cuda/control.hpp"
+#include "core/cuda/kernels.hpp"
+#include "core/cuda/order.hpp"
+#include "core/turn.hpp"
+
+namespace symm::cuda {
+
+// The memories of a group, in this rank's control block, where kernels look up those that peers name.
+class MemoryTable {
+ public:
+  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address)
+      : device_(std::move(device)), address_(address), entries_(static_cast<size_t>(kMaxMemories)) {}
+  void add(const MemoryEntry& entry);
+  void erase(uint64_t id) noexcept;
+
+ private:
+  void write(size_t index, const MemoryEntry& entry);
+  std::shared_ptr<Device> device_;
+  CUdeviceptr address_;
+  std::mutex mutex_;
+  std::vector<MemoryEntry> entries_;
+};
+
+class CudaPlane final : public Plane {
+ public:
+  CudaPlane(PlaneContext context, std::shared_ptr<Device> device);
+  ~CudaPlane() override;
+
+  Share share() const override;
+  void connect(int peer, Message message, const PeerIdentity& identity) override;
+  void ready() override;
+
+  void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
+  void finish(int channel, uint64_t timeout_ms) override;
+  void put_signal(const MemoryView& memory, int rank, int channel, void* stream) override;
+  void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) override;
+  void copy(void* to, const void* from, size_t bytes, void* stream) override;
+  void fill32(void* to, uint32_t value, size_t count, void* stream) override;
+  void write32(void* to, uint32_t value, void* stream) override;
+  void collective(const CollectiveCall& call) override;
+  PlanReport plan(const CollectiveCall& call) override;
+
+  void notice_trouble() override;
+  void memory_added(const MemoryView& memory) override;
+  void memory_removed(const MemoryView& memory) noexcept override;
+  Tables device_tables(const MemoryView& memory) const override;
+
+  static size_t share_body_size();
+
+ private:
+  World world(uint64_t timeout_ms, uint32_t operation) const;
+  PlanInput plan_input(const CollectiveCall& call) const;
+  void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void tell_kernels() noexcept;
+  Failure failure_of(const ErrorRecord& record) const;
+
+  PlaneContext context_;
+  std::shared_ptr<Device> device_;
+  Tuning tuning_;
+  Layout layout_;
+  std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
+  std::vector<Uuid> uuids_;
+  Mailbox mailbox_;
+  Kernels kernels_;
+  World world_{};
+  int max_blocks_ = 0;
+  Turn turn_;
+  Order order_;
+  std::shared_ptr<void> listener_;
+
+  std::shared_ptr<MemoryTable> memories_;
+};
+
+}  // namespace symm::cuda

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What host and device code of the CUDA back end share: the layout of a rank's control block, and the arguments of the kernels.
+// Plain data only; both compilers see the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace symm::cuda {
+
+inline constexpr int kMaxRanks = 16;
+inline constexpr int kMaxBlocks = 256;       // of a push or LL kernel; each has an epoch of its own
+inline constexpr int kMaxStripes = 88;       // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
+inline constexpr uint32_t kSlots = 4;        // tiles of one stripe under way; a power of two, so that counters may wrap
+inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
+
+// The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
+// grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.
+struct ControlWords {
+  // Set by the host, and by a kernel that gives up, so that those after it leave at once.
+  uint32_t abort;
+  uint32_t departed;  // bit r: rank r has left
+  uint32_t failed;    // elects the thread that writes the error record
+  uint32_t check_epoch;
+
+  uint32_t epoch[kMaxBlocks];          // calls of LL and push kernels so far, a copy for each block
+  uint32_t scatter_base[kMaxStripes];  // tiles that each role of each stripe has seen so far
+  uint32_t reduce_base[kMaxStripes];
+  uint32_t gather_base[kMaxStripes];
+  uint32_t barrier_sent[kBarrierChannels][kMaxRanks];
+  uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
+
+  struct FromPeers {
+    uint32_t barrier[kBarrierChannels][kMaxRanks];
+    // The pipeline, by stripe and source: tiles pushed to this rank; tiles whose results have been delivered here and whose slots
+    // are free again; tiles that the source has copied out of its own second stage.
+    uint32_t arrived[kMaxStripes][kMaxRanks];
+    uint32_t done[kMaxStripes][kMaxRanks];
+    uint32_t copied[kMaxStripes][kMaxRanks];
+    struct Entry {
+      uint64_t memory;  // where the source's recv lies: number of the memory, 0 for private memory,
+      uint64_t offset;  // and bytes from the start of its block
+      uint64_t detail;  // the arguments that must agree
+      uint64_t count;
+    } entry[kMaxStripes][kMaxRanks];
+    struct Check {  // flag in data, by parity of the call
+      uint64_t word[4];
+    } check[2][kMaxRanks];
+  } from_peers;
+};
+
+// Why a kernel gave up.
+enum class Trouble : uint32_t {
+  none = 0,
+  timeout = 1,
+  departed = 2,
+  mismatch = 3,
+  unknown_memory = 4
+};
+
+// In host memory that the device can write. `state` becomes 1 after the rest was written.
+struct ErrorRecord {
+  uint32_t state;
+  uint32_t trouble;
+  uint32_t operation;  // Operation
+  int32_t peer;
+  uint32_t channel;  // of a barrier or signal; block or stripe of a collective
+  uint32_t expected;
+  uint32_t seen;
+  uint32_t reserved;
+  uint64_t my_detail, my_count, peer_detail, peer_count;  // of a mismatch
+};
+
+// What was under way, for messages: a collective's number, or one of these.
+enum class Operation : uint32_t {
+  barrier = 16,
+  wait_signal = 17
+};
+
+// A memory of the group in this rank's table, which the pipeline searches for the memories that peers name.
+struct MemoryEntry {
+  uint64_t id;  // 0: free
+  uint64_t bytes;
+  uint64_t block[kMaxRanks];
+};
+inline constexpr int kMaxMemories = 256;
+
+// Part of every kernel's arguments: the group as this rank sees it.
+struct World {
+  int32_t rank;
+  int32_t size;
+  uint64_t timeout_ns;          // UINT64_MAX: never
+  uint64_t record;              // ErrorRecord*
+  uint64_t control[kMaxRanks];  // every rank's control block; the words come first
+  // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
+  uint64_t ll, ll_slot;              // ll[parity][source]
+  uint64_t one_shot, one_shot_slot;  // one_shot[parity][source]
+  uint64_t two_shot, two_shot_slot;  // two_shot[parity][first, second][source]
+  uint64_t stage[2], stage_slot;     // first and second: stage[stripe][slot][source]
+  uint64_t memories;                 // MemoryEntry*, this rank's own table
+  int32_t memory_count;
+  uint32_t operation;  // Operation or collective
+};
+
+struct BarrierArgs {
+  World world;
+  uint32_t ranks;  // bit r: rank r takes part
+  uint32_t channel;
+};
+
+struct SignalArgs {
+  World world;
+  uint64_t word;   // pad word: the peer's to add to, or mine to wait for
+  uint64_t taken;  // this rank's count of signals taken
+  int32_t peer;
+  uint32_t channel;
+};
+
+struct WriteArgs {
+  uint64_t word;
+  uint32_t value;
+};
+
+struct CheckArgs {
+  World world;
+  uint64_t detail, count;
+};
+
+// A collective. `unit` is count * element size.
+struct CollectiveArgs {
+  World world;
+  uint64_t send, recv;
+  uint64_t unit;
+  int32_t collective;
+  int32_t dtype;
+  int32_t op;
+  int32_t root;
+  // The pipeline's.
+  uint64_t recv_memory, recv_offset;  // as in Entry
+  uint64_t detail, count;
+  uint64_t tile;  // bytes of one rank's slice of a tile
+  uint64_t tiles;
+  int32_t stripes;
+  int32_t gathers;  // 1: recv is private memory, and blocks of the third role bring the results there
+};
+
+}  // namespace symm::cuda

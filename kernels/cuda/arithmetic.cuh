@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of the collectives on packs, with the bits of the host kernels: operands are combined in rank order, small floats in
+// f32 and rounded once to nearest even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything else goes
+// through one function that is compiled once a file.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/memory.cuh"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+
+// ---- element types: how an accumulator is made of an element and back
+
+template <class T>
+struct Whole {
+  using Element = T;
+  using Wide = T;
+  static __device__ __forceinline__ T read(T v) { return v; }
+  static __device__ __forceinline__ T write(T v) { return v; }
+};
+
+struct Bf16 {
+  using Element = uint16_t;
+  using Wide = float;
+  static __device__ __forceinline__ float read(uint16_t v) { return __uint_as_float(static_cast<uint32_t>(v) << 16); }
+  static __device__ __forceinline__ uint16_t write(float v) { return __bfloat16_as_ushort(__float2bfloat16_rn(v)); }
+};
+
+struct F16 {
+  using Element = uint16_t;
+  using Wide = float;
+  static __device__ __forceinline__ float read(uint16_t v) { return __half2float(__ushort_as_half(v)); }
+  static __device__ __forceinline__ uint16_t write(float v) { return __half_as_ushort(__float2half_rn(v)); }
+};
+
+// 8-bit floats, saturating at kTop. In integers, so that every architecture gives the same bits.
+template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
+struct F8 {
+  using Element = uint8_t;
+  using Wide = float;
+  static constexpr int kShift = 23 - kMantissa;
+  static __device__ __forceinline__ float read(uint8_t code) {
+    const uint32_t magnitude = code & 0x7FU;
+    const uint32_t sign = static_cast<uint32_t>(code & 0x80U) << 24;
+    const uint32_t placed = magnitude << kShift;
+    // Scaling by 2^(127 - bias) is exact, and right for subnormal numbers too.
+    const uint32_t number = __float_as_uint(__uint_as_float(placed) * __uint_as_float(static_cast<uint32_t>(254 - kBias) << 23));
+    return __uint_as_float(sign | (magnitude >= kSpecial ? placed | 0x7F800000U : number));
+  }
+  static __device__ __forceinline__ uint8_t write(float v) {
+    const uint32_t bits = __float_as_uint(v);
+    const uint32_t magnitude = bits & 0x7FFFFFFFU;
+    uint32_t code;
+    if (magnitude > 0x7F800000U) {
+      code = kNan;
+    } else {
+      if (magnitude < static_cast<uint32_t>(128 - kBias) << 23) {
+        // Below the smallest normal number: adding one whose last bit weighs as much as ours makes the adder round.
+        const uint32_t magic = static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23;
+        code = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(magic)) - magic;
+      } else {
+        const uint32_t odd = magnitude >> kShift & 1U;
+        code = ((magnitude + odd + ((1U << (kShift - 1)) - 1)) >> kShift) - (static_cast<uint32_t>(127 - kBias) << kMantissa);
+      }
+      code = code < kTop ? code : kTop;
+    }
+    return static_cast<uint8_t>(code | (bits >> 24 & 0x80U));
+  }
+};
+using F8e4m3 = F8<3, 7, 0x7E, 0x7F, 0x7F>;
+using F8e5m2 = F8<2, 15, 0x7B, 0x7C, 0x7E>;
+
+// ---- operations
+
+// Integers at 64 bits without sign, where overflow is defined: it wraps.
+struct Sum {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) { return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x)); }
+  static __device__ __forceinline__ float combine(float a, float x) { return __fadd_rn(a, x); }
+  static __device__ __forceinline__ double combine(double a, double x) { return __dadd_rn(a, x); }
+};
+struct Product {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) { return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x)); }
+  static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
+  static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
+};
+// `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays, and so does NaN.
+template <bool kLess>
+struct Best {
+  template <class W>
+  static __device__ __forceinline__ W combine(W a, W x) { return (kLess ? x < a : a < x) || x != x ? x : a; }
+};
+
+template <class W>
+__device__ __forceinline__ W over(W sum, int ranks) {
+  return static_cast<W>(sum / static_cast<W>(ranks));
+}
+__device__ __forceinline__ float over(float sum, int ranks) { return __fdiv_rn(sum, static_cast<float>(ranks)); }
+__device__ __forceinline__ double over(double sum, int ranks) { return __ddiv_rn(sum, static_cast<double>(ranks)); }
+
+template <class Type>
+struct Elements {
+  static constexpr int kCount = static_cast<int>(kPack / sizeof(typename Type::Element));
+  union {
+    uint4 pack;
+    typename Type::Element at[kCount];
+  };
+};
+
+// Combine operands 0 .. ranks-1, at most kRanks of them. Unrolled, so that the operands stay in registers.
+template <class Type, class Operation, int kRanks>
+__device__ __forceinline__ uint4 combine(const uint4 (&operands)[kRanks], int ranks, bool average) {
+  using W = typename Type::Wide;
+  constexpr int kCount = Elements<Type>::kCount;
+  W sum[kCount];
+  Elements<Type> in;
+  in.pack = operands[0];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
+#pragma unroll
+  for (int r = 1; r < kRanks; ++r) {
+    if (kRanks <= 8 || r < ranks) {
+      in.pack = operands[r];
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+    }
+  }
+  if (average) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = over(sum[i], ranks);
+  }
+  Elements<Type> out;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(sum[i]);
+  return out.pack;
+}
+
+// ---- the general form: operands in memory, a loop over the ranks
+
+template <class Type, class Operation>
+__device__ __forceinline__ uint4 combine_in_memory(const uint4* operands, int ranks, bool average) {
+  using W = typename Type::Wide;
+  constexpr int kCount = Elements<Type>::kCount;
+  W sum[kCount];
+  Elements<Type> in;
+  in.pack = operands[0];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
+#pragma unroll 1
+  for (int r = 1; r < ranks; ++r) {
+    in.pack = operands[r];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
+  }
+  if (average) {
+#pragma unroll 1
+    for (int i = 0; i < kCount; ++i) sum[i] = over(sum[i], ranks);
+  }
+  Elements<Type> out;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(sum[i]);
+  return out.pack;
+}
+
+template <class Type>
+__device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
+  switch (op) {
+    case Op::sum: return combine_in_memory<Type, Sum>(operands, ranks, false);
+    case Op::avg: return combine_in_memory<Type, Sum>(operands, ranks, true);
+    case Op::min: return combine_in_memory<Type, Best<true>>(operands, ranks, false);
+    case Op::max: return combine_in_memory<Type, Best<false>>(operands, ranks, false);
+    case Op::prod: return combine_in_memory<Type, Product>(operands, ranks, false);
+  }
+  return operands[0];
+}
+
+static __device__ __noinline__ uint4 combine_any(const uint4* operands, int ranks, DType dtype, Op op) {
+  switch (dtype) {
+    case DType::i8: return combine_any_op<Whole<int8_t>>(operands, ranks, op);
+    case DType::i32: return combine_any_op<Whole<int32_t>>(operands, ranks, op);
+    case DType::i64: return combine_any_op<Whole<int64_t>>(operands, ranks, op);
+    case DType::u8: return combine_any_op<Whole<uint8_t>>(operands, ranks, op);
+    case DType::u32: return combine_any_op<Whole<uint32_t>>(operands, ranks, op);
+    case DType::u64: return combine_any_op<Whole<uint64_t>>(operands, ranks, op);
+    case DType::f16: return combine_any_op<F16>(operands, ranks, op);
+    case DType::f32: return combine_any_op<Whole<float>>(operands, ranks, op);
+    case DType::f64: return combine_any_op<Whole<double>>(operands, ranks, op);
+    case DType::bf16: return combine_any_op<Bf16>(operands, ranks, op);
+    case DType::f8e4m3: return combine_any_op<F8e4m3>(operands, ranks, op);
+    case DType::f8e5m2: return combine_any_op<F8e5m2>(operands, ranks, op);
+  }
+  return operands[0];
+}
+
+// What kernels are instantiated with.
+template <class Type>
+struct Hot {  // sum and average
+  template <int kRanks>
+  static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
+    return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
+  }
+};
+struct Any {
+  template <int kRanks>
+  static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
+    return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
+  }
+};
+
+}  // namespace symm::cuda

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LL: each 16-byte store carries 8 bytes of data and, beside each word, a flag. No fence anywhere, any data. Each rank sends every other
+// one the part of its operand that concerns it; receivers combine or copy. For small messages, and for types that leave no bit
+// pattern free.
+#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/epoch.cuh"
+#include "kernels/cuda/wait.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+// Never 0, which is what cells hold when they are free.
+__device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
+
+__device__ __forceinline__ char* slot(const World& world, int owner, int source, uint32_t epoch) {
+  const uint64_t index = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(world.size) + static_cast<uint64_t>(source);
+  return reinterpret_cast<char*>(world.control[owner] + world.ll + index * world.ll_slot);
+}
+
+__device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_t flag) {
+  auto* cells = reinterpret_cast<uint4*>(to) + 2 * q;
+  store_relaxed(cells, {v.x, flag, v.y, flag});
+  store_relaxed(cells + 1, {v.z, flag, v.w, flag});
+}
+
+__device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
+
+// The last pack of a slot is for tokens.
+__device__ __forceinline__ uint64_t token_pack(const World& world) { return world.ll_slot / 32 - 1; }
+
+template <int kRanks>
+__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch, Trail& trail) {
+  const uint32_t flag = flag_of(epoch);
+  while (true) {
+    uint4 a[kRanks];
+    uint4 b[kRanks];
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) == 0) continue;
+      const auto* cells = reinterpret_cast<const uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+      a[r] = load_relaxed(cells);
+      b[r] = load_relaxed(cells + 1);
+    }
+    uint32_t missing = 0;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) == 0) continue;
+      if (is_there(a[r], flag) && is_there(b[r], flag)) {
+        v[r] = {a[r].x, a[r].z, b[r].x, b[r].z};
+      } else {
+        missing |= 1U << r;
+      }
+    }
+    if (missing == 0) break;
+    if (!go_on(world, trail, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
+  }
+  // Free the cells: a flag that comes round again after 2^31 calls must not find an old one.
+#pragma unroll
+  for (int r = 0; r < kRanks; ++r) {
+    if ((sources >> r & 1U) == 0) continue;
+    auto* cells = reinterpret_cast<uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+    store_relaxed(cells, {0, 0, 0, 0});
+    store_relaxed(cells + 1, {0, 0, 0, 0});
+  }
+  return true;
+}
+
+template <int kRanks, bool kReduces>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
+  if (args.world.size == 0) return;  // a launch to make it ready
+  const World& world = args.world;
+  const int n = kRanks <= 8 ? kRanks : world.size;
+  const int me = world.rank;
+  const auto collective = static_cast<Collective>(args.collective);
+  const auto* send = reinterpret_cast<const char*>(args.send);
+  auto* recv = reinterpret_cast<char*>(args.recv);
+  const uint64_t unit = args.unit;
+  const uint64_t packs = packs_of(unit);
+  const bool part_each = collective == Collective::reduce_scatter || collective == Collective::alltoall;
+  const bool rooted = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool am_root = me == args.root;
+  const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
+  const uint32_t root = others & 1U << args.root;
+  // Whom I send data to, and from whom I get it.
+  const uint32_t to = collective == Collective::broadcast ? (am_root ? others : 0) : collective == Collective::reduce ? root : others;
+  const uint32_t from = collective == Collective::broadcast ? root : collective == Collective::reduce ? (am_root ? others : 0) : others;
+  const uint32_t epoch = current_epoch(world);
+  const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint64_t stride = gridDim.x * blockDim.x;
+
+  // A call with a root would let the others run ahead of each other: all exchange a token.
+  const bool tokens = rooted && first == 0;
+  if (tokens) {
+    for (int p = 0; p < n; ++p) {
+      if (p != me) send_pack(slot(world, p, me, epoch), token_pack(world), {0, 0, 0, 0}, flag_of(epoch));
+    }
+  }
+  for (uint64_t q = first; q < packs && to != 0; q += stride) {
+    uint4 v{};
+    if (!part_each) v = load_pack(send, unit, q);
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      if (d >= n) continue;
+      const int p = me + d < n ? me + d : me + d - n;
+      if ((to >> p & 1U) == 0) continue;
+      if (part_each) v = load_pack(send + static_cast<uint64_t>(p) * unit, unit, q);
+      send_pack(slot(world, p, me, epoch), q, v, flag_of(epoch));
+    }
+  }
+
+  Trail trail;
+  bool ok = true;
+  uint4 v[kRanks];
+  const bool receives = from != 0 || (am_root && send != recv);  // a broadcast's root copies
+  for (uint64_t q = first; q < packs && receives; q += stride) {
+    uint4 own{};
+    if (collective != Collective::broadcast || am_root) own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
+    ok = receive<kRanks>(world, v, from, q, epoch, trail);
+    if (!ok) break;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == me) v[r] = own;
+    }
+    if constexpr (kReduces) {
+      store_pack(recv, unit, q, combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
+    } else {
+      const bool one = collective == Collective::broadcast;
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r) {
+        if (r < n && (!one || r == args.root)) store_pack(one ? recv : recv + static_cast<uint64_t>(r) * unit, unit, q, v[r]);
+      }
+    }
+  }
+  if (tokens && ok) receive<kRanks>(world, v, others, token_pack(world), epoch, trail);
+  end_epoch(world, epoch);
+}
+
+}  // namespace
+
+// 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks.
+#define SYMM_LL(ranks)                                                                                                 \
+  extern "C" __global__ void __launch_bounds__(256) symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<ranks, true>(a);                                                                                               \
+  }                                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256) symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
+    run<ranks, false>(a);                                                                                              \
+  }
+SYMM_LL(2)
+SYMM_LL(4)
+SYMM_LL(8)
+SYMM_LL(16)

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How kernels touch memory that other ranks touch too, and packs: the 16 bytes that one thread moves at a time.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda {
+
+// Relaxed at system scope: neither cached in L1 nor torn within a word. Nothing is said about the four words together.
+__device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_relaxed(uint4* to, uint4 v) {
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ __forceinline__ uint32_t load_relaxed(const uint32_t* from) {
+  uint32_t v;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+  return v;
+}
+__device__ __forceinline__ void store_relaxed(uint32_t* to, uint32_t v) {
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
+}
+__device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t v) {
+  asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
+}
+__device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
+  uint64_t v;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
+  return v;
+}
+// Orders what this thread, and those it met at a block barrier, did before against what it does after, on all GPUs and the host.
+__device__ __forceinline__ void fence_system() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+
+__device__ __forceinline__ uint64_t nanoseconds() {
+  uint64_t now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)::"memory");
+  return now;
+}
+
+// The rest of a message from pack `q` on, as the first bytes of a pack filled up with zeros. Not inlined: it is for ends and for
+// addresses that are no multiple of 16.
+static __device__ __noinline__ uint4 load_bytes(const char* from, uint32_t bytes) {
+  uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (uint32_t i = 0; i < kPack; ++i) {
+    if (i < bytes) word[i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(from[i])) << (i % 4 * 8);
+  }
+  return {word[0], word[1], word[2], word[3]};
+}
+static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 v) {
+  const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+  for (uint32_t i = 0; i < kPack; ++i) {
+    if (i < bytes) to[i] = static_cast<char>(word[i / 4] >> (i % 4 * 8));
+  }
+}
+
+__device__ __forceinline__ bool is_aligned(const void* address) { return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0; }
+
+// Pack `q` of a message of `bytes` bytes; q * 16 < bytes.
+__device__ __forceinline__ uint4 load_pack(const char* message, uint64_t bytes, uint64_t q) {
+  const char* from = message + q * kPack;
+  const uint64_t left = bytes - q * kPack;
+  if (is_aligned(from) && left >= kPack) return *reinterpret_cast<const uint4*>(from);
+  return load_bytes(from, left < kPack ? static_cast<uint32_t>(left) : kPack);
+}
+__device__ __forceinline__ void store_pack(char* message, uint64_t bytes, uint64_t q, uint4 v) {
+  char* to = message + q * kPack;
+  const uint64_t left = bytes - q * kPack;
+  if (is_aligned(to) && left >= kPack) {
+    *reinterpret_cast<uint4*>(to) = v;
+  } else {
+    store_bytes(to, left < kPack ? static_cast<uint32_t>(left) : kPack, v);
+  }
+}
+
+__device__ __forceinline__ uint64_t packs_of(uint64_t bytes) { return (bytes + kPack - 1) / kPack; }
+
+__device__ __forceinline__ ControlWords& words_of(const World& world, int rank) {
+  return *reinterpret_cast<ControlWords*>(world.control[rank]);
+}
+
+}  // namespace symm::cuda

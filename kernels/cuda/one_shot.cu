@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One shot: every rank pushes what it has to everybody who needs it, and combines what it gets. One hop, no barrier, no fence.
+// All-reduce, and reduce-scatter (each rank pushes a different part to each other one).
+#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/push.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
+  if (args.world.size == 0) return;  // a launch to make it ready
+  const World& world = args.world;
+  const int n = kRanks <= 8 ? kRanks : world.size;
+  const int me = world.rank;
+  const auto* send = reinterpret_cast<const char*>(args.send);
+  auto* recv = reinterpret_cast<char*>(args.recv);
+  const uint64_t unit = args.unit;
+  const uint64_t packs = packs_of(unit);
+  const bool part_each = static_cast<Collective>(args.collective) == Collective::reduce_scatter;
+  const char* own = part_each ? send + static_cast<uint64_t>(me) * unit : send;
+  const uint32_t epoch = current_epoch(world);
+  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * world.one_shot_slot;
+  const uint64_t my_slot = world.one_shot + half + static_cast<uint64_t>(me) * world.one_shot_slot;
+  auto* slots = reinterpret_cast<char*>(world.control[me] + world.one_shot + half);
+  const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint64_t stride = gridDim.x * blockDim.x;
+
+  for (uint64_t q = first; q < packs; q += stride) {
+    uint4 v{};
+    if (!part_each) v = sendable(load_pack(send, unit, q));
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      if (d >= n) continue;
+      const int p = me + d < n ? me + d : me + d - n;
+      if (part_each) v = sendable(load_pack(send + static_cast<uint64_t>(p) * unit, unit, q));
+      store_relaxed(reinterpret_cast<uint4*>(world.control[p] + my_slot) + q, v);
+    }
+  }
+
+  Trail trail;
+  const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
+  for (uint64_t q = first; q < packs; q += stride) {
+    const uint4 mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other ranks
+    uint4 v[kRanks];
+    if (!receive<kRanks>(world, v, others, slots, world.one_shot_slot, q, epoch, trail)) break;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == me) v[r] = mine;
+    }
+    store_pack(recv, unit, q, Arithmetic::run(v, n, args));
+    free_cells<kRanks>(others, slots, world.one_shot_slot, q);
+  }
+  end_epoch(world, epoch);
+}
+
+}  // namespace
+
+// 512 threads: the largest block that is launched.
+#define SYMM_ONE_SHOT(name, arithmetic, ranks)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(512) symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic, ranks>(a);                                                                                                 \
+  }
+#define SYMM_ONE_SHOT_ALL(name, arithmetic) \
+  SYMM_ONE_SHOT(name, arithmetic, 2)        \
+  SYMM_ONE_SHOT(name, arithmetic, 4)        \
+  SYMM_ONE_SHOT(name, arithmetic, 8)        \
+  SYMM_ONE_SHOT(name, arithmetic, 16)
+SYMM_ONE_SHOT_ALL(bf16, Hot<Bf16>)
+SYMM_ONE_SHOT_ALL(f16, Hot<F16>)
+SYMM_ONE_SHOT_ALL(f32, Hot<Whole<float>>)
+SYMM_ONE_SHOT_ALL(any, Any)

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data that is its own flag. Free cells hold a word that no operand contains: all ones, a NaN in every float format of at most 32 bits. An
+// operand that does contain it is sent with another NaN in its place (the payload of a NaN is unspecified), so zeros of both signs,
+// infinities and everything else arrive as they are. A receiver polls each of the four words of a pack, because nothing promises that
+// 16 bytes arrive together, and frees the cell when it has read it.
+#pragma once
+
+#include "kernels/cuda/epoch.cuh"
+#include "kernels/cuda/wait.cuh"
+
+namespace symm::cuda {
+
+inline constexpr uint32_t kFree = 0xFFFFFFFFU;
+
+__device__ __forceinline__ uint32_t sendable(uint32_t word) { return word == kFree ? 0x7FFF7FFFU : word; }
+__device__ __forceinline__ uint4 sendable(uint4 v) { return {sendable(v.x), sendable(v.y), sendable(v.z), sendable(v.w)}; }
+__device__ __forceinline__ bool is_there(uint4 v) { return v.x != kFree && v.y != kFree && v.z != kFree && v.w != kFree; }
+__device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kFree, kFree, kFree, kFree}); }
+
+// The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
+template <int kRanks>
+__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot, uint64_t q,
+                                        uint32_t epoch, Trail& trail) {
+  while (true) {
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) != 0) v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
+    }
+    uint32_t missing = 0;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) != 0 && !is_there(v[r])) missing |= 1U << r;
+    }
+    if (missing == 0) break;
+    if (!go_on(world, trail, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
+  }
+  return true;
+}
+
+// After receive(), when the result is on its way.
+template <int kRanks>
+__device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
+#pragma unroll
+  for (int r = 0; r < kRanks; ++r) {
+    if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
+  }
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Two shots: every rank pushes each slice of its operand to the slice's owner; owners combine and push the result to everybody. Two hops,
+// no barrier, no fence. All-reduce. Each thread carries the same packs through all three steps, so recv may be send.
+#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/push.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+// One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes, uint64_t first, uint64_t second,
+                                          uint32_t epoch, Trail& trail) {
+  const World& world = args.world;
+  const int n = kRanks <= 8 ? kRanks : world.size;
+  const int me = world.rank;
+  const uint64_t packs = packs_of(bytes);
+  const uint64_t per_slice = (packs + static_cast<uint64_t>(n) - 1) / static_cast<uint64_t>(n);
+  const uint64_t slot = world.two_shot_slot;
+  const uint64_t my_slot = static_cast<uint64_t>(me) * slot;
+  const uint64_t start = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint64_t stride = gridDim.x * blockDim.x;
+  // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
+  const auto in_message = [&](int r, uint64_t q) { return static_cast<uint64_t>(r) * per_slice + q; };
+
+  for (uint64_t q = start; q < per_slice; q += stride) {
+    uint4 v[kRanks];
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      if (d >= n) continue;
+      const int p = me + d < n ? me + d : me + d - n;
+      if (in_message(p, q) < packs) v[d] = load_pack(send, bytes, in_message(p, q));
+    }
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      if (d >= n) continue;
+      const int p = me + d < n ? me + d : me + d - n;
+      if (in_message(p, q) < packs) store_relaxed(reinterpret_cast<uint4*>(world.control[p] + first + my_slot) + q, sendable(v[d]));
+    }
+  }
+
+  const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
+  auto* operands = reinterpret_cast<char*>(world.control[me] + first);
+  for (uint64_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
+    const uint4 mine = sendable(load_pack(send, bytes, in_message(me, q)));
+    uint4 v[kRanks];
+    if (!receive<kRanks>(world, v, others, operands, slot, q, epoch, trail)) return false;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if (r == me) v[r] = mine;
+    }
+    const uint4 result = sendable(Arithmetic::run(v, n, args));
+#pragma unroll
+    for (int d = 1; d < kRanks; ++d) {
+      if (d >= n) continue;
+      const int p = me + d < n ? me + d : me + d - n;
+      store_relaxed(reinterpret_cast<uint4*>(world.control[p] + second + my_slot) + q, result);
+    }
+    store_pack(recv, bytes, in_message(me, q), result);
+    free_cells<kRanks>(others, operands, slot, q);
+  }
+
+  auto* results = reinterpret_cast<char*>(world.control[me] + second);
+  for (uint64_t q = start; q < per_slice; q += stride) {
+    uint32_t owners = 0;
+    for (int r = 0; r < n; ++r) {
+      if (r != me && in_message(r, q) < packs) owners |= 1U << r;
+    }
+    uint4 v[kRanks];
+    if (!receive<kRanks>(world, v, owners, results, slot, q, epoch, trail)) return false;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
+    }
+    free_cells<kRanks>(owners, results, slot, q);
+  }
+  return true;
+}
+
+// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Between calls the end of the kernel keeps the freeing
+// of a cell before what peers see of the next chunk but one; between chunks a fence of each thread does, because the thread that
+// frees a cell is the one whose next push the writer of that cell waits for. Threads do not wait for each other, so the chunks'
+// stages overlap.
+template <class Arithmetic, int kRanks>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
+  if (args.world.size == 0) return;  // a launch to make it ready
+  const World& world = args.world;
+  const auto n = static_cast<uint64_t>(world.size);
+  const uint32_t epoch = current_epoch(world);
+  const uint64_t stage = n * world.two_shot_slot;
+  Trail trail;
+  uint32_t step = 0;
+  for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
+    const uint64_t bytes = args.unit - at < args.tile ? args.unit - at : args.tile;
+    const uint64_t first = world.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
+    if (step != 0) fence_system();
+    if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at, bytes, first,
+                                       first + stage, epoch + step, trail)) {
+      break;
+    }
+  }
+  end_epoch(world, epoch, static_cast<uint32_t>(args.tiles));
+}
+
+}  // namespace
+
+// 512 threads: the largest block that is launched.
+#define SYMM_TWO_SHOT(name, arithmetic, ranks)                                                                                 \
+  extern "C" __global__ void __launch_bounds__(512) symm_two_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic, ranks>(a);                                                                                                 \
+  }
+#define SYMM_TWO_SHOT_ALL(name, arithmetic) \
+  SYMM_TWO_SHOT(name, arithmetic, 2)        \
+  SYMM_TWO_SHOT(name, arithmetic, 4)        \
+  SYMM_TWO_SHOT(name, arithmetic, 8)        \
+  SYMM_TWO_SHOT(name, arithmetic, 16)
+SYMM_TWO_SHOT_ALL(bf16, Hot<Bf16>)
+SYMM_TWO_SHOT_ALL(f16, Hot<F16>)
+SYMM_TWO_SHOT_ALL(f32, Hot<Whole<float>>)
+SYMM_TWO_SHOT_ALL(any, Any)

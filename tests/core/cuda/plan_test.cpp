@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+
+namespace symm::cuda {
+namespace {
+
+PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
+  PlanInput input;
+  input.collective = collective;
+  input.dtype = dtype;
+  input.count = count;
+  input.size = size;
+  input.max_blocks = 264;
+  return input;
+}
+
+// Every plan fits: the launch onto the device, the message into the scratch that it uses, the tiles onto the message.
+TEST(CudaPlan, FitsDeviceAndScratch) {
+  for (int size = 2; size <= kMaxRanks; ++size) {
+    const Tuning tuning = default_tuning(size);
+    const Layout layout = layout_of(size, tuning);
+    for (const int max_blocks : {1, 2, 7, 33, 264}) {
+      for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
+                                          Collective::broadcast, Collective::reduce, Collective::alltoall}) {
+        for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
+          for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
+            PlanInput input = input_of(collective, dtype, count, size);
+            input.max_blocks = max_blocks;
+            const Plan chosen = plan(input, tuning);
+            const uint64_t unit = count * size_of(dtype);
+            const uint64_t packs = (unit + kPack - 1) / kPack;
+            SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) +
+                         " ranks");
+            switch (chosen.family) {
+              case Family::ll_reduce:
+              case Family::ll_move: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
+              case Family::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
+              case Family::two_shot:
+                ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
+                ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
+                break;
+              case Family::pipeline: {
+                const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
+                const uint64_t parts = cut                                   ? static_cast<uint64_t>(size)
+                                       : collective == Collective::broadcast ? static_cast<uint64_t>(size) - 1
+                                                                             : 1;
+                ASSERT_LE(chosen.tile, layout.stage_slot);
+                ASSERT_EQ(chosen.tile % kPack, 0U);
+                ASSERT_GE(chosen.tiles * chosen.tile * parts, unit);
+                ASSERT_LT((chosen.tiles - 1) * chosen.tile * parts, unit);
+                ASSERT_LE(chosen.stripes, tuning.stripes);
+                ASSERT_LE(static_cast<uint64_t>(chosen.stripes), chosen.tiles);
+                ASSERT_LE(3 * chosen.stripes, std::max(max_blocks, 3));
+                break;
+              }
+              case Family::none:
+              case Family::copy: FAIL();
+            }
+            if (chosen.family != Family::pipeline) {
+              ASSERT_GE(chosen.blocks, 1);
+              ASSERT_LE(chosen.blocks * chosen.threads, std::max(max_blocks / 2, 1) * 512);
+              ASSERT_LE(chosen.blocks, kMaxBlocks);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
+  const Tuning tuning = default_tuning(4);
+  for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::u32, DType::i64, DType::u64, DType::f64}) {
+    for (size_t count = 1; count < 10'000'000; count *= 7) {
+      const Family family = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).family;
+      EXPECT_TRUE(family == Family::ll_reduce || family == Family::pipeline) << name_of(dtype) << " " << count;
+    }
+    PlanInput forced = input_of(Collective::allreduce, dtype, 8, 4);
+    forced.forced = Algorithm::one_shot;
+    EXPECT_NE(refuse(forced, tuning), "");
+    forced.forced = Algorithm::two_shot;
+    EXPECT_NE(refuse(forced, tuning), "");
+    forced.forced = Algorithm::ll;
+    EXPECT_EQ(refuse(forced, tuning), "");
+  }
+}
+
+TEST(CudaPlan, TuningIsReadAndRefused) {
+  const Tuning tuned =
+      parse_tuning(default_tuning(8), "one_shot=1024,stripes=7,tile=4096,threads=64,chunk=131072,ll=512,two_shot=9999");
+  EXPECT_EQ(tuned.one_shot_max, 1024U);
+  EXPECT_EQ(tuned.stripes, 7);
+  EXPECT_EQ(tuned.tile, 4096U);
+  EXPECT_EQ(tuned.threads, 64);
+  EXPECT_EQ(tuned.two_shot_chunk, 131072U);
+  EXPECT_EQ(tuned.ll_max, 512U);
+  EXPECT_EQ(tuned.two_shot_max, 9999U);
+  for (const char* text :
+       {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33", "chunk=1"}) {
+    EXPECT_THROW(parse_tuning(default_tuning(8), text), Error) << text;
+  }
+}
+
+TEST(CudaPlan, NamesOfKernels) {
+  PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
+  EXPECT_EQ(kernel_name(input, Family::one_shot), "symm_one_shot_bf16_8");
+  input.op = Op::max;
+  EXPECT_EQ(kernel_name(input, Family::two_shot), "symm_two_shot_any_8");
+  input.size = 5;
+  input.op = Op::avg;
+  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_bf16_16");
+  input.collective = Collective::alltoall;
+  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_any_16");
+}
+
+}  // namespace
+}  // namespace symm::cuda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
+// what they are asked at once, launches are written down. A program that links it finds it under the name of the real one.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace fake_cuda {
+
+// Objects that exist, by kind: "handle", "reservation", "mapping", "stream", "event", "host", "context", "pushed".
+std::map<std::string, long> live();
+
+// The n-th call from now on this thread that may fail does, with `result`; 0: none will. Calls that give something back never
+// fail.
+void fail_call(int n, int result);
+// The name of the call that failed by order on this thread since fail_call(), or "".
+std::string failed_call();
+
+struct Launch {
+  std::string kernel;
+  unsigned blocks, threads;
+  void* stream;
+};
+std::vector<Launch> launches();  // and forget them
+
+void set_devices(int count);
+
+}  // namespace fake_cuda

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
+// back.
+//   behaviour <ranks>
+#include <chrono>
+#include <cstring>
+
+#include "tests/gpu/world.hpp"
+
+namespace {
+
+using gpu::cuda;
+using gpu::expect;
+using gpu::Rank;
+using gpu::symm;
+
+std::string who(const Rank& rank, const char* what) {
+  return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+}
+
+// floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
+float operand(int rank, size_t i, int round) {
+  return static_cast<float>(rank + 1) + static_cast<float>(i % 7) + static_cast<float>(round);
+}
+float sum(int size, size_t i, int round) {
+  return static_cast<float>(size * (size + 1) / 2) +
+         static_cast<float>(size) * (static_cast<float>(i % 7) + static_cast<float>(round));
+}
+void upload(const Rank& rank, float* to, size_t count, int round, cudaStream_t stream) {
+  std::vector<float> host(count);
+  for (size_t i = 0; i < count; ++i) host[i] = operand(rank.rank, i, round);
+  cuda(cudaMemcpyAsync(to, host.data(), count * sizeof(float), cudaMemcpyHostToDevice, stream), "upload");
+  cuda(cudaStreamSynchronize(stream), "upload");
+}
+bool right(const Rank& rank, const float* from, size_t count, int round, cudaStream_t stream) {
+  std::vector<float> host(count);
+  cuda(cudaMemcpyAsync(host.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, stream), "download");
+  cuda(cudaStreamSynchronize(stream), "download");
+  for (size_t i = 0; i < count; ++i) {
+    if (host[i] != sum(rank.size, i, round)) return false;
+  }
+  return true;
+}
+symm_group_status_t health(const Rank& rank) {
+  symm_group_status_t status{};
+  status.struct_size = sizeof status;
+  symm(symm_group_status(rank.group, &status), "symm_group_status");
+  return status;
+}
+
+symm_status_t allreduce(const Rank& rank, const float* send, float* recv, size_t count, cudaStream_t stream,
+                        uint64_t timeout_ms = 0) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.timeout_ms = timeout_ms;
+  return symm_allreduce(rank.group, send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, stream);
+}
+
+constexpr size_t kSmall = 700;        // one shot
+constexpr size_t kMiddle = 200'000;   // two shots
+constexpr size_t kLarge = 6'000'000;  // pipeline
+
+// Two graphs of calls of all sizes, replayed by turns and between eager calls, with new operands every time.
+void graphs(Rank& rank, std::barrier<>& together) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  cudaGraphExec_t replay[2];
+  const size_t counts[2][2] = {{kSmall, kMiddle}, {kLarge, kSmall}};
+  for (int g = 0; g < 2; ++g) {
+    cudaGraph_t graph = nullptr;
+    cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+    for (int i = 0; i < 2; ++i) symm(allreduce(rank, block, other, counts[g][i], rank.stream), "all-reduce in capture");
+    symm(symm_barrier(rank.group, nullptr, 0, 3, 0, rank.stream), "barrier in capture");
+    cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
+    cuda(cudaGraphInstantiate(&replay[g], graph, 0), "instantiate");
+    cuda(cudaGraphUpload(replay[g], rank.stream), "upload of a graph");
+    cudaGraphDestroy(graph);
+  }
+  rank.settle(together);
+  for (int round = 0; round < 12; ++round) {
+    upload(rank, block, kLarge, round, rank.stream);
+    cuda(cudaGraphLaunch(replay[round % 2], rank.stream), "replay");
+    if (round % 3 == 0) symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
+    const size_t check = round % 2 == 0 ? kMiddle : kLarge;
+    expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
+  }
+  rank.settle(together);
+  for (const cudaGraphExec_t exec : replay) cudaGraphExecDestroy(exec);
+}
+
+// Calls on two streams by turns without any synchronisation between them: the library orders them.
+void streams(Rank& rank, std::barrier<>&) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  upload(rank, block, kLarge, 0, rank.stream);
+  cuda(cudaStreamSynchronize(rank.stream), "synchronise");
+  const size_t counts[] = {kSmall, kLarge, kMiddle, kSmall};
+  for (int round = 0; round < 40; ++round) {
+    const cudaStream_t stream = round % 2 == 0 ? rank.stream : rank.second;
+    symm(allreduce(rank, block, other + (round % 2 == 0 ? 0 : kLarge + 64), counts[round % 4], stream),
+         "all-reduce on two streams");
+  }
+  cuda(cudaStreamSynchronize(rank.second), "synchronise");
+  expect(right(rank, other, kMiddle, 0, rank.stream), who(rank, "first of two streams"));
+  expect(right(rank, other + kLarge + 64, kLarge, 0, rank.second), who(rank, "second of two streams"));
+}
+
+// Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
+void signals(Rank& rank, std::barrier<>& together) {
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  auto* words = reinterpret_cast<uint32_t*>(rank.block);
+  const auto round = [&] {
+    for (uint32_t i = 0; i < 3; ++i) {
+      symm(symm_fill32(rank.memory, next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream), "symm_fill32");
+      symm(symm_put_signal(rank.memory, next, 5, rank.stream), "symm_put_signal");
+    }
+    for (int i = 0; i < 3; ++i) symm(symm_wait_signal(rank.memory, last, 5, 0, rank.stream), "symm_wait_signal");
+    symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+  };
+  const auto check = [&](const char* what) {
+    std::vector<uint32_t> got(3 * 1024);
+    cuda(cudaMemcpyAsync(got.data(), words, got.size() * 4, cudaMemcpyDeviceToHost, rank.stream), "download");
+    cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
+    symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
+    rank.wait();
+    bool ok = true;
+    for (uint32_t i = 0; i < 3; ++i)
+      ok = ok && got[1024 * i] == 1000 * static_cast<uint32_t>(last) + i && got[1024 * i + 63] == got[1024 * i];
+    expect(ok, who(rank, what));
+  };
+  round();
+  check("signals");
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  rank.settle(together);
+  cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  round();
+  cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
+  cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
+  rank.settle(together);
+  for (int i = 0; i < 4; ++i) {
+    cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+    check("signals in a graph");
+    round();
+    check("signals between replays");
+  }
+  rank.settle(together);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+
+  // put, get, write_value32, and the device's own table of addresses.
+  std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
+  cuda(cudaMemcpyAsync(rank.ordinary, pattern.data(), pattern.size() * 4, cudaMemcpyHostToDevice, rank.stream), "upload");
+  symm(symm_put_with_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_with_signal");
+  symm(symm_wait_signal(rank.memory, last, 9, 0, rank.stream), "symm_wait_signal");
+  symm(symm_write_value32(rank.memory, rank.rank, 0, 99, rank.stream), "symm_write_value32");
+  symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+  symm(symm_get(rank.memory, last, 0, rank.ordinary + 65536, 3112, rank.stream), "symm_get");
+  uint32_t mine[2] = {};
+  uint32_t theirs[778] = {};
+  void* const* table = nullptr;
+  void* first = nullptr;
+  symm(symm_memory_pointer_table(rank.memory, &table), "symm_memory_pointer_table");
+  cuda(cudaMemcpyAsync(mine, rank.block, sizeof mine, cudaMemcpyDeviceToHost, rank.stream), "download");
+  cuda(cudaMemcpyAsync(theirs, rank.ordinary + 65536, sizeof theirs, cudaMemcpyDeviceToHost, rank.stream), "download");
+  cuda(cudaMemcpyAsync(&first, table, sizeof first, cudaMemcpyDefault, rank.stream), "download");
+  rank.wait();
+  const int before_last = (last + rank.size - 1) % rank.size;
+  expect(mine[0] == 99 && mine[1] == 7U + static_cast<uint32_t>(last), who(rank, "put with signal, write value"));
+  expect(theirs[0] == 99 && theirs[777] == 7U + static_cast<uint32_t>(before_last), who(rank, "get"));
+  void* expected = nullptr;
+  symm(symm_memory_pointer(rank.memory, 0, &expected), "symm_memory_pointer");
+  expect(first == expected, who(rank, "table of addresses on the device"));
+}
+
+void groups(Rank& rank, std::barrier<>&) {
+  symm_group_t* half = nullptr;
+  symm(symm_group_split(rank.group, rank.rank % 2, 0, &half), "symm_group_split");
+  int32_t size = 0;
+  symm(symm_group_size(half, &size), "symm_group_size");
+  auto* block = reinterpret_cast<float*>(rank.block);
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  std::vector<float> ones(1000, static_cast<float>(rank.rank + 1));
+  for (int round = 0; round < 3; ++round) {
+    cuda(cudaMemcpyAsync(block, ones.data(), 4000, cudaMemcpyHostToDevice, rank.stream), "upload");
+    symm(symm_allreduce(half, block, other, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "all-reduce of a half");
+    symm(symm_allreduce(rank.group, block, other + 4096, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream),
+         "all-reduce of all");
+  }
+  float got[2] = {};
+  cuda(cudaMemcpyAsync(&got[0], other + 999, 4, cudaMemcpyDeviceToHost, rank.stream), "download");
+  cuda(cudaMemcpyAsync(&got[1], other + 4096 + 999, 4, cudaMemcpyDeviceToHost, rank.stream), "download");
+  rank.wait();
+  float want = 0;
+  for (int r = rank.rank % 2; r < rank.size; r += 2) want += static_cast<float>(r + 1);
+  expect(got[0] == want, who(rank, "all-reduce of a sub-group"));
+  expect(got[1] == static_cast<float>(rank.size * (rank.size + 1) / 2), who(rank, "all-reduce beside a sub-group"));
+  symm_group_release(half);
+}
+
+// A rank that does not come: the others are told, their stream and context stay usable, and a new group works.
+void silence(Rank& rank, std::barrier<>& together, size_t count) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  auto* other = reinterpret_cast<float*>(rank.ordinary);
+  if (rank.rank != rank.size - 1) {
+    symm(allreduce(rank, block, other, count, rank.stream, 300), "an all-reduce that will fail");
+    const auto start = std::chrono::steady_clock::now();
+    expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after a deadline"));
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    expect(seconds < 10, who(rank, "the kernel leaves at its deadline"));
+    const symm_group_status_t status = health(rank);
+    expect(status.status == SYMM_ERR_TIMEOUT, who(rank, "status after a deadline: ") + status.message);
+    expect(allreduce(rank, block, other, count, rank.stream) == SYMM_ERR_TIMEOUT, who(rank, "calls after a deadline"));
+  }
+  together.arrive_and_wait();
+}
+
+void abort_word(Rank& rank, std::barrier<>& together) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  if (rank.rank != 0)
+    symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), kMiddle, rank.stream),
+         "an all-reduce that will be aborted");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  together.arrive_and_wait();
+  const auto start = std::chrono::steady_clock::now();
+  if (rank.rank == 0) symm(symm_group_abort(rank.group, "a test"), "symm_group_abort");
+  expect(cudaStreamSynchronize(rank.stream) == cudaSuccess, who(rank, "the stream is usable after an abort"));
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  expect(seconds < 2, who(rank, "kernels leave when the group is aborted"));
+  if (rank.rank == 1) std::printf("abort to idle stream: %.3f ms\n", seconds * 1e3);
+  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "status after an abort"));
+}
+
+void mismatch(Rank& rank, std::barrier<>&) {
+  auto* block = reinterpret_cast<float*>(rank.block);
+  const size_t count = rank.rank == 0 ? 64 : 65;
+  symm(allreduce(rank, block, reinterpret_cast<float*>(rank.ordinary), count, rank.stream), "a mismatched all-reduce");
+  rank.wait();
+  symm_group_status_t status = health(rank);
+  for (int i = 0; i < 100 && status.status == SYMM_OK; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    status = health(rank);
+  }
+  expect(status.status == SYMM_ERR_MISMATCH, who(rank, "status after a mismatch: ") + status.message);
+  if (rank.rank == 0) std::printf("mismatch: %s\n", status.message);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 2;
+  const auto free_memory = [] {
+    size_t free = 0;
+    size_t total = 0;
+    cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return free;
+  };
+  // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
+  gpu::run_ranks(n, graphs);
+  gpu::run_ranks(n, groups);
+  const size_t before = free_memory();
+  gpu::run_ranks(n, graphs);
+  gpu::run_ranks(n, streams);
+  gpu::run_ranks(n, signals);
+  gpu::run_ranks(n, groups);
+  for (const size_t count : {kSmall, kMiddle, kLarge}) {
+    gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
+  }
+  gpu::run_ranks(n, abort_word);
+  gpu::run_ranks(n, mismatch, 20000, SYMM_GROUP_CHECK);
+  gpu::run_ranks(n, graphs);
+  const size_t after = free_memory();
+  expect(after + (size_t{8} << 20) >= before,
+         "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+  std::printf("behaviour, %d ranks: %d passed, %d failed\n", n, gpu::counts().passed.load(), gpu::counts().failed.load());
+  return gpu::counts().failed == 0 ? 0 : 1;
+}

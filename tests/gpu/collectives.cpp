@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every collective with every type, operation and algorithm, on symmetric and ordinary memory, in place or not, at awkward sizes
+// and addresses: bit for bit what the scalar reference on the host says.
+//   collectives <ranks> [small | tiny]
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "tests/gpu/world.hpp"
+#include "tests/kernels/reference.hpp"
+#include "tests/kernels/values.hpp"
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using symm::DType;
+using symm::Op;
+
+enum class Place {
+  symmetric,
+  symmetric_in_place,
+  ordinary,
+  ordinary_in_place,
+  ordinary_odd
+};
+constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place,
+                             Place::ordinary_odd};
+const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
+
+struct Case {
+  symm_collective_t collective;
+  DType dtype;
+  Op op;
+  size_t count;
+  int root;
+};
+
+bool reduces(symm_collective_t c) {
+  return c == SYMM_COLLECTIVE_ALLREDUCE || c == SYMM_COLLECTIVE_REDUCE_SCATTER || c == SYMM_COLLECTIVE_REDUCE;
+}
+size_t send_units(symm_collective_t c, int n) {
+  return c == SYMM_COLLECTIVE_REDUCE_SCATTER || c == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(n) : 1;
+}
+size_t recv_units(symm_collective_t c, int n) {
+  return c == SYMM_COLLECTIVE_ALLGATHER || c == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(n) : 1;
+}
+
+// Operands of all ranks and what each must get.
+struct Expected {
+  std::vector<Bytes> send, recv;
+};
+
+Expected expected_of(const Case& c, int n) {
+  Expected e;
+  const size_t element = symm::size_of(c.dtype);
+  const size_t unit = c.count * element;
+  for (int r = 0; r < n; ++r) {
+    e.send.push_back(symm::testing::Values(c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
+                         .make(c.count * send_units(c.collective, n)));
+  }
+  const auto reduce_at = [&](size_t offset) {
+    Bytes result(unit);
+    std::vector<uint64_t> operands(static_cast<size_t>(n));
+    for (size_t i = 0; i < c.count; ++i) {
+      for (int r = 0; r < n; ++r)
+        operands[static_cast<size_t>(r)] =
+            symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
+      symm::reference::store_bits(c.dtype, symm::reference::reduce(c.dtype, c.op, operands), &result[i * element]);
+    }
+    return result;
+  };
+  Bytes all;
+  if (c.collective == SYMM_COLLECTIVE_ALLREDUCE || c.collective == SYMM_COLLECTIVE_REDUCE) all = reduce_at(0);
+  for (int r = 0; r < n; ++r) {
+    switch (c.collective) {
+      case SYMM_COLLECTIVE_ALLREDUCE: e.recv.push_back(all); break;
+      case SYMM_COLLECTIVE_REDUCE: e.recv.push_back(r == c.root ? all : Bytes()); break;
+      case SYMM_COLLECTIVE_REDUCE_SCATTER: e.recv.push_back(reduce_at(static_cast<size_t>(r) * unit)); break;
+      case SYMM_COLLECTIVE_BROADCAST: e.recv.push_back(e.send[static_cast<size_t>(c.root)]); break;
+      default: {
+        Bytes result;
+        for (int s = 0; s < n; ++s) {
+          const Bytes& from = e.send[static_cast<size_t>(s)];
+          const size_t at = c.collective == SYMM_COLLECTIVE_ALLTOALL ? static_cast<size_t>(r) * unit : 0;
+          result.insert(result.end(), from.begin() + static_cast<ptrdiff_t>(at),
+                        from.begin() + static_cast<ptrdiff_t>(at + unit));
+        }
+        e.recv.push_back(result);
+      }
+    }
+  }
+  return e;
+}
+
+symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void* recv, symm_algorithm_t algorithm) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
+  const auto dtype = static_cast<symm_dtype_t>(c.dtype);
+  const auto op = static_cast<symm_op_t>(c.op);
+  switch (c.collective) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return symm_reduce_scatter(rank.group, send, recv, c.count, dtype, op, &options, rank.stream);
+    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(rank.group, send, recv, c.count, dtype, &options, rank.stream);
+    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(rank.group, send, recv, c.count, dtype, c.root, &options, rank.stream);
+    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(rank.group, send, recv, c.count, dtype, op, c.root, &options, rank.stream);
+    default: return symm_alltoall(rank.group, send, recv, c.count, dtype, &options, rank.stream);
+  }
+}
+
+// One call of one rank at one place with one algorithm. False: the algorithm does not do this.
+bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place, symm_algorithm_t algorithm) {
+  const auto me = static_cast<size_t>(rank.rank);
+  const Bytes& send = e.send[me];
+  const Bytes& want = e.recv[me];
+  const size_t unit = c.count * symm::size_of(c.dtype);
+  const bool in_place = place == Place::symmetric_in_place || place == Place::ordinary_in_place;
+  char* base = place == Place::symmetric || place == Place::symmetric_in_place ? rank.block : rank.ordinary;
+  // Ranks pass different offsets, and every other rank an address that is no multiple of 16.
+  size_t offset = static_cast<size_t>(rank.rank) * 256;
+  if (place == Place::ordinary_odd) offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
+  char* in = base + offset;
+  const size_t recv_bytes = unit * recv_units(c.collective, rank.size);
+  char* out = base + gpu::Rank::kBlock / 2 + offset;
+  if (in_place) {
+    out = in;
+    if (c.collective == SYMM_COLLECTIVE_REDUCE_SCATTER) out = in + me * unit;
+    if (c.collective == SYMM_COLLECTIVE_ALLGATHER) in = out + me * unit;
+  } else {
+    gpu::cuda(cudaMemsetAsync(out, 0xA5, recv_bytes + 16, rank.stream), "poison");
+  }
+  const bool reads = c.collective != SYMM_COLLECTIVE_BROADCAST || rank.rank == c.root;
+  if (reads) gpu::cuda(cudaMemcpyAsync(in, send.data(), send.size(), cudaMemcpyHostToDevice, rank.stream), "operand");
+  const symm_status_t status = call(rank, c, in, out, algorithm);
+  if (status == SYMM_ERR_INVALID_ARGUMENT && algorithm != SYMM_ALGORITHM_AUTO) return false;
+  const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " +
+                           symm::name_of(c.op) + " count " + std::to_string(c.count) + " " +
+                           kPlaceNames[static_cast<size_t>(place)] + " " +
+                           symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) +
+                           " of " + std::to_string(rank.size);
+  if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
+  Bytes got(want.size() + (in_place ? 0 : 16));
+  gpu::cuda(cudaMemcpyAsync(got.data(), out, got.size(), cudaMemcpyDeviceToHost, rank.stream), "result");
+  rank.wait();
+  symm_group_status_t health{};
+  health.struct_size = sizeof health;
+  gpu::symm(symm_group_status(rank.group, &health), "symm_group_status");
+  if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
+  const size_t elements = want.size() / symm::size_of(c.dtype);
+  bool same = reduces(c.collective) ? symm::reference::same(c.dtype, got.data(), want.data(), elements)
+                                    : std::memcmp(got.data(), want.data(), want.size()) == 0;
+  for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
+    same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
+  gpu::expect(
+      same, what + (reduces(c.collective) ? ": " + symm::reference::difference(c.dtype, got.data(), want.data(), elements) : ""));
+  return true;
+}
+
+std::vector<Case> cases(int n, bool small, bool tiny) {
+  std::vector<Case> list;
+  const int root = n - 1;
+  const auto add = [&](symm_collective_t c, DType dtype, Op op, size_t count) { list.push_back({c, dtype, op, count, root}); };
+  if (tiny) {  // under a tool that makes kernels a hundred times slower
+    for (const DType dtype : {DType::bf16, DType::i32}) {
+      add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
+      add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
+      for (const symm_collective_t c : {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
+                                        SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL}) {
+        add(c, dtype, Op::sum, 1027);
+      }
+    }
+    return list;
+  }
+  for (const DType dtype : symm::reference::kDTypes) {
+    for (const Op op : symm::reference::kOps) {
+      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}}) add(SYMM_COLLECTIVE_ALLREDUCE, dtype, op, count);
+    }
+  }
+  for (const DType dtype : {DType::bf16, DType::f32, DType::u8, DType::f64}) {
+    for (const size_t count : {size_t{1}, size_t{1023}, size_t{20011}}) {
+      add(SYMM_COLLECTIVE_REDUCE_SCATTER, dtype, Op::sum, count);
+      add(SYMM_COLLECTIVE_REDUCE, dtype, Op::max, count);
+      add(SYMM_COLLECTIVE_ALLGATHER, dtype, Op::sum, count);
+      add(SYMM_COLLECTIVE_BROADCAST, dtype, Op::sum, count);
+      add(SYMM_COLLECTIVE_ALLTOALL, dtype, Op::sum, count);
+    }
+  }
+  if (small) return list;
+  for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::i32, DType::f64, DType::f8e4m3}) {
+    add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 300007);
+    add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::avg, 65536);
+  }
+  add(SYMM_COLLECTIVE_ALLREDUCE, DType::bf16, Op::sum, 3000001);
+  add(SYMM_COLLECTIVE_ALLREDUCE, DType::f32, Op::sum, 4194304);
+  for (const size_t count : {size_t{300007}, size_t{1} << 18}) {
+    add(SYMM_COLLECTIVE_REDUCE_SCATTER, DType::bf16, Op::sum, count);
+    add(SYMM_COLLECTIVE_REDUCE, DType::f32, Op::sum, count);
+    add(SYMM_COLLECTIVE_ALLGATHER, DType::f32, Op::sum, count);
+    add(SYMM_COLLECTIVE_BROADCAST, DType::bf16, Op::sum, count);
+    add(SYMM_COLLECTIVE_ALLTOALL, DType::u8, Op::sum, count);
+  }
+  return list;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int n = argc > 1 ? std::atoi(argv[1]) : 2;
+  const std::string amount = argc > 2 ? argv[2] : "";
+  const bool small = amount == "small" || amount == "tiny";
+  const std::vector<Case> list = cases(n, small, amount == "tiny");
+  std::vector<Expected> expected(list.size());
+  {
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> workers;
+    for (unsigned w = 0; w < std::max(1U, std::thread::hardware_concurrency()); ++w) {
+      workers.emplace_back([&] {
+        for (size_t i; (i = next++) < list.size();) expected[i] = expected_of(list[i], n);
+      });
+    }
+    for (std::thread& worker : workers) worker.join();
+  }
+  gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>&) {
+    for (size_t i = 0; i < list.size(); ++i) {
+      for (const Place place : kPlaces) {
+        if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
+        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+          check(rank, list[i], expected[i], place, algorithm);
+        }
+      }
+    }
+  });
+  std::printf("collectives, %d ranks: %d passed, %d failed\n", n, gpu::counts().passed.load(), gpu::counts().failed.load());
+  return gpu::counts().failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks as threads of one process, each with a stream and a symmetric block, on the GPUs that there are (several on one if need
+// be).
+#pragma once
+
+#include <cuda_runtime.h>
+#include <symm/symm.h>
+
+#include <atomic>
+#include <barrier>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gpu {
+
+struct Counts {
+  std::atomic<int> passed{0}, failed{0};
+};
+inline Counts& counts() {
+  static Counts instance;
+  return instance;
+}
+
+inline void expect(bool ok, const std::string& what) {
+  if (ok) {
+    ++counts().passed;
+  } else {
+    ++counts().failed;
+    std::printf("FAILED: %s\n", what.c_str());
+    std::fflush(stdout);
+  }
+}
+
+[[noreturn]] inline void give_up(const std::string& what) {
+  std::printf("cannot go on: %s\n%d passed, %d failed\n", what.c_str(), counts().passed.load(), counts().failed.load() + 1);
+  std::fflush(stdout);
+  std::_Exit(1);
+}
+
+inline void cuda(cudaError_t result, const char* what) {
+  if (result != cudaSuccess) give_up(std::string(what) + ": " + cudaGetErrorString(result));
+}
+inline void symm(symm_status_t status, const char* what) {
+  if (status != SYMM_OK) give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
+}
+
+struct Rank {
+  int rank = 0;
+  int size = 0;
+  symm_group_t* group = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaStream_t second = nullptr;
+  symm_memory_t* memory = nullptr;
+  char* block = nullptr;     // this rank's symmetric block, of kBlock bytes
+  char* ordinary = nullptr;  // ordinary device memory, as large
+
+  static constexpr size_t kBlock = size_t{64} << 20;
+  void wait() const { cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize"); }
+  // What the driver does with the whole device (making a graph ready, say) must not meet a kernel that waits for this rank, where
+  // ranks share a device.
+  void settle(std::barrier<>& together) const {
+    wait();
+    cuda(cudaStreamSynchronize(second), "cudaStreamSynchronize");
+    together.arrive_and_wait();
+  }
+};
+
+inline std::string unique_name() {
+  static std::atomic<int> next{0};
+  return "gpu-test-" + std::to_string(next++);
+}
+
+// Runs `body` on every rank of a new group; ends the process if a rank cannot be set up.
+inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000,
+                      uint64_t flags = 0) {
+  int devices = 0;
+  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  const std::string bootstrap = "thread://" + unique_name();
+  std::barrier<> together(size);
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      cuda(cudaSetDevice(r % devices), "cudaSetDevice");
+      Rank rank;
+      rank.rank = r;
+      rank.size = size;
+      cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+      cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
+      cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
+      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+      config.rank = r;
+      config.size = size;
+      config.backend = SYMM_BACKEND_CUDA;
+      config.device = r % devices;
+      config.bootstrap = bootstrap.c_str();
+      config.create_timeout_ms = 60000;
+      config.timeout_ms = timeout_ms;
+      config.flags = flags | (size > devices ? SYMM_GROUP_OVERLAPPING_DEVICES : 0);
+      symm(symm_group_create(&config, &rank.group), "symm_group_create");
+      symm_buffer_t* buffer = nullptr;
+      symm(symm_alloc(rank.group, Rank::kBlock, 0, &buffer), "symm_alloc");
+      symm(symm_rendezvous(rank.group, buffer, 0, &rank.memory), "symm_rendezvous");
+      void* pointer = nullptr;
+      symm(symm_buffer_pointer(buffer, &pointer), "symm_buffer_pointer");
+      rank.block = static_cast<char*>(pointer);
+      symm_buffer_release(buffer);
+      together.arrive_and_wait();
+      body(rank, together);
+      together.arrive_and_wait();
+      symm_memory_release(rank.memory);
+      symm_group_release(rank.group);
+      together.arrive_and_wait();
+      cudaFree(rank.ordinary);
+      cudaStreamDestroy(rank.stream);
+      cudaStreamDestroy(rank.second);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace gpu
