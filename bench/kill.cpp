@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How soon the others know: ranks are killed at random moments of random calls, and every survivor measures from just before kill() to its
-// error. The experiment itself is that of tests/ranks/kill_test.cpp.
+// How soon the others know: ranks are killed at random moments of random calls, and every survivor measures from just before
+// kill() to its error. The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -44,13 +44,15 @@ struct Row {
 };
 
 void print(const std::string& name, const Row& row) {
-  std::printf("%-12s %6d %10zu %8.2f %8.2f %8.2f %8d %6d %6d %9d\n", name.c_str(), row.kills, row.latencies_ms.size(), row.quantile(0.5),
-              row.quantile(0.99), row.quantile(1), row.missed, row.hangs, row.leaks, row.problems);
+  std::printf("%-12s %6d %10zu %8.2f %8.2f %8.2f %8d %6d %6d %9d\n", name.c_str(), row.kills, row.latencies_ms.size(),
+              row.quantile(0.5), row.quantile(0.99), row.quantile(1), row.missed, row.hangs, row.leaks, row.problems);
 }
 
 nlohmann::json to_json(const Row& row) {
-  return {{"kills", row.kills},   {"survivors_told", row.latencies_ms.size()}, {"p50_ms", row.quantile(0.5)}, {"p99_ms", row.quantile(0.99)},
-          {"max_ms", row.quantile(1)}, {"missed", row.missed},                     {"hangs", row.hangs},          {"leaks", row.leaks},
+  return {{"kills", row.kills},          {"survivors_told", row.latencies_ms.size()},
+          {"p50_ms", row.quantile(0.5)}, {"p99_ms", row.quantile(0.99)},
+          {"max_ms", row.quantile(1)},   {"missed", row.missed},
+          {"hangs", row.hangs},          {"leaks", row.leaks},
           {"problems", row.problems}};
 }
 
@@ -63,7 +65,10 @@ int main(int argc, char** argv) {
   uint64_t seed = std::random_device{}();
   bool json = false;
   app.add_option("--kills", kills, "number of ranks to kill, over all sizes")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--ranks", sizes, "numbers of ranks to form groups of")->delimiter(',')->check(CLI::Range(2, 8))->capture_default_str();
+  app.add_option("--ranks", sizes, "numbers of ranks to form groups of")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 8))
+      ->capture_default_str();
   app.add_option("--seed", seed, "seed of the first experiment; the others count up from it");
   app.add_flag("--json", json, "print one JSON object instead of a table");
   CLI11_PARSE(app, argc, argv);
@@ -82,27 +87,30 @@ int main(int argc, char** argv) {
       calls.add(report);
     }
     for (const std::string& problem : report.problems) {
-      std::cerr << "seed " << seed + static_cast<uint64_t>(i) << ", rank " << report.victim << " of " << size << " during " << name_of(report.phase)
-                << ": " << problem << '\n';
+      std::cerr << "seed " << seed + static_cast<uint64_t>(i) << ", rank " << report.victim << " of " << size << " during "
+                << name_of(report.phase) << ": " << problem << '\n';
     }
   }
   const double shared_mb = (static_cast<double>(ranks::machine_shared_memory()) - static_cast<double>(shared_before)) / 1e6;
 
   if (json) {
-    nlohmann::json result{{"seed", seed}, {"all", to_json(all)}, {"calls", to_json(calls)}, {"machine_shared_memory_growth_mb", shared_mb}};
+    nlohmann::json result{
+        {"seed", seed}, {"all", to_json(all)}, {"calls", to_json(calls)}, {"machine_shared_memory_growth_mb", shared_mb}};
     for (const auto& [name, row] : by_size) result["by_size"][name] = to_json(row);
     for (const auto& [name, row] : by_phase) result["by_phase"][name] = to_json(row);
     std::cout << result.dump(2) << '\n';
   } else {
     std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
-    std::printf("%-12s %6s %10s %8s %8s %8s %8s %6s %6s %9s\n", "", "kills", "survivors", "p50 ms", "p99 ms", "max ms", "missed", "hangs", "leaks",
-                "problems");
+    std::printf("%-12s %6s %10s %8s %8s %8s %8s %6s %6s %9s\n", "", "kills", "survivors", "p50 ms", "p99 ms", "max ms", "missed",
+                "hangs", "leaks", "problems");
     for (const auto& [name, row] : by_size) print(name, row);
     for (const auto& [name, row] : by_phase) print(name, row);
     print("all calls", calls);
     print("all", all);
     std::printf("by number of ranks and \"all calls\": without the phase of creation\n");
-    std::printf("survivors: got PEER_FAILED in their call; missed: the dead rank had not yet joined a creation, which timed out naming it\n");
+    std::printf(
+        "survivors: got PEER_FAILED in their call; missed: the dead rank had not yet joined a creation, which timed out naming "
+        "it\n");
     std::printf("shared memory of the machine: %+.1f MB\n", shared_mb);
   }
   return all.problems == 0 ? 0 : 1;

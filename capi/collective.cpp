@@ -17,8 +17,8 @@ namespace {
 const symm_collective_options_t kDefaults = SYMM_COLLECTIVE_OPTIONS_INIT;
 constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, timeout_ms);
 
-CollectiveCall make_call(Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op, int32_t root,
-                         const symm_collective_options_t* options, void* stream) {
+CollectiveCall make_call(Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
+                         int32_t root, const symm_collective_options_t* options, void* stream) {
   CollectiveCall call;
   call.collective = collective;
   call.send = send;
@@ -49,36 +49,52 @@ symm_status_t symm_collective_options_init(symm_collective_options_t* options, s
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::allreduce, send, recv, count, dtype, op, 0, options, stream)); });
+  return guard([&] {
+    run_collective(*group_of(group), make_call(Collective::allreduce, send, recv, count, dtype, op, 0, options, stream));
+  });
 }
 
-symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype, symm_op_t op,
-                                  const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream)); });
+symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype,
+                                  symm_op_t op, const symm_collective_options_t* options, void* stream) {
+  return guard([&] {
+    run_collective(*group_of(group),
+                   make_call(Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream));
+  });
 }
 
 symm_status_t symm_allgather(symm_group_t* group, const void* send, void* recv, size_t send_count, symm_dtype_t dtype,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream)); });
+  return guard([&] {
+    run_collective(*group_of(group),
+                   make_call(Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream));
+  });
 }
 
 symm_status_t symm_broadcast(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream)); });
+  return guard([&] {
+    run_collective(*group_of(group),
+                   make_call(Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream));
+  });
 }
 
-symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op, int32_t root,
-                          const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::reduce, send, recv, count, dtype, op, root, options, stream)); });
+symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
+                          int32_t root, const symm_collective_options_t* options, void* stream) {
+  return guard([&] {
+    run_collective(*group_of(group), make_call(Collective::reduce, send, recv, count, dtype, op, root, options, stream));
+  });
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype,
                             const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run_collective(*group_of(group), make_call(Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream)); });
+  return guard([&] {
+    run_collective(*group_of(group), make_call(Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream));
+  });
 }
 
-symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collective, const void* send, const void* recv, size_t count,
-                                   symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options, symm_plan_info_t* out) {
+symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collective, const void* send, const void* recv,
+                                   size_t count, symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options,
+                                   symm_plan_info_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_plan_info_t, reason), "out");
     const CollectiveCall call =

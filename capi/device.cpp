@@ -10,7 +10,8 @@ using symm::capi::guard;
 using symm::capi::require;
 using symm::capi::write_text;
 
-static_assert(static_cast<int32_t>(symm::BackendKind::host) == SYMM_BACKEND_HOST && static_cast<int32_t>(symm::BackendKind::cuda) == SYMM_BACKEND_CUDA);
+static_assert(static_cast<int32_t>(symm::BackendKind::host) == SYMM_BACKEND_HOST &&
+              static_cast<int32_t>(symm::BackendKind::cuda) == SYMM_BACKEND_CUDA);
 static_assert(static_cast<int32_t>(symm::TopologyClass::fully_connected) == SYMM_TOPOLOGY_FULLY_CONNECTED &&
               static_cast<int32_t>(symm::TopologyClass::hybrid_cube_mesh) == SYMM_TOPOLOGY_HYBRID_CUBE_MESH);
 
@@ -48,7 +49,8 @@ symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t* out_c
     const symm::Links links = symm::links(static_cast<symm::BackendKind>(backend));
     if (out_links == nullptr && capacity != 0) throw Error(Status::invalid_argument, "out_links: is NULL, but capacity is not 0");
     if (out_links != nullptr && capacity < links.count.size()) {
-      throw Error(Status::invalid_argument, symm::format("capacity: %zu is less than the %zu links of %d devices", capacity, links.count.size(), links.devices));
+      throw Error(Status::invalid_argument, symm::format("capacity: %zu is less than the %zu links of %d devices", capacity,
+                                                         links.count.size(), links.devices));
     }
     if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
     *out_class = static_cast<int32_t>(symm::classify(links));

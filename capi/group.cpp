@@ -42,14 +42,17 @@ symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
   return guard([&] {
     require(out, "out");
-    const symm_group_config_t given = config == nullptr ? kDefaults : symm::capi::read_struct(*config, kDefaults, kConfigSize, "config");
+    const symm_group_config_t given =
+        config == nullptr ? kDefaults : symm::capi::read_struct(*config, kDefaults, kConfigSize, "config");
     if ((given.flags & ~kKnownFlags) != 0) {
-      throw Error(Status::invalid_argument, symm::format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
+      throw Error(Status::invalid_argument,
+                  symm::format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
     }
     if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
       throw Error(Status::invalid_argument, symm::format("config.backend: %d is not known", given.backend));
     }
-    if (given.device < SYMM_DEVICE_AUTO) throw Error(Status::invalid_argument, symm::format("config.device: %d is negative", given.device));
+    if (given.device < SYMM_DEVICE_AUTO)
+      throw Error(Status::invalid_argument, symm::format("config.device: %d is negative", given.device));
     symm::StoreCallbacks callbacks;
     symm::GroupConfig asked;
     if (given.store != nullptr) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a handle of the C ABI points to: a slot in an arena that is never unmapped. So any pointer, however wrong, can be checked without
-// touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by this process.
+// What a handle of the C ABI points to: a slot in an arena that is never unmapped. So any pointer, however wrong, can be checked
+// without touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by this process.
 #pragma once
 
 #include <sys/mman.h>
@@ -64,14 +64,17 @@ class Arena {
     const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
     if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) || offset % sizeof(Entry) != 0) return nullptr;
     Entry* entry = slots_ + offset / sizeof(Entry);
-    return entry->references.load(std::memory_order_acquire) != 0 && entry->fork_generation == process::fork_generation() ? entry : nullptr;
+    return entry->references.load(std::memory_order_acquire) != 0 && entry->fork_generation == process::fork_generation()
+               ? entry
+               : nullptr;
   }
 
  private:
   static constexpr size_t kSlots = size_t{1} << 20;
 
   Arena() {
-    void* memory = mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory =
+        mmap(nullptr, kSlots * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw system_error(errno, "mmap", "table of handles");
     slots_ = static_cast<Entry*>(memory);
   }
@@ -93,7 +96,8 @@ Slot<Object>& slot_of(const void* handle, const char* argument) {
   if (handle == nullptr) throw Error(Status::invalid_handle, format("%s: is NULL", argument));
   Slot<Object>* slot = Arena<Object>::instance().find(handle);
   if (slot == nullptr) {
-    throw Error(Status::invalid_handle, format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
+    throw Error(Status::invalid_handle,
+                format("%s: %p is no handle of this kind; it was released, or made before a fork()", argument, handle));
   }
   return *slot;
 }

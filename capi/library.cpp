@@ -3,9 +3,9 @@
 
 #include <cstring>
 
+#include "build_info.hpp"
 #include "capi/guard.hpp"
 #include "core/log.hpp"
-#include "build_info.hpp"
 #include "kernels/types.hpp"
 
 // The numbers of symm.h and of core and kernels are the same.
@@ -99,7 +99,8 @@ symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {
   return guard([&] {
     require(out_bytes, "out_bytes");
     const auto type = static_cast<symm::DType>(dtype);
-    if (!symm::is_valid(type)) throw symm::Error(symm::Status::invalid_argument, symm::format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
+    if (!symm::is_valid(type))
+      throw symm::Error(symm::Status::invalid_argument, symm::format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
     *out_bytes = symm::size_of(type);
   });
 }

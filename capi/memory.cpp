@@ -45,7 +45,8 @@ symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, uint64
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
   return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes), "out");
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes),
+                                    "out");
     const Memory& of = *memory_of(memory);
     symm_memory_info_t filled{};
     filled.rank = of.group().rank();
@@ -74,7 +75,8 @@ symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** 
   return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
 }
 
-symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank, size_t* out_offset) {
+symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank,
+                               size_t* out_offset) {
   return guard([&] {
     symm::AddressMap::Found found = group_of(group)->addresses().find(address);
     if (!found.memory) throw Error(Status::invalid_argument, symm::format("address: no memory of the group maps %p", address));
@@ -92,7 +94,8 @@ void symm_memory_release(symm_memory_t* memory) { symm::capi::release<Memory>(me
 
 // ---- signals and data
 
-symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, uint64_t timeout_ms, void* stream) {
+symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, uint64_t timeout_ms,
+                           void* stream) {
   return guard([&] {
     symm::Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
@@ -117,8 +120,8 @@ symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void*
   return guard([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
 }
 
-symm_status_t symm_put_with_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, int32_t channel,
-                                   void* stream) {
+symm_status_t symm_put_with_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size,
+                                   int32_t channel, void* stream) {
   return guard([&] {
     Memory& of = *memory_of(memory);
     of.group().require_channel(channel);  // before anything is written

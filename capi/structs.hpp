@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Structs that grow. `first` is the size that the struct had in the release which introduced it; callers built against any release since
-// then are served.
+// Structs that grow. `first` is the size that the struct had in the release which introduced it; callers built against any
+// release since then are served.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ T read_struct(const T& from, const T& defaults, size_t first, const char* argume
   const auto* bytes = reinterpret_cast<const unsigned char*>(&from);
   for (size_t i = sizeof(T); i < from.struct_size; ++i) {
     if (bytes[i] != 0) {
-      throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument, i,
-                                              SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
+      throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument,
+                                              i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
     }
   }
   into.struct_size = sizeof(T);

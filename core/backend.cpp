@@ -27,7 +27,8 @@ BackendKind resolve(BackendKind kind) {
       return BackendKind::host;
     }
     case BackendKind::cuda:
-      if (const std::string reason = cuda::unavailable_reason(); !reason.empty()) throw Error(Status::unavailable, "CUDA back end: " + reason);
+      if (const std::string reason = cuda::unavailable_reason(); !reason.empty())
+        throw Error(Status::unavailable, "CUDA back end: " + reason);
       return kind;
   }
   throw Error(Status::invalid_argument, format("backend: %d is not known", static_cast<int>(kind)));

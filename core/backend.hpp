@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a back end must offer: memory that can be shared, and a plane, which is the half of a group that moves bytes. Group, buffer and
-// memory are written against these interfaces and know nothing of memfds or drivers.
+// What a back end must offer: memory that can be shared, and a plane, which is the half of a group that moves bytes. Group,
+// buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,11 @@
 
 namespace symm {
 
-enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
+enum class BackendKind : int32_t {
+  automatic = 0,
+  host = 1,
+  cuda = 2
+};
 
 // A piece of memory mapped into this process: allocated here, or a peer's.
 class Block {
@@ -68,7 +72,8 @@ struct MemoryView {
   std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
 };
 
-// Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the group.
+// Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the
+// group.
 class MemoryDirectory {
  public:
   virtual ~MemoryDirectory() = default;
@@ -83,8 +88,8 @@ struct PlaneContext {
   uint64_t group = 0;
   int channels = 0;
   bool check = false;
-  bool overlapping_devices = false;         // several ranks may use one device
-  std::vector<int64_t> pids;                // by group rank, for messages
+  bool overlapping_devices = false;  // several ranks may use one device
+  std::vector<int64_t> pids;         // by group rank, for messages
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
@@ -104,7 +109,8 @@ class Plane {
   virtual void finish(int channel, uint64_t timeout_ms) { barrier({}, channel, timeout_ms, nullptr); }
   virtual void put_signal(const MemoryView& memory, int rank, int channel, void* stream) = 0;
   // `taken`: signals already taken from that rank on that channel. Throws Error(timeout) without revoking the group.
-  virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) = 0;
+  virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms,
+                           void* stream) = 0;
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
   virtual void write32(void* to, uint32_t value, void* stream) = 0;

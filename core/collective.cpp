@@ -38,9 +38,12 @@ const char* name_of_count(Collective collective) {
 
 void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
-  if (!is_valid(call.collective)) throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
-  if (!is_valid(call.dtype)) throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
-  if (reduces(call.collective) && !is_valid(call.op)) throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
+  if (!is_valid(call.collective))
+    throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
+  if (!is_valid(call.dtype))
+    throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
+  if (reduces(call.collective) && !is_valid(call.op))
+    throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
   if (!is_valid(call.algorithm)) {
     throw Error(Status::invalid_argument, format("options.algorithm: %d is not known", static_cast<int>(call.algorithm)));
   }
@@ -51,7 +54,8 @@ void check(const Group& group, const CollectiveCall& call) {
   size_t unit = 0;
   size_t all = 0;
   if (__builtin_mul_overflow(call.count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
-    throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
+    throw Error(Status::invalid_argument,
+                format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
   }
   const auto rank = static_cast<size_t>(group.rank());
   const auto* send = static_cast<const std::byte*>(call.send);
@@ -81,7 +85,8 @@ void check(const Group& group, const CollectiveCall& call) {
   require_operand(in);
   require_operand(out);
   if (!in_place && overlap(in, out)) {
-    throw Error(Status::invalid_argument, format("recv: overlaps send without being the in-place form of %s", name_of(call.collective)));
+    throw Error(Status::invalid_argument,
+                format("recv: overlaps send without being the in-place form of %s", name_of(call.collective)));
   }
 }
 

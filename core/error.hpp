@@ -53,8 +53,8 @@ const char* name_of(Status status) noexcept;  // "timed out"; "unknown status" f
 // printf-style, so that messages are written where the facts are.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
 
-// An Error for a failed system call: "memfd_create: Too many open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC and EDQUOT become
-// out_of_memory, everything else system.
+// An Error for a failed system call: "memfd_create: Too many open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC and
+// EDQUOT become out_of_memory, everything else system.
 Error system_error(int error_number, const char* call, const std::string& what = {});
 
 }  // namespace symm

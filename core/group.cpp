@@ -68,7 +68,8 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   if (config.callbacks != nullptr && config.size == 0) {
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
   }
-  if (config.create_timeout_ms == 0) config.create_timeout_ms = timeout_from_environment("SYMM_CREATE_TIMEOUT_MS", kDefaultCreateTimeoutMs);
+  if (config.create_timeout_ms == 0)
+    config.create_timeout_ms = timeout_from_environment("SYMM_CREATE_TIMEOUT_MS", kDefaultCreateTimeoutMs);
   if (config.timeout_ms == 0) config.timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
   if (check_from_environment()) config.check = true;
   if (config.bootstrap.empty()) {
@@ -96,7 +97,7 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
   try {
     group->connect_plane(deadline);
   } catch (const Error& error) {
-    group->fail(error.failure());  // a rank that already succeeded learns that this one did not
+    group->fail(error.failure());            // a rank that already succeeded learns that this one did not
     group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
     throw;
   }
@@ -150,7 +151,8 @@ void Group::connect_plane(Deadline deadline) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     try {
-      plane_->connect(peer, receive(peer, topic, backend_->plane_share_body_size(), backend_->plane_share_fd_count(), deadline), identity(peer));
+      plane_->connect(peer, receive(peer, topic, backend_->plane_share_body_size(), backend_->plane_share_fd_count(), deadline),
+                      identity(peer));
     } catch (const Error& error) {
       if (ballot.failure.status == Status::ok) ballot.failure = error.failure();
     }
@@ -192,7 +194,8 @@ std::shared_ptr<Group> Group::split(int color, int key) {
     if (ballots[static_cast<size_t>(rank)].value[0] == ballot.value[0]) chosen.push_back(rank);
   }
   std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
-    return static_cast<int64_t>(ballots[static_cast<size_t>(a)].value[1]) < static_cast<int64_t>(ballots[static_cast<size_t>(b)].value[1]);
+    return static_cast<int64_t>(ballots[static_cast<size_t>(a)].value[1]) <
+           static_cast<int64_t>(ballots[static_cast<size_t>(b)].value[1]);
   });
   for (int& rank : chosen) rank = members_[static_cast<size_t>(rank)];
   GroupConfig config = config_;
@@ -222,7 +225,8 @@ void Group::require_usable() const {
 }
 
 void Group::require_rank(const char* argument, int rank) const {
-  if (rank < 0 || rank >= size_) throw Error(Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
+  if (rank < 0 || rank >= size_)
+    throw Error(Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
 }
 
 void Group::require_channel(int channel) const {
@@ -233,7 +237,8 @@ void Group::require_channel(int channel) const {
 
 void Group::fail(const Failure& failure) noexcept {
   if (!revocation_->revoke(failure)) return;
-  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(), failure.message.c_str());
+  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
+             failure.message.c_str());
   mesh_->broadcast_failure(id_, failure);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/log.hpp"
 
+#include <unistd.h>
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
@@ -8,7 +9,6 @@
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
-#include <unistd.h>
 
 namespace symm::log {
 namespace {
@@ -18,8 +18,8 @@ struct Sink {
   void* user = nullptr;
 };
 
-// Shared while a message is delivered, exclusive while the sink changes: so set_callback() returns only when the former callback is not
-// running. Leaked, because the monitor thread may log while static objects are destroyed.
+// Shared while a message is delivered, exclusive while the sink changes: so set_callback() returns only when the former callback
+// is not running. Leaked, because the monitor thread may log while static objects are destroyed.
 std::shared_mutex& mutex() {
   static auto* instance = new std::shared_mutex;
   return *instance;

@@ -5,7 +5,8 @@ namespace symm {
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-  if (flags != 0) throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", static_cast<unsigned long long>(flags)));
+  if (flags != 0)
+    throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", static_cast<unsigned long long>(flags)));
   Backend& backend = group.backend();
   return std::make_shared<Buffer>(backend.allocate(bytes, flags), bytes, backend.kind(), backend.device());
 }
@@ -26,13 +27,9 @@ Memory::~Memory() {
   group_->plane().memory_removed(*view_);
 }
 
-void* const* Memory::pointer_table() const noexcept {
-  return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data();
-}
+void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }
 
-void* const* Memory::pad_table() const noexcept {
-  return tables_.pads != nullptr ? tables_.pads : pad_table_.data();
-}
+void* const* Memory::pad_table() const noexcept { return tables_.pads != nullptr ? tables_.pads : pad_table_.data(); }
 
 std::byte* Memory::pointer(int rank) const {
   group_->require_rank("rank", rank);
@@ -48,7 +45,8 @@ std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
-    throw Error(Status::invalid_argument, format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+    throw Error(Status::invalid_argument,
+                format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
   }
   return view_->blocks[static_cast<size_t>(rank)] + offset;
 }
@@ -89,7 +87,8 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
   if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
   if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
   if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
-    throw Error(Status::invalid_argument, format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
+    throw Error(Status::invalid_argument,
+                format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
   }
   group_->plane().fill32(range(rank, offset, count * sizeof value), value, count, stream);
 }

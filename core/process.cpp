@@ -36,8 +36,8 @@ void child() {
   }
 }
 
-// Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one between
-// the first call and a later registration would.
+// Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one
+// between the first call and a later registration would.
 [[gnu::constructor]] void watch_fork() { pthread_atfork(nullptr, nullptr, child); }
 
 }  // namespace

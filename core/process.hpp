@@ -15,8 +15,8 @@ const std::array<std::byte, 16>& token();  // random, drawn once; tells whether 
 const std::string& boot_id();              // of the running kernel; "" if unreadable
 uint64_t random64();
 
-// Number of fork() calls between the process that first used the library and this one. A handle remembers the value at its creation; in
-// a child it differs and the handle is refused. (getpid() would cost a system call in every collective.)
+// Number of fork() calls between the process that first used the library and this one. A handle remembers the value at its
+// creation; in a child it differs and the handle is refused. (getpid() would cost a system call in every collective.)
 uint32_t fork_generation() noexcept;
 // Run in the child right after fork(), in which only async-signal-safe work is allowed: close sockets.
 void at_fork_in_child(void (*handler)() noexcept);

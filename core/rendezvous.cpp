@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree that all
-// could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
+// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
+// that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
 #include <cstring>
 
 #include "core/memory.hpp"
@@ -19,9 +19,10 @@ Failure failure_of(const std::exception& error) {
 void require_equal_sizes(const std::vector<Ballot>& ballots) {
   for (size_t rank = 1; rank < ballots.size(); ++rank) {
     if (ballots[rank].value[0] == ballots[0].value[0]) continue;
-    throw Error({Status::mismatch, static_cast<int>(rank), 0,
-                 format("buffer: rank 0 brings %llu bytes, rank %zu brings %llu", static_cast<unsigned long long>(ballots[0].value[0]), rank,
-                        static_cast<unsigned long long>(ballots[rank].value[0]))});
+    throw Error(
+        {Status::mismatch, static_cast<int>(rank), 0,
+         format("buffer: rank 0 brings %llu bytes, rank %zu brings %llu", static_cast<unsigned long long>(ballots[0].value[0]),
+                rank, static_cast<unsigned long long>(ballots[rank].value[0]))});
   }
 }
 
@@ -72,7 +73,8 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
   const Deadline deadline = group->create_deadline();
   const uint64_t sequence = group->next_sequence(tag);
   const auto topic = [&](MessageKind kind, uint64_t round) { return Topic{kind, group->id(), tag, sequence * 2 + round}; };
-  const size_t pad_bytes = static_cast<size_t>(kChannels) * static_cast<size_t>(group->size()) * sizeof(Word) + backend.pad_extra();
+  const size_t pad_bytes =
+      static_cast<size_t>(kChannels) * static_cast<size_t>(group->size()) * sizeof(Word) + backend.pad_extra();
 
   try {
     // Prepare.
@@ -133,7 +135,8 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     group->addresses().insert(view, memory);
     return memory;
   } catch (const Error& error) {
-    // A rank that was late or died leaves the others out of step with it: the group is of no more use. A failure that was voted on is not like that.
+    // A rank that was late or died leaves the others out of step with it: the group is of no more use. A failure that was voted
+    // on is not like that.
     if (error.status() == Status::timeout || error.status() == Status::peer_failed || error.status() == Status::aborted) {
       Failure failure = error.failure();
       failure.message = "rendezvous: " + failure.message;

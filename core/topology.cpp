@@ -33,11 +33,13 @@ bool one_partner_each(const Links& links, unsigned quad) {
 
 TopologyClass classify(const Links& links) {
   if (links.devices <= 0) return TopologyClass::unknown;
-  if (links.devices <= 32 && all_linked(links, links.devices == 32 ? ~0U : (1U << links.devices) - 1)) return TopologyClass::fully_connected;
+  if (links.devices <= 32 && all_linked(links, links.devices == 32 ? ~0U : (1U << links.devices) - 1))
+    return TopologyClass::fully_connected;
   if (links.devices != 8) return TopologyClass::unknown;
   // Any numbering of the devices: try the 35 ways to divide them into two quads, device 0 in the first.
   for (unsigned quad = 1; quad < 256; quad += 2) {
-    if (std::popcount(quad) == 4 && all_linked(links, quad) && all_linked(links, ~quad & 0xFFU) && one_partner_each(links, quad)) {
+    if (std::popcount(quad) == 4 && all_linked(links, quad) && all_linked(links, ~quad & 0xFFU) &&
+        one_partner_each(links, quad)) {
       return TopologyClass::hybrid_cube_mesh;
     }
   }

@@ -10,17 +10,23 @@
 
 namespace symm {
 
-enum class TopologyClass : int32_t { unknown = 0, fully_connected = 1, hybrid_cube_mesh = 2 };
+enum class TopologyClass : int32_t {
+  unknown = 0,
+  fully_connected = 1,
+  hybrid_cube_mesh = 2
+};
 
 // Row-major matrix of the number of direct links between each two devices.
 struct Links {
   int devices = 0;
   std::vector<int32_t> count;
-  int32_t between(int a, int b) const { return count[static_cast<size_t>(a) * static_cast<size_t>(devices) + static_cast<size_t>(b)]; }
+  int32_t between(int a, int b) const {
+    return count[static_cast<size_t>(a) * static_cast<size_t>(devices) + static_cast<size_t>(b)];
+  }
 };
 
-// The class of a link matrix: pure. Fully connected: every pair has a link (one device is). Hybrid cube mesh: 8 devices in two fully connected
-// quads, in which each device has exactly one neighbour in the other quad.
+// The class of a link matrix: pure. Fully connected: every pair has a link (one device is). Hybrid cube mesh: 8 devices in two
+// fully connected quads, in which each device has exactly one neighbour in the other quad.
 TopologyClass classify(const Links& links);
 
 struct DeviceInfo {

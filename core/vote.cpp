@@ -64,7 +64,8 @@ std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, D
     }
   }
   if (!missing.empty()) {
-    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid, list(group, missing) + " did not come before the deadline"});
+    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid,
+                 list(group, missing) + " did not come before the deadline"});
   }
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = ballots[static_cast<size_t>(rank)].failure;

@@ -15,8 +15,8 @@ struct Ballot {
   uint64_t value[2] = {};  // facts that the others need, compared by the caller
 };
 
-// [collective] Exchange ballots. Throws the same Error on every rank if any ballot is a failure: that of the lowest failing rank. Throws
-// Error(timeout) naming all ranks whose ballot did not come, Error(peer_failed).
+// [collective] Exchange ballots. Throws the same Error on every rank if any ballot is a failure: that of the lowest failing rank.
+// Throws Error(timeout) naming all ranks whose ballot did not come, Error(peer_failed).
 std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, Deadline deadline);
 
 }  // namespace symm

@@ -20,8 +20,8 @@ namespace symm {
 namespace {
 
 constexpr uint64_t kMillisecond = 1'000'000;
-constexpr uint64_t kSlice = 50 * kMillisecond;    // upper bound of one sleep; every wake-up is also looked for by the sleeper
-constexpr uint64_t kBlindSlice = kMillisecond;    // where the kernel cannot tell us of both words
+constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the sleeper
+constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
 
 uint64_t now_ns() noexcept {
   timespec t{};
@@ -152,7 +152,9 @@ void Revocation::depart(int rank, int64_t pid) {
   announce();
 }
 
-bool Revocation::departed(int rank) const noexcept { return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) != 0; }
+bool Revocation::departed(int rank) const noexcept {
+  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) != 0;
+}
 
 int64_t Revocation::pid_of_departed(int rank) const noexcept {
   return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) - 1;
@@ -194,7 +196,8 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
     // A revoked group must be left soon even by a rank that would spin for long.
     if ((i & 63U) == 63U && revocation.revoked()) break;
   }
-  // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every millisecond.
+  // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
+  // millisecond.
   uint8_t sleeping = sleeper.load(std::memory_order_relaxed);
   bool registered = false;
   while (!registered && sleeping < UINT8_MAX) {

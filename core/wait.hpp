@@ -43,8 +43,8 @@ class Deadline {
   uint64_t ns_;
 };
 
-// A deadline whose clock starts when it is first asked for: reading the clock would cost a fifth of a small collective, and a wait that
-// succeeds while it spins never needs it.
+// A deadline whose clock starts when it is first asked for: reading the clock would cost a fifth of a small collective, and a
+// wait that succeeds while it spins never needs it.
 class LazyDeadline {
  public:
   explicit LazyDeadline(uint64_t timeout_ms) noexcept : timeout_ms_(timeout_ms) {}
@@ -79,7 +79,8 @@ class Revocation {
   bool departed(int rank) const noexcept;
   int64_t pid_of_departed(int rank) const noexcept;
 
-  // Have `event` called at each event of the above, and once now, until the returned object goes. It must be quick and not call back.
+  // Have `event` called at each event of the above, and once now, until the returned object goes. It must be quick and not call
+  // back.
   std::shared_ptr<void> listen(std::function<void()> event);
 
   // Grows with every event of the above; waiters sleep on it besides their own word.
@@ -108,10 +109,15 @@ struct SpinPolicy {
 };
 
 // How a wait ended when it did not succeed.
-enum class WaitEnd { reached, timed_out, peer_departed, revoked };
+enum class WaitEnd {
+  reached,
+  timed_out,
+  peer_departed,
+  revoked
+};
 
-// Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at once more after
-// the event, so data that was there in time is never lost.
+// Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
+// once more after the event, so data that was there in time is never lost.
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
                   LazyDeadline& deadline);
 
@@ -119,8 +125,8 @@ inline bool reached(const Word& word, uint32_t target) noexcept {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
 }
 
-// What this thread read or wrote before it stays before what it reads or writes after. ThreadSanitizer knows no fences, and the plain accesses
-// around ours are in other processes, where it cannot look.
+// What this thread read or wrote before it stays before what it reads or writes after. ThreadSanitizer knows no fences, and the
+// plain accesses around ours are in other processes, where it cannot look.
 inline void fence() noexcept {
 #if !defined(__SANITIZE_THREAD__)
   std::atomic_thread_fence(std::memory_order_acq_rel);

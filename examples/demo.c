@@ -12,13 +12,13 @@
 
 static int32_t rank_of_this_process;
 
-void demo_require(symm_status_t status, const char *call) {
+void demo_require(symm_status_t status, const char* call) {
   if (status == SYMM_OK) return;
   fprintf(stderr, "rank %" PRId32 ": %s: %s: %s\n", rank_of_this_process, call, symm_status_string(status), symm_last_error());
   exit(1);
 }
 
-void demo_expect(int right, const char *what) {
+void demo_expect(int right, const char* what) {
   if (right) return;
   fprintf(stderr, "rank %" PRId32 ": wrong result: %s\n", rank_of_this_process, what);
   exit(1);
@@ -28,7 +28,7 @@ void demo_expect(int right, const char *what) {
 
 /* So that what the ranks print about one step comes before the next step. (Printing is not ordered by it: each rank has its own
  * pipe; the launcher keeps lines whole, not the ranks in step.) */
-static void step(symm_group_t *group, int32_t rank, const char *title) {
+static void step(symm_group_t* group, int32_t rank, const char* title) {
   fflush(stdout);
   REQUIRE(symm_barrier(group, NULL, 0, 0, 0, NULL));
   if (rank == 0) printf("\n== %s\n", title);
@@ -38,15 +38,19 @@ static void step(symm_group_t *group, int32_t rank, const char *title) {
 
 /* ---- writing into each other's memory ------------------------------------------------------------------ */
 
-enum { GREETING = 0, DIRECT = 128, CHANNEL = 0 };
+enum {
+  GREETING = 0,
+  DIRECT = 128,
+  CHANNEL = 0
+};
 
-static void write_to_neighbours(symm_group_t *group, symm_memory_t *memory, char *block, int32_t rank, int32_t size) {
+static void write_to_neighbours(symm_group_t* group, symm_memory_t* memory, char* block, int32_t rank, int32_t size) {
   const int32_t right = (rank + 1) % size;
   const int32_t left = (rank + size - 1) % size;
   char greeting[96];
   char expected[96];
   uint64_t number;
-  void *there = NULL;
+  void* there = NULL;
 
   /* By a call: copy a greeting into the right neighbour's block and signal that it is there. */
   snprintf(greeting, sizeof greeting, "hello %" PRId32 ", this is %" PRId32 " (pid %ld)", right, rank, (long)getpid());
@@ -58,12 +62,13 @@ static void write_to_neighbours(symm_group_t *group, symm_memory_t *memory, char
 
   /* By a plain store: the left neighbour's block is mapped here like any memory. */
   REQUIRE(symm_memory_pointer(memory, left, &there));
-  *(volatile uint64_t *)((char *)there + DIRECT) = 1000 + (uint64_t)rank;
+  *(volatile uint64_t*)((char*)there + DIRECT) = 1000 + (uint64_t)rank;
   REQUIRE(symm_put_signal(memory, left, CHANNEL, NULL));
   REQUIRE(symm_wait_signal(memory, right, CHANNEL, 0, NULL));
-  number = *(volatile uint64_t *)(block + DIRECT);
-  printf("rank %" PRId32 " stored %" PRId32 " through a pointer into rank %" PRId32 "'s block, and found %" PRIu64 " in its own\n", rank,
-         1000 + rank, left, number);
+  number = *(volatile uint64_t*)(block + DIRECT);
+  printf("rank %" PRId32 " stored %" PRId32 " through a pointer into rank %" PRId32 "'s block, and found %" PRIu64
+         " in its own\n",
+         rank, 1000 + rank, left, number);
   demo_expect(number == 1000 + (uint64_t)right, "the right neighbour's store");
   REQUIRE(symm_barrier(group, NULL, 0, 0, 0, NULL));
 }
@@ -72,9 +77,13 @@ static void write_to_neighbours(symm_group_t *group, symm_memory_t *memory, char
 
 /* Fit y = w . x to rows that are dealt out to the ranks: each rank computes the gradient of its own rows, the all-reduce adds
  * them up, and every rank takes the same step. */
-enum { FEATURES = 64, ROWS = 256, STEPS = 120 };
+enum {
+  FEATURES = 64,
+  ROWS = 256,
+  STEPS = 120
+};
 
-static float random_unit(uint32_t *state) {
+static float random_unit(uint32_t* state) {
   *state = *state * 1664525U + 1013904223U;
   return (float)(*state >> 8) / 8388608.0F - 1.0F;
 }
@@ -92,7 +101,8 @@ static void make_rows(int32_t owner, float x[ROWS][FEATURES], float y[ROWS]) {
 }
 
 /* Returns the squared error as the last element of `gradient`. */
-static void gradient_of_rows(const float w[FEATURES], float x[ROWS][FEATURES], const float y[ROWS], float gradient[FEATURES + 1]) {
+static void gradient_of_rows(const float w[FEATURES], float x[ROWS][FEATURES], const float y[ROWS],
+                             float gradient[FEATURES + 1]) {
   int row, i;
   memset(gradient, 0, sizeof(float) * (FEATURES + 1));
   for (row = 0; row < ROWS; ++row) {
@@ -117,14 +127,14 @@ static void serial_sum(const float w[FEATURES], int32_t size, float sum[FEATURES
   }
 }
 
-static void fit(symm_group_t *group, char *block, int32_t rank, int32_t size) {
+static void fit(symm_group_t* group, char* block, int32_t rank, int32_t size) {
   static float x[ROWS][FEATURES];
   static float y[ROWS];
   float w[FEATURES] = {0};
   float expected[FEATURES + 1];
   float first_error = 0;
   float last_error = 0;
-  float *sum = (float *)(void *)block;
+  float* sum = (float*)(void*)block;
   int step_number, i;
   make_rows(rank, x, y);
   for (step_number = 0; step_number < STEPS; ++step_number) {
@@ -136,7 +146,8 @@ static void fit(symm_group_t *group, char *block, int32_t rank, int32_t size) {
     last_error = sum[FEATURES];
     for (i = 0; i < FEATURES; ++i) w[i] -= 2.0F / (float)(ROWS * size) * sum[i];
   }
-  printf("rank %" PRId32 ": %d steps, squared error %.1f -> %.3f, w = %.2f %.2f %.2f %.2f ...; all sums equal the serial ones, bit for bit\n",
+  printf("rank %" PRId32
+         ": %d steps, squared error %.1f -> %.3f, w = %.2f %.2f %.2f %.2f ...; all sums equal the serial ones, bit for bit\n",
          rank, STEPS, (double)first_error, (double)last_error, (double)w[0], (double)w[1], (double)w[2], (double)w[3]);
   demo_expect(last_error < 0.01F * first_error, "the fit did not converge");
 }
@@ -145,11 +156,11 @@ static void fit(symm_group_t *group, char *block, int32_t rank, int32_t size) {
 
 int main(void) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  symm_group_t *group = NULL;
-  symm_buffer_t *buffer = NULL;
-  symm_memory_t *memory = NULL;
+  symm_group_t* group = NULL;
+  symm_buffer_t* buffer = NULL;
+  symm_memory_t* memory = NULL;
   symm_group_info_t info;
-  void *block = NULL;
+  void* block = NULL;
   char heap[64];
 
   alarm(30); /* whatever happens, this ends */

@@ -10,7 +10,10 @@
 
 #define REQUIRE(call) demo_require((call), #call)
 
-enum { MOST = 200, CHANNEL = 1 };
+enum {
+  MOST = 200,
+  CHANNEL = 1
+};
 
 static double microseconds(void) {
   struct timespec now;
@@ -18,20 +21,20 @@ static double microseconds(void) {
   return 1e6 * (double)now.tv_sec + 1e-3 * (double)now.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b) {
-  const double x = *(const double *)a;
-  const double y = *(const double *)b;
+static int ascending(const void* a, const void* b) {
+  const double x = *(const double*)a;
+  const double y = *(const double*)b;
   return (x > y) - (x < y);
 }
 
 /* Each time of the slowest rank, then the median over the times. */
-static double median_of_slowest(symm_group_t *group, double *times, size_t count) {
+static double median_of_slowest(symm_group_t* group, double* times, size_t count) {
   REQUIRE(symm_allreduce(group, times, times, count, SYMM_DTYPE_F64, SYMM_OP_MAX, NULL, NULL));
   qsort(times, count, sizeof *times, ascending);
   return times[count / 2];
 }
 
-static double time_allreduce(symm_group_t *group, float *values, size_t bytes, int32_t rank, int32_t size) {
+static double time_allreduce(symm_group_t* group, float* values, size_t bytes, int32_t rank, int32_t size) {
   const size_t count = bytes / sizeof *values;
   const int iterations = bytes > (size_t)1 << 18 ? 20 : MOST;
   double times[MOST];
@@ -50,7 +53,7 @@ static double time_allreduce(symm_group_t *group, float *values, size_t bytes, i
   return median_of_slowest(group, times, (size_t)iterations);
 }
 
-static double time_barrier(symm_group_t *group) {
+static double time_barrier(symm_group_t* group) {
   double times[MOST];
   int i;
   for (i = 0; i < MOST; ++i) {
@@ -62,7 +65,7 @@ static double time_barrier(symm_group_t *group) {
 }
 
 /* Rank 0 writes a word to rank 1 and signals, rank 1 answers in kind. */
-static double time_round_trip(symm_group_t *group, symm_memory_t *memory, const char *block, int32_t rank) {
+static double time_round_trip(symm_group_t* group, symm_memory_t* memory, const char* block, int32_t rank) {
   double times[MOST] = {0};
   uint32_t word;
   int i;
@@ -71,20 +74,20 @@ static double time_round_trip(symm_group_t *group, symm_memory_t *memory, const 
     word = (uint32_t)(2 * i + rank);
     if (rank == 0) REQUIRE(symm_put_with_signal(memory, 1, 0, &word, sizeof word, CHANNEL, NULL));
     REQUIRE(symm_wait_signal(memory, 1 - rank, CHANNEL, 0, NULL));
-    demo_expect(*(const volatile uint32_t *)(const void *)block == (uint32_t)(2 * i + 1 - rank), "a word of the round trip");
+    demo_expect(*(const volatile uint32_t*)(const void*)block == (uint32_t)(2 * i + 1 - rank), "a word of the round trip");
     if (rank == 1) REQUIRE(symm_put_with_signal(memory, 0, 0, &word, sizeof word, CHANNEL, NULL));
     if (rank == 0) times[i] = microseconds() - start;
   }
   return median_of_slowest(group, times, MOST);
 }
 
-void demo_latencies(symm_group_t *group, symm_memory_t *memory, char *block, int32_t rank, int32_t size) {
+void demo_latencies(symm_group_t* group, symm_memory_t* memory, char* block, int32_t rank, int32_t size) {
   const double factor = 2.0 * (size - 1) / size; /* bus bandwidth, as nccl-tests counts it */
   size_t bytes;
   double time;
   if (rank == 0) printf("all-reduce f32     time (us)   busbw (GB/s)\n");
   for (bytes = 8; bytes <= DEMO_LARGEST; bytes *= bytes < 1024 ? 8 : 4) {
-    time = time_allreduce(group, (float *)(void *)block, bytes, rank, size);
+    time = time_allreduce(group, (float*)(void*)block, bytes, rank, size);
     if (rank == 0) printf("%10lu B %17.2f %14.3f\n", (unsigned long)bytes, time, (double)bytes * factor / time / 1e3);
   }
   time = time_barrier(group);

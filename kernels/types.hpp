@@ -24,7 +24,13 @@ enum class DType : int32_t {
   f8e5m2 = 0x0C08,
 };
 
-enum class Op : int32_t { sum = 0, avg = 1, min = 2, max = 3, prod = 4 };
+enum class Op : int32_t {
+  sum = 0,
+  avg = 1,
+  min = 2,
+  max = 3,
+  prod = 4
+};
 
 enum class Collective : int32_t {
   allreduce = 0,

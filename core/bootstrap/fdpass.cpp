@@ -18,7 +18,8 @@ union Control {
   char bytes[CMSG_SPACE(sizeof(int) * wire::kMaxFds)];
 };
 
-// All control messages are walked: the buffer's padding has room for one more descriptor than was meant, and an unseen one would leak.
+// All control messages are walked: the buffer's padding has room for one more descriptor than was meant, and an unseen one would
+// leak.
 std::vector<Fd> take_fds(msghdr& message) {
   std::vector<Fd> fds;
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One packet with its descriptors through a SEQPACKET socket, without waiting. What arrives is counted and never leaked: a packet or
-// control part that was cut short loses all its descriptors.
+// One packet with its descriptors through a SEQPACKET socket, without waiting. What arrives is counted and never leaked: a packet
+// or control part that was cut short loses all its descriptors.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,25 @@
 
 namespace symm::fdpass {
 
-enum class Sent { done, would_block, closed };
+enum class Sent {
+  done,
+  would_block,
+  closed
+};
 // Throws Error(system).
 Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds);
 
 struct Received {
-  enum class What { packet, nothing, closed };
+  enum class What {
+    packet,
+    nothing,
+    closed
+  };
   What what = What::nothing;
-  size_t size = 0;         // of the packet
-  std::vector<Fd> fds;     // empty if anything was cut short
-  bool too_long = false;   // did not fit the buffer
-  bool fds_cut = false;    // more descriptors than kMaxFds, or this process could take no more (then recvmsg succeeds without them)
+  size_t size = 0;        // of the packet
+  std::vector<Fd> fds;    // empty if anything was cut short
+  bool too_long = false;  // did not fit the buffer
+  bool fds_cut = false;  // more descriptors than kMaxFds, or this process could take no more (then recvmsg succeeds without them)
   size_t fds_arrived = 0;  // before they were closed
 };
 // Throws Error(system).

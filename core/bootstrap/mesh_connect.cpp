@@ -12,9 +12,9 @@
 namespace symm {
 namespace {
 
-constexpr uint64_t kSliceMs = 100;         // between two looks for ranks that failed
-constexpr uint64_t kLookMs = 20;           // enough for a store to answer about a key that is there
-constexpr uint64_t kPatienceMs = 1'000;    // how long a rank that failed waits to hear whether it was the first
+constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
+constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
+constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
 
 // FNV-1a: the same in every build of the library, unlike std::hash.
 uint64_t hash(const std::string& text) {
@@ -40,9 +40,15 @@ const Failure& worse(const Failure& a, const Failure& b) noexcept {
 }
 
 Connector::Connector(Store& store, int rank, int size, const std::string& name, Deadline deadline)
-    : store_(store), rank_(rank), size_(size), name_hash_(hash(name)), deadline_(deadline),
-      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000), mesh_(std::make_shared<MeshImpl>(rank, size)),
-      identities_(static_cast<size_t>(size)), known_(static_cast<size_t>(size)) {}
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      name_hash_(hash(name)),
+      deadline_(deadline),
+      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000),
+      mesh_(std::make_shared<MeshImpl>(rank, size)),
+      identities_(static_cast<size_t>(size)),
+      known_(static_cast<size_t>(size)) {}
 
 std::string Connector::key(Record record, int rank) const {
   const char* names[] = {"identity", "address", "verdict"};
@@ -107,7 +113,8 @@ void Connector::look_for_failures(const std::vector<int>& awaited) {
     if (identity.start_time == 0 || identity.pid_namespace == 0 || identity.pid_namespace != pid_namespace()) continue;
     const auto stat = process_stat(identity.pid);
     if (stat && stat->start == identity.start_time && stat->state != 'Z' && stat->state != 'X') continue;
-    throw Error({Status::peer_failed, rank, identity.pid, name_of_peer(rank, identity.pid) + " died while the group was being formed"});
+    throw Error(
+        {Status::peer_failed, rank, identity.pid, name_of_peer(rank, identity.pid) + " died while the group was being formed"});
   }
 }
 
@@ -123,7 +130,8 @@ wire::Packet Connector::fetch(Record record, int rank) {
     wire::Packet packet;
     const char* fault = wire::decode(value, packet);
     if (fault == nullptr && packet.header.source != from) fault = "another rank's record";
-    if (fault != nullptr) throw Error({Status::mismatch, from, 0, format("rank %d published something else than a record: %s", from, fault)});
+    if (fault != nullptr)
+      throw Error({Status::mismatch, from, 0, format("rank %d published something else than a record: %s", from, fault)});
     packet.body = {};  // lies in `value`
     return packet;
   };
@@ -187,7 +195,8 @@ void Connector::introduce() {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     const wire::Packet packet = fetch(Record::identity, rank);
-    if (packet.header.type != wire::Type::identity) throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
+    if (packet.header.type != wire::Type::identity)
+      throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
     check(rank, packet.identity);
     identities_[static_cast<size_t>(rank)] = packet.identity;
     known_[static_cast<size_t>(rank)] = true;
@@ -209,8 +218,9 @@ Failure Connector::hear(int rank, Deadline deadline) {
   if (!mesh_->joined(rank)) return {};
   const int64_t pid = mesh_->peer(rank).pid;
   if (!mesh_->gone(rank)) {
-    return {Status::timeout, rank, pid, name_of_peer(rank, pid) + format(" did not finish connecting within %llu ms",
-                                                                        static_cast<unsigned long long>(allowed_ms_))};
+    return {Status::timeout, rank, pid,
+            name_of_peer(rank, pid) +
+                format(" did not finish connecting within %llu ms", static_cast<unsigned long long>(allowed_ms_))};
   }
   return {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group was being formed"};
 }
@@ -237,7 +247,8 @@ Failure Connector::vote(const Failure& mine) {
   }
   Failure worst = mine;
   const uint64_t left_ms = std::max(deadline_.remaining_ns() / 1'000'000, 2 * kLookMs);
-  const Deadline patience = mine.status == Status::ok ? Deadline::after_ms(left_ms) : Deadline::after_ms(std::min(left_ms, kPatienceMs));
+  const Deadline patience =
+      mine.status == Status::ok ? Deadline::after_ms(left_ms) : Deadline::after_ms(std::min(left_ms, kPatienceMs));
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     // Having failed, this rank takes only news from others, not their silence.
@@ -279,7 +290,8 @@ std::shared_ptr<Mesh> Connector::run() {
 }
 
 std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std::string& name, Deadline deadline) {
-  if (size < 1 || size > wire::kMaxRanks) throw Error(Status::invalid_argument, format("%d ranks: 1 to %d are possible", size, wire::kMaxRanks));
+  if (size < 1 || size > wire::kMaxRanks)
+    throw Error(Status::invalid_argument, format("%d ranks: 1 to %d are possible", size, wire::kMaxRanks));
   if (rank < 0 || rank >= size) throw Error(Status::invalid_argument, format("rank %d is not in 0 .. %d", rank, size - 1));
   return Connector(store, rank, size, name, deadline).run();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The making of a mesh, top to bottom: introduce (who are the ranks), open (a socket for those who must connect to us), join (threads by the
-// process's list, processes by sockets), vote. A rank that fails says so under every key that the others may be waiting for, so none of
-// them waits for its deadline.
+// The making of a mesh, top to bottom: introduce (who are the ranks), open (a socket for those who must connect to us), join
+// (threads by the process's list, processes by sockets), vote. A rank that fails says so under every key that the others may be
+// waiting for, so none of them waits for its deadline.
 #pragma once
 
 #include <list>
@@ -23,7 +23,11 @@ class Connector {
   std::shared_ptr<Mesh> run();
 
  private:
-  enum class Record { identity, address, verdict };
+  enum class Record {
+    identity,
+    address,
+    verdict
+  };
   std::string key(Record record, int rank) const;
   void publish(Record record, const wire::Buffer& packet);
   Bytes read(Record record, int rank, Deadline deadline);
@@ -72,7 +76,8 @@ class Connector {
   uint64_t rejected_ = 0;
 };
 
-// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals, the lowest rank.
+// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals,
+// the lowest rank.
 const Failure& worse(const Failure& a, const Failure& b) noexcept;
 
 }  // namespace symm

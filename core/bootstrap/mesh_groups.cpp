@@ -9,7 +9,8 @@
 namespace symm {
 namespace {
 
-// News of groups that are not attached yet come from ranks a step ahead; a few are ever waiting. The oldest of more are forgotten.
+// News of groups that are not attached yet come from ranks a step ahead; a few are ever waiting. The oldest of more are
+// forgotten.
 constexpr size_t kMaxEarly = 1024;
 constexpr size_t kMaxClosed = 1024;
 
@@ -134,7 +135,8 @@ void MeshImpl::broadcast_failure(uint64_t group, const Failure& failure) noexcep
   }
 }
 
-// Who leaves a revoked group says why first: a peer that has not heard yet, and waits for this rank, would take the leaving for the reason.
+// Who leaves a revoked group says why first: a peer that has not heard yet, and waits for this rank, would take the leaving for
+// the reason.
 void MeshImpl::pass_on_failure(uint64_t group) noexcept {
   std::shared_ptr<Revocation> revocation;
   {
@@ -274,8 +276,8 @@ void MeshImpl::on_confirmed_dead(int source, const std::string& manner) {
   }
   // A copy of its socket may be open in a child of it, so that nothing was heard of its death.
   on_gone(source, manner.empty() ? "died" : "died: " + manner);
-  log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(source, pid).c_str(), manner.empty() ? "" : ": ",
-             manner.c_str());
+  log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(source, pid).c_str(),
+             manner.empty() ? "" : ": ", manner.c_str());
 }
 
 }  // namespace symm

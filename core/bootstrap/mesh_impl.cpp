@@ -40,7 +40,8 @@ void MeshImpl::require_process() const {
 }
 
 void MeshImpl::require_peer(int peer) const {
-  if (peer < 0 || peer >= size() || peer == rank_) throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
+  if (peer < 0 || peer >= size() || peer == rank_)
+    throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
 }
 
 void MeshImpl::changed() noexcept {
@@ -115,7 +116,8 @@ void MeshImpl::send(int peer, const Topic& topic, std::span<const std::byte> bod
   throw Error(std::move(gone));
 }
 
-Message MeshImpl::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation, Deadline deadline) {
+Message MeshImpl::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
+                          Deadline deadline) {
   require_process();
   require_peer(peer);
   std::optional<Arrival> arrival;
@@ -138,12 +140,13 @@ Message MeshImpl::receive(int peer, const Topic& topic, size_t body_size, size_t
   }
   if (!ended) throw Error({Status::timeout, as_rank, pid, name + " sent nothing before the deadline"});
   if (arrival->fds_lost) {
-    throw Error(Status::system, format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()));
+    throw Error(Status::system,
+                format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()));
   }
   Message& message = arrival->message;
   if (message.body.size() != body_size || message.fds.size() != fd_count) {
-    const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong", message.body.size(),
-                                   message.fds.size(), body_size, fd_count);
+    const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
+                                   message.body.size(), message.fds.size(), body_size, fd_count);
     on_gone(peer, how);
     throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
   }

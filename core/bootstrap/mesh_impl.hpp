@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The mesh of one rank: what it knows of each peer and group, and what to do when something arrives. Events come from the monitor thread
-// (sockets) or from the sending rank's thread (ranks of this process). No lock is held while a revocation, a log callback or another mesh is called.
+// The mesh of one rank: what it knows of each peer and group, and what to do when something arrives. Events come from the monitor
+// thread (sockets) or from the sending rank's thread (ranks of this process). No lock is held while a revocation, a log callback
+// or another mesh is called.
 #pragma once
 
 #include <deque>
@@ -27,7 +28,8 @@ class MeshImpl final : public Mesh, public std::enable_shared_from_this<MeshImpl
   uint64_t rejected_connections() const noexcept override { return rejected_; }
   bool confirmed_dead(int rank) const noexcept override;
   void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override;
-  Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation, Deadline deadline) override;
+  Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
+                  Deadline deadline) override;
   void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) override;
   void detach(uint64_t group) noexcept override;
   void broadcast_failure(uint64_t group, const Failure& failure) noexcept override;
@@ -59,7 +61,12 @@ class MeshImpl final : public Mesh, public std::enable_shared_from_this<MeshImpl
   void on_confirmed_dead(int source, const std::string& manner);
 
  private:
-  enum class State { absent, here, left, failed };
+  enum class State {
+    absent,
+    here,
+    left,
+    failed
+  };
   struct Early {  // news of a group that is not attached yet
     uint64_t group;
     std::optional<Failure> failure;  // else the peer left it
@@ -94,12 +101,12 @@ class MeshImpl final : public Mesh, public std::enable_shared_from_this<MeshImpl
   void require_peer(int peer) const;
   void changed() noexcept;
   static void give(std::vector<Notice> notices);
-  int rank_in(uint64_t group, int peer) const;           // lock held
-  Failure describe_failure(int peer, int as_rank) const;  // lock held
+  int rank_in(uint64_t group, int peer) const;                          // lock held
+  Failure describe_failure(int peer, int as_rank) const;                // lock held
   std::optional<Failure> trouble_with(int peer, uint64_t group) const;  // lock held
   void pass_on_failure(uint64_t group) noexcept;
-  void note_early(int source, Early early);               // lock held
-  bool is_closed(uint64_t group) const;                    // lock held
+  void note_early(int source, Early early);  // lock held
+  bool is_closed(uint64_t group) const;      // lock held
   void tell(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept;
   template <class Look>
   bool wait(const Revocation* revocation, Deadline deadline, Look look);

@@ -71,8 +71,9 @@ void Connector::enter_directory() {
   if (slash == std::string::npos) throw Error({Status::mismatch, 0, 0, "rank 0 published no directory for sockets"});
   made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
   if (!made_) {
-    throw Error(Status::unavailable, format("%s, the directory that rank 0 made for sockets, is not there: do the ranks share a file system?",
-                                            directory_.c_str()));
+    throw Error(Status::unavailable,
+                format("%s, the directory that rank 0 made for sockets, is not there: do the ranks share a file system?",
+                       directory_.c_str()));
   }
 }
 
@@ -138,7 +139,8 @@ void Connector::join_by_dialling(int rank) {
   } catch (const Error& error) {
     if (error.status() != Status::peer_failed) throw;
     if (auto failure = failure_in_store(rank, Deadline::after_ms(kSliceMs))) throw Error(std::move(*failure));
-    throw Error({Status::peer_failed, rank, identity.pid, name_of_peer(rank, identity.pid) + " died while the group was being formed"});
+    throw Error(
+        {Status::peer_failed, rank, identity.pid, name_of_peer(rank, identity.pid) + " died while the group was being formed"});
   }
   wire::Header header;
   header.type = wire::Type::hello;
@@ -162,7 +164,8 @@ void Connector::accept_waiting() {
       if (!socket) return;
       pending_.push_back(std::move(socket));
     } catch (const Error&) {
-      // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is connected.
+      // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
+      // connected.
       if (pending_.empty()) throw;
       pending_.pop_front();
       refuse();
@@ -188,7 +191,8 @@ bool Connector::take_hello(PeerFd& socket) {
                      wire::decode({buffer.data(), received.size}, packet) == nullptr && packet.header.type == wire::Type::hello &&
                      hello.nonce == mesh_->nonce() && hello.name_hash == name_hash_ && hello.size == static_cast<uint32_t>(size_);
   const int rank = valid ? static_cast<int>(hello.rank) : -1;
-  if (rank <= rank_ || same_process(rank) || mesh_->joined(rank) || hello.cookie != identities_[static_cast<size_t>(rank)].cookie) {
+  if (rank <= rank_ || same_process(rank) || mesh_->joined(rank) ||
+      hello.cookie != identities_[static_cast<size_t>(rank)].cookie) {
     refuse();
     return true;
   }

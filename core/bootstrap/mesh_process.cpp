@@ -76,8 +76,9 @@ std::vector<std::shared_ptr<MeshImpl>> MeshProcess::all() {
   return meshes;
 }
 
-// A process that ends by exit() or by returning from main() without having released its groups leaves in good order: its peers shall not be
-// told that it died. A process that is killed, or calls _exit(), does not come here. Only the process that made the meshes speaks for them.
+// A process that ends by exit() or by returning from main() without having released its groups leaves in good order: its peers
+// shall not be told that it died. A process that is killed, or calls _exit(), does not come here. Only the process that made the
+// meshes speaks for them.
 [[gnu::destructor]] void say_bye_at_exit() {
   MeshProcess* process = instance.load();
   if (process == nullptr || process->pid_ != getpid()) return;

@@ -66,7 +66,8 @@ void Monitor::run() noexcept {
   for (;;) {
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) {
-      log::write(log::Level::error, "monitor: epoll_wait: errno %d; deaths of peers will go unnoticed until a deadline passes", errno);
+      log::write(log::Level::error, "monitor: epoll_wait: errno %d; deaths of peers will go unnoticed until a deadline passes",
+                 errno);
       return;
     }
     for (int i = 0; i < count; ++i) {

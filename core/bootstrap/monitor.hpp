@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and calls
-// whoever watches that descriptor.
+// The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and
+// calls whoever watches that descriptor.
 //
-// It starts with the first mesh of the process and stays, asleep, when the last is gone: ending it would mean that a release waits for it, and
-// a release must never wait (the thread may be in the user's log callback, which may wait for a lock that the releasing thread holds).
-// It is never joined, and nothing it touches is ever destroyed, so exit() needs no order. Additions and removals go to
-// epoll directly and need no wake-up call.
+// It starts with the first mesh of the process and stays, asleep, when the last is gone: ending it would mean that a release
+// waits for it, and a release must never wait (the thread may be in the user's log callback, which may wait for a lock that the
+// releasing thread holds). It is never joined, and nothing it touches is ever destroyed, so exit() needs no order. Additions and
+// removals go to epoll directly and need no wake-up call.
 #pragma once
 
 #include <cstdint>

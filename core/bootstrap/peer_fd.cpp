@@ -10,8 +10,8 @@
 namespace symm {
 namespace {
 
-// Grows by blocks that are never freed, so that the child can walk it whatever another thread was doing at fork(). An entry is the
-// descriptor + 1; 0 is free.
+// Grows by blocks that are never freed, so that the child can walk it whatever another thread was doing at fork(). An entry is
+// the descriptor + 1; 0 is free.
 constexpr size_t kBlockSize = 1024;
 constexpr size_t kMaxBlocks = 1024;
 using Block = std::array<std::atomic<int>, kBlockSize>;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A descriptor that a forked child does not keep. A child that held a copy of our sockets would hide our death from the other ranks for as
-// long as it lives (measured: 1.7 s late), so the child closes all of these right after fork(), where only close() is allowed:
-// hence a table of plain numbers beside the owners.
+// A descriptor that a forked child does not keep. A child that held a copy of our sockets would hide our death from the other
+// ranks for as long as it lives (measured: 1.7 s late), so the child closes all of these right after fork(), where only close()
+// is allowed: hence a table of plain numbers beside the owners.
 //
-// A fork() in another thread in the instant between the making of a descriptor and its entry here leaves a copy in the child. The peers' pidfds
-// then still tell of our death.
+// A fork() in another thread in the instant between the making of a descriptor and its entry here leaves a copy in the child. The
+// peers' pidfds then still tell of our death.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,8 @@ void PeerLink::read_socket(MeshImpl& mesh, int packets) {
     if (received.what == fdpass::Received::What::nothing) return;
     if (received.what == fdpass::Received::What::closed) return close_socket(mesh, "died: its connection closed");
     wire::Packet packet;
-    const char* fault = received.too_long ? "a packet longer than the longest" : wire::decode({buffer.data(), received.size}, packet);
+    const char* fault =
+        received.too_long ? "a packet longer than the longest" : wire::decode({buffer.data(), received.size}, packet);
     if (fault == nullptr && packet.header.source != peer_) fault = "a packet in another rank's name";
     if (fault == nullptr) fault = fault_of(received, packet.header);
     if (fault != nullptr) return close_socket(mesh, std::string("broke the protocol: ") + fault);

@@ -24,8 +24,8 @@ class PeerLink final : public Watched, public std::enable_shared_from_this<PeerL
 
   // True if sent, false if the peer is gone. Throws Error(timeout) when its queue stays full.
   bool send(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline);
-  // As send(), but what cannot be sent at once is dropped. That needs hundreds of packets unread, so a peer that is stopped: when it goes
-  // on, it runs into its deadline or sees our connection close.
+  // As send(), but what cannot be sent at once is dropped. That needs hundreds of packets unread, so a peer that is stopped: when
+  // it goes on, it runs into its deadline or sees our connection close.
   void post(std::span<const std::byte> packet) noexcept;
 
   void ready(int fd) noexcept override;

@@ -23,7 +23,8 @@ PeerFd make_socket() {
   return PeerFd(std::move(fd));
 }
 
-// A path too long for a socket address is reached through the descriptor of its directory. The plain path is preferred: /proc may be absent.
+// A path too long for a socket address is reached through the descriptor of its directory. The plain path is preferred: /proc may
+// be absent.
 sockaddr_un address_of(const std::string& directory, int directory_fd, const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -37,7 +38,9 @@ sockaddr_un address_of(const std::string& directory, int directory_fd, const std
 }  // namespace
 
 Listener::Listener(const std::string& directory, std::string name)
-    : directory_(open_private_directory(directory, false)), socket_(make_socket()), name_(std::move(name)),
+    : directory_(open_private_directory(directory, false)),
+      socket_(make_socket()),
+      name_(std::move(name)),
       generation_(process::fork_generation()) {
   const sockaddr_un address = address_of(directory, directory_.get(), name_);
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

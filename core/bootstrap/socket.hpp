@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a directory that only this user may enter, and a check of
-// who is at the other end.
+// Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a directory that only this user may enter, and
+// a check of who is at the other end.
 #pragma once
 
 #include <sys/types.h>

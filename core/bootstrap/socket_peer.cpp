@@ -32,8 +32,8 @@ struct PidfdInfo {
 constexpr unsigned long kPidfdGetInfo = _IOWR(0xFF, 11, PidfdInfo);
 constexpr uint64_t kPidfdInfoExit = 1U << 3;
 
-// Before Linux 6.5 the pid must do. It may have been reused since the peer connected; that can only be told while it has not been reaped,
-// so the start time must be the same before and after.
+// Before Linux 6.5 the pid must do. It may have been reused since the peer connected; that can only be told while it has not been
+// reaped, so the start time must be the same before and after.
 Fd open_pid(int64_t pid) {
 #ifdef SYS_pidfd_open
   const auto before = process_stat(pid);
@@ -69,7 +69,7 @@ PeerProcess identify(int socket) {
 }
 
 uint64_t pid_namespace() {
-  struct stat info{};
+  struct stat info {};
   return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
 }
 

@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kHelloSize = 32;
 constexpr size_t kReportSize = 16;  // then the text
 constexpr size_t kIdentitySize = 76;
-constexpr size_t kAddressSize = 4;  // then name and directory
+constexpr size_t kAddressSize = 4;      // then name and directory
 constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
 
 // Reads little-endian numbers one after the other. The caller has checked the size.
@@ -19,7 +19,8 @@ class Reader {
   template <class T>
   T number() {
     T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i) value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
+    for (size_t i = 0; i < sizeof(T); ++i)
+      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
@@ -54,7 +55,8 @@ bool is_clean(const std::string& text) {
 }
 
 bool is_name(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
 }
 
 const char* decode_hello(Reader in, const Header& header, Hello& out) {
@@ -64,7 +66,8 @@ const char* decode_hello(Reader in, const Header& header, Hello& out) {
   out.cookie = in.number<uint64_t>();
   out.rank = in.number<uint32_t>();
   out.size = in.number<uint32_t>();
-  if (out.size < 1 || out.size > kMaxRanks || out.rank >= out.size || out.rank != header.source) return "hello with an impossible rank";
+  if (out.size < 1 || out.size > kMaxRanks || out.rank >= out.size || out.rank != header.source)
+    return "hello with an impossible rank";
   return nullptr;
 }
 
@@ -108,7 +111,8 @@ const char* decode_address(Reader in, Address& out) {
   out.directory = in.text(directory);
   // A name with a slash or a dot could lead out of the directory.
   if (!is_name(out.name)) return "address with an impossible name";
-  if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory))) return "address with an impossible directory";
+  if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory)))
+    return "address with an impossible directory";
   return nullptr;
 }
 
@@ -184,8 +188,11 @@ Buffer encode(Header header, const Hello& hello) {
 Buffer encode(Header header, const Report& report) {
   std::string text = report.text.substr(0, kMaxText);
   // Not through the middle of a character.
-  while (text.size() < report.text.size() && !text.empty() && (static_cast<unsigned char>(report.text[text.size()]) & 0xC0U) == 0x80U) text.pop_back();
-  std::replace_if(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  while (text.size() < report.text.size() && !text.empty() &&
+         (static_cast<unsigned char>(report.text[text.size()]) & 0xC0U) == 0x80U)
+    text.pop_back();
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
   Writer body;
   body.number(static_cast<uint32_t>(report.status));
   body.number(static_cast<uint32_t>(report.rank));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The form of everything that one rank sends to another before memory is shared: packets on sockets and records in the store. One function
-// decodes them all, from a private copy, and refuses whatever is not exactly as written here. It is fuzzed (tests/fuzz/wire_fuzz.cpp).
+// The form of everything that one rank sends to another before memory is shared: packets on sockets and records in the store. One
+// function decodes them all, from a private copy, and refuses whatever is not exactly as written here. It is fuzzed
+// (tests/fuzz/wire_fuzz.cpp).
 //
 // A packet is a header of 40 bytes, little-endian, and a body:
 //    0  u32 magic      4  u16 version    6  u16 type
@@ -27,18 +28,18 @@ inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = 4;
 inline constexpr int kMaxRanks = 32767;
-inline constexpr size_t kMaxText = 512;  // of a failure's message
-inline constexpr size_t kMaxName = 64;   // of a socket
-inline constexpr size_t kMaxPath = 1024; // of a directory
+inline constexpr size_t kMaxText = 512;   // of a failure's message
+inline constexpr size_t kMaxName = 64;    // of a socket
+inline constexpr size_t kMaxPath = 1024;  // of a directory
 
 enum class Type : uint16_t {
-  hello = 1,      // first packet on a connection: Hello
-  leave = 2,      // the source left `group`; no body
-  bye = 3,        // the source left all groups and will close; no body
-  failure = 4,    // `group` is revoked: Report. In the store: this rank failed to come
-  verdict = 5,    // how connecting went: Report
-  identity = 6,   // store record: Identity
-  address = 7,    // store record: Address
+  hello = 1,        // first packet on a connection: Hello
+  leave = 2,        // the source left `group`; no body
+  bye = 3,          // the source left all groups and will close; no body
+  failure = 4,      // `group` is revoked: Report. In the store: this rank failed to come
+  verdict = 5,      // how connecting went: Report
+  identity = 6,     // store record: Identity
+  address = 7,      // store record: Address
   first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
   last_user = 63,
 };
@@ -53,7 +54,8 @@ struct Header {
   uint64_t sequence = 0;
 };
 
-// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the source for this mesh) impostors and leftovers.
+// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the source for this mesh) impostors and
+// leftovers.
 struct Hello {
   uint64_t nonce = 0;
   uint64_t name_hash = 0;

@@ -35,11 +35,13 @@ DetailLine detail_of(const CollectiveCall& call) {
   return d;
 }
 
-// Every field has bits of its own but the count, whose high half is folded in by an odd multiplier: calls that differ in the small fields only,
-// which is what a mistake looks like, always differ here.
+// Every field has bits of its own but the count, whose high half is folded in by an odd multiplier: calls that differ in the
+// small fields only, which is what a mistake looks like, always differ here.
 uint32_t signature_of(const DetailLine& d) {
-  const uint64_t small = (static_cast<uint64_t>(static_cast<uint32_t>(d.dtype)) << 32) | (static_cast<uint64_t>(static_cast<uint32_t>(d.root) & 0xFFFFU) << 16) |
-                         (static_cast<uint64_t>(static_cast<uint32_t>(d.collective)) << 12) | (static_cast<uint64_t>(static_cast<uint32_t>(d.op)) << 8) |
+  const uint64_t small = (static_cast<uint64_t>(static_cast<uint32_t>(d.dtype)) << 32) |
+                         (static_cast<uint64_t>(static_cast<uint32_t>(d.root) & 0xFFFFU) << 16) |
+                         (static_cast<uint64_t>(static_cast<uint32_t>(d.collective)) << 12) |
+                         (static_cast<uint64_t>(static_cast<uint32_t>(d.op)) << 8) |
                          static_cast<uint64_t>(static_cast<uint32_t>(d.algorithm));
   uint64_t mixed = (small ^ (d.count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
   mixed ^= mixed >> 32;
@@ -58,7 +60,12 @@ std::string describe(const DetailLine& d) {
 }  // namespace
 
 CallSync::CallSync(HostPlane& plane, const CollectiveCall& call)
-    : plane_(plane), call_(call), deadline_(call.timeout_ms), op_(++plane.op_), detail_(detail_of(call)), signature_(signature_of(detail_)) {
+    : plane_(plane),
+      call_(call),
+      deadline_(call.timeout_ms),
+      op_(++plane.op_),
+      detail_(detail_of(call)),
+      signature_(signature_of(detail_)) {
   await_former_call();
 }
 
@@ -68,8 +75,8 @@ void CallSync::await_word(Word& word, uint32_t target, int peer) {
   plane_.await(word, target, sleeper, peer, deadline_, name_of(call_.collective));
 }
 
-// The half of the entry lines and of the scratch that this call uses was last used by call op-2. Whoever has entered call op-1 is done with
-// that.
+// The half of the entry lines and of the scratch that this call uses was last used by call op-2. Whoever has entered call op-1 is
+// done with that.
 void CallSync::await_former_call() {
   for (int peer = 0; peer < plane_.context_.size; ++peer) {
     uint32_t& known = plane_.known_op_[static_cast<size_t>(peer)];

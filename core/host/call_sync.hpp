@@ -16,7 +16,8 @@ class CallSync final : public Sync {
   void arrive() override;
   void await(int peer) override;
 
-  // At the end of a call of `bytes`: claim what the next one will write if it is like this one. Others read it last in the call before this.
+  // At the end of a call of `bytes`: claim what the next one will write if it is like this one. Others read it last in the call
+  // before this.
   void claim_next(size_t bytes) const noexcept;
 
   uint32_t op() const noexcept { return op_; }

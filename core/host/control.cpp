@@ -29,7 +29,9 @@ Offsets offsets(int size, int channels, size_t barriers) {
 }  // namespace
 
 // Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache.
-size_t Control::scratch_half(int size) { return align(std::clamp<size_t>((size_t{4} << 20) / static_cast<size_t>(size), size_t{32} << 10, size_t{512} << 10), kPage); }
+size_t Control::scratch_half(int size) {
+  return align(std::clamp<size_t>((size_t{4} << 20) / static_cast<size_t>(size), size_t{32} << 10, size_t{512} << 10), kPage);
+}
 
 size_t Control::bytes(int size, int channels) { return offsets(size, channels, kBarriers).end; }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The control segment of one rank in one group: the words by which it announces where it is, and its scratch. Only its owner writes
-// it, with two exceptions that have one writer each all the same: byte r of `sleepers` belongs to rank r, and so does word r of each
-// row of `pairs`.
+// The control segment of one rank in one group: the words by which it announces where it is, and its scratch. Only its owner
+// writes it, with two exceptions that have one writer each all the same: byte r of `sleepers` belongs to rank r, and so does word
+// r of each row of `pairs`.
 //
 // Everything a peer reads here is treated as untrusted: indices and sizes never come from this memory without a check.
 #pragma once
@@ -18,8 +18,8 @@ namespace symm::host {
 
 inline constexpr size_t kLine = 64;
 
-// Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which is worth a
-// third of a small collective. Never faults.
+// Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which
+// is worth a third of a small collective. Never faults.
 inline void claim(const void* line) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));  // gcc makes a plain prefetch of __builtin_prefetch()
@@ -84,12 +84,16 @@ class Control {
   // Not 0 once the owner has left a call with an error. From then on its operands are its caller's again.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
   WaitLine& waiting() const { return *at<WaitLine>(kWaiting); }
-  // How often the owner has come to the barrier of all ranks on a channel, for its count-th barrier there: two lines alternate, so that one can
-  // be claimed while the other is read. One channel more than users have, for finalize.
-  Word& barrier(int channel, uint32_t count) const { return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word; }
+  // How often the owner has come to the barrier of all ranks on a channel, for its count-th barrier there: two lines alternate,
+  // so that one can be claimed while the other is read. One channel more than users have, for finalize.
+  Word& barrier(int channel, uint32_t count) const {
+    return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word;
+  }
   std::span<Sleeper> sleepers() const { return {at<Sleeper>(sleepers_), static_cast<size_t>(size_)}; }
   // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
-  Word& pair(int channel, int source) const { return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)]; }
+  Word& pair(int channel, int source) const {
+    return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)];
+  }
   std::span<Sleeper> pair_sleeper() const { return {at<Sleeper>(pair_sleeper_), 1}; }
   std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
 
@@ -99,7 +103,9 @@ class Control {
   }
   uint32_t offset_of(const Word& word) const { return static_cast<uint32_t>(reinterpret_cast<const std::byte*>(&word) - base_); }
   // Null for what is no word before the scratch.
-  const Word* word_at(uint32_t offset) const { return offset < scratch_ && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr; }
+  const Word* word_at(uint32_t offset) const {
+    return offset < scratch_ && offset % sizeof(Word) == 0 ? at<Word>(offset) : nullptr;
+  }
 
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 

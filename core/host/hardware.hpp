@@ -12,7 +12,8 @@ namespace symm::host {
 size_t last_level_cache_bytes();
 // Memory of the machine in bytes.
 size_t memory_bytes();
-// What can still be allocated without something being killed for it: of the machine, and of this process's control group if it has a limit.
+// What can still be allocated without something being killed for it: of the machine, and of this process's control group if it
+// has a limit.
 size_t available_memory_bytes();
 // Processors this process may run on.
 int processors();

@@ -47,7 +47,8 @@ HostPlane::HostPlane(PlaneContext context)
       peer_send_(static_cast<size_t>(context_.size)),
       peer_recv_(static_cast<size_t>(context_.size)),
       barriers_(static_cast<size_t>(context_.channels) + 1) {
-  mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels), "symm-control"), context_.size, context_.channels);
+  mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels), "symm-control"), context_.size,
+                  context_.channels);
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
 }
 
@@ -67,8 +68,9 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
   PlaneShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (body.bytes != expected) {
-    throw Error(Status::mismatch, format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?",
-                                         peer, static_cast<unsigned long long>(body.bytes), expected));
+    throw Error(Status::mismatch,
+                format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
+                       static_cast<unsigned long long>(body.bytes), expected));
   }
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels);
   const ControlHeader& header = control.header();
@@ -86,8 +88,8 @@ void HostPlane::give_up() noexcept {
   fence();
 }
 
-// Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only written once, so
-// the line stays in this processor's cache.
+// Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only
+// written once, so the line stays in this processor's cache.
 void HostPlane::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
   fence();
   for (int peer = 0; peer < context_.size; ++peer) {
@@ -95,7 +97,8 @@ void HostPlane::require_nobody_gave_up(LazyDeadline& deadline, const char* what)
     if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
     // Why, the mesh is about to tell: wait for that.
     constexpr uint32_t kNever = 2;
-    await(word, kNever, controls_[static_cast<size_t>(peer)].sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, what);
+    await(word, kNever, controls_[static_cast<size_t>(peer)].sleepers()[static_cast<size_t>(context_.rank)], peer, deadline,
+          what);
   }
 }
 
@@ -107,15 +110,16 @@ void HostPlane::fail(Failure failure) {
   throw Error(std::move(failure));
 }
 
-// Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there could go on
-// and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
+// Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there
+// could go on and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
 int HostPlane::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
     const WaitLine& its = controls_[static_cast<size_t>(suspect)].waiting();
     const uint32_t next = its.peer.load(std::memory_order_acquire);
     if (next == 0 || next > static_cast<uint32_t>(context_.size)) return suspect;
-    const Control& holder = controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
+    const Control& holder =
+        controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
     const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
     if (word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed))) return suspect;
     suspect = static_cast<int>(next) - 1;
@@ -140,7 +144,8 @@ void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, L
     case WaitEnd::reached: return;
     case WaitEnd::revoked: give_up(); throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:
-      fail({Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
+      fail({Status::peer_failed, peer, pid,
+            format("%s: rank %d (pid %lld) has left the group", what, peer, static_cast<long long>(pid))});
     case WaitEnd::timed_out:
       fail({Status::timeout, peer, pid,
             format("%s: rank %d (pid %lld) did not come within %llu ms", what, peer, static_cast<long long>(pid),
@@ -223,14 +228,16 @@ void HostPlane::wait_signal(const MemoryView& memory, int rank, int channel, uin
   if (reached(word, taken + 1)) return;
   LazyDeadline deadline(timeout_ms);
   const long long pid = context_.pids[static_cast<size_t>(rank)];
-  switch (wait_word(word, taken + 1, pad_sleeper(memory, context_.rank, context_.channels)[0], rank, *context_.revocation, spin_, deadline)) {
+  switch (wait_word(word, taken + 1, pad_sleeper(memory, context_.rank, context_.channels)[0], rank, *context_.revocation, spin_,
+                    deadline)) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: throw Error(context_.revocation->failure());
     case WaitEnd::peer_departed:
       throw Error({Status::peer_failed, rank, pid, format("wait_signal: rank %d (pid %lld) has left the group", rank, pid)});
     case WaitEnd::timed_out:
-      throw Error({Status::timeout, rank, pid, format("wait_signal: no signal from rank %d (pid %lld) on channel %d within %llu ms", rank, pid,
-                                                      channel, static_cast<unsigned long long>(timeout_ms))});
+      throw Error({Status::timeout, rank, pid,
+                   format("wait_signal: no signal from rank %d (pid %lld) on channel %d within %llu ms", rank, pid, channel,
+                          static_cast<unsigned long long>(timeout_ms))});
   }
 }
 
@@ -325,21 +332,25 @@ void HostPlane::require_possible(const PlanInput& input, const CollectiveCall& c
   }
 }
 
-// All ranks tell each other where their operands lie. Zero-copy is possible if every operand that is touched from elsewhere is symmetric
-// memory; all ranks see the same facts and so conclude the same. What a peer says is checked against the memory's true size before it
-// becomes an address. `held` keeps the memories mapped.
-bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held) {
+// All ranks tell each other where their operands lie. Zero-copy is possible if every operand that is touched from elsewhere is
+// symmetric memory; all ranks see the same facts and so conclude the same. What a peer says is checked against the memory's true
+// size before it becomes an address. `held` keeps the memories mapped.
+bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync,
+                                  std::vector<std::shared_ptr<const MemoryView>>& held) {
   const Extent extent = extent_of(call, context_.size);
   const Touched touches = touched(call);
   Located send = locate(context_.directory, call.send, extent.send_bytes);
   Located recv = locate(context_.directory, call.recv, extent.recv_bytes);
-  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset, call.send == call.recv ? 1U : 0U};
+  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset,
+                      call.send == call.recv ? 1U : 0U};
   sync.enter(&mine, sizeof mine);
 
   const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer) -> std::byte* {
     if (id == 0) return nullptr;
     // Nearly always all ranks use one memory, or one for each operand.
-    const MemoryView* memory = send.memory && send.memory->id == id ? send.memory.get() : recv.memory && recv.memory->id == id ? recv.memory.get() : nullptr;
+    const MemoryView* memory = send.memory && send.memory->id == id   ? send.memory.get()
+                               : recv.memory && recv.memory->id == id ? recv.memory.get()
+                                                                      : nullptr;
     if (memory == nullptr) {
       held.push_back(context_.directory->numbered(id));
       memory = held.back().get();
@@ -347,7 +358,8 @@ bool HostPlane::exchange_operands(const CollectiveCall& call, CallSync& sync, st
     // Treating it as private memory here would make this rank settle on another algorithm than its peers.
     if (memory == nullptr || offset > memory->bytes || bytes > memory->bytes - offset) {
       fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
-            format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), peer, context_.rank)});
+            format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), peer,
+                   context_.rank)});
     }
     return memory->blocks[static_cast<size_t>(peer)] + offset;
   };
@@ -375,7 +387,8 @@ void HostPlane::collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
 
   CallSync sync(*this, call);
-  for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[static_cast<size_t>(peer)].scratch(sync.op());
+  for (int peer = 0; peer < context_.size; ++peer)
+    scratch_[static_cast<size_t>(peer)] = controls_[static_cast<size_t>(peer)].scratch(sync.op());
   Call view;
   view.collective = call.collective;
   view.dtype = call.dtype;

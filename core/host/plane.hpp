@@ -57,8 +57,8 @@ class HostPlane final : public Plane {
   Control& mine_;
 
   Turn collective_turn_;
-  uint32_t op_ = 0;    // calls entered
-  uint32_t step_ = 0;  // arrivals announced in all calls
+  uint32_t op_ = 0;                 // calls entered
+  uint32_t step_ = 0;               // arrivals announced in all calls
   std::vector<uint32_t> known_op_;  // last call that each peer is known to have entered
   std::vector<std::byte*> scratch_;
   std::vector<const std::byte*> peer_send_;

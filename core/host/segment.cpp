@@ -43,7 +43,8 @@ Inode inode_of(int fd, struct stat* out = nullptr) {
 }
 
 size_t round_up(size_t bytes, size_t unit) {
-  if (bytes > SIZE_MAX - unit) throw Error(Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
+  if (bytes > SIZE_MAX - unit)
+    throw Error(Status::out_of_memory, format("%zu bytes are more than the address space holds", bytes));
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -81,8 +82,9 @@ std::byte* map_shared(int fd, size_t bytes) {
 void require_file_size(size_t bytes) {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
-    throw Error(Status::out_of_memory, format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
-                                              static_cast<unsigned long long>(limit.rlim_cur)));
+    throw Error(Status::out_of_memory,
+                format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
+                       static_cast<unsigned long long>(limit.rlim_cur)));
   }
 }
 
@@ -104,7 +106,8 @@ std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t byte
 
 std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
   const size_t mapped = round_up(bytes, page_size());
-  // A memfd has no limit of its own: asked for too much, fallocate() below would take page after page until the kernel kills somebody.
+  // A memfd has no limit of its own: asked for too much, fallocate() below would take page after page until the kernel kills
+  // somebody.
   if (const size_t available = available_memory_bytes(); mapped > available) {
     throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Shared memory of the host back end: a sealed memfd of exact size. The kernel owns its lifetime; there is no name to leave behind and
-// no counter to get wrong. One process maps an inode once, however many groups share it.
+// Shared memory of the host back end: a sealed memfd of exact size. The kernel owns its lifetime; there is no name to leave
+// behind and no counter to get wrong. One process maps an inode once, however many groups share it.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ class Segment final : public Block {
  public:
   // Zeroed. The pages are allocated now (on this thread's NUMA node), so that a full memory is an error here and no SIGBUS later.
   static std::shared_ptr<Segment> create(size_t bytes, const char* name);
-  // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change size.
+  // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change
+  // size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
 
   using Inode = std::pair<uint64_t, uint64_t>;  // device, number

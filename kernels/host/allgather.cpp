@@ -26,7 +26,8 @@ void allgather_staged(const Call& call) {
         const Range chunk = chunks[round];
         std::byte* to = call.recv + chunk.begin;
         for (int peer = 0; peer < call.size; ++peer, to += block) {
-          const std::byte* from = peer == call.rank ? call.send + chunk.begin : scratch_of(call, peer) + slot_of(round, slot_bytes);
+          const std::byte* from =
+              peer == call.rank ? call.send + chunk.begin : scratch_of(call, peer) + slot_of(round, slot_bytes);
           copy_planned(call, to, from, chunk.size());
         }
       });
@@ -38,7 +39,8 @@ void allgather_zero_copy(const Call& call) {
   const size_t block = bytes_of(call);
   for (int step = 0; step < call.size; ++step) {
     const auto peer = static_cast<size_t>((int64_t{call.rank} + step) % call.size);
-    copy_planned(call, call.recv + block * peer, peer == static_cast<size_t>(call.rank) ? call.send : call.peer_send[peer], block);
+    copy_planned(call, call.recv + block * peer, peer == static_cast<size_t>(call.rank) ? call.send : call.peer_send[peer],
+                 block);
   }
   leave_together(call);
 }

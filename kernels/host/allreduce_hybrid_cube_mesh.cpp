@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For eight ranks of which each has links to four others only: its quad ({0..3} or {4..7}) and its partner (rank ^ 4). Data is read from,
-// and steps are awaited of, those alone.
+// For eight ranks of which each has links to four others only: its quad ({0..3} or {4..7}) and its partner (rank ^ 4). Data is
+// read from, and steps are awaited of, those alone.
 //
-// Rank q of the low quad combines slice q of ranks 0..3, unrounded; its partner q + 4 goes on from there with ranks 4..7, in this order,
-// and rounds: the bits are those of every other algorithm. The result comes back over the same link, and each quad collects its four
-// slices. A chunk takes five steps, and five chunks are under way at a time:
+// Rank q of the low quad combines slice q of ranks 0..3, unrounded; its partner q + 4 goes on from there with ranks 4..7, in this
+// order, and rounds: the bits are those of every other algorithm. The result comes back over the same link, and each quad
+// collects its four slices. A chunk takes five steps, and five chunks are under way at a time:
 //
 //   step s, low quad:   copy in s, combine s - 1,            fetch the result of s - 3, collect s - 4
 //   step s, high quad:  copy in s,            finish s - 2,                             collect s - 4
 //
-// A step reads only what was written in earlier steps, and between two steps a rank hears from all who read from it. What is written in
-// step s is read last in step s + 2, so it may be overwritten in step s + 3: three slots of each kind.
+// A step reads only what was written in earlier steps, and between two steps a rank hears from all who read from it. What is
+// written in step s is read last in step s + 2, so it may be overwritten in step s + 3: three slots of each kind.
 #include "kernels/host/algorithms.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Zero copy: each rank combines its slice of everybody's operand and stores it to everybody's result. In place this is safe, since
-// a slice is read and written by its owner only.
+// Zero copy: each rank combines its slice of everybody's operand and stores it to everybody's result. In place this is safe,
+// since a slice is read and written by its owner only.
 #include "kernels/host/algorithms.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"

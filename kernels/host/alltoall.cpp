@@ -9,8 +9,8 @@ void alltoall_ll(const Call& call) {
   const size_t block = bytes_of(call);
   call.sync->enter(call.send, block * static_cast<size_t>(call.size));
   for (int peer = 0; peer < call.size; ++peer)
-    copy(call.recv + block * static_cast<size_t>(peer), entered_operand(call, peer) + block * static_cast<size_t>(call.rank), block,
-         false);
+    copy(call.recv + block * static_cast<size_t>(peer), entered_operand(call, peer) + block * static_cast<size_t>(call.rank),
+         block, false);
 }
 
 // A slot holds the same chunk of every other rank's block. In place, a chunk of recv is written after it went out as send.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data flows one way: the root waits for the others only before it overwrites what they may still read, and they for the root only.
+// Data flows one way: the root waits for the others only before it overwrites what they may still read, and they for the root
+// only.
 #include "kernels/host/algorithms.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"

@@ -13,7 +13,8 @@
 // uses is no longer read or written by anybody, and this rank may write its own half at once; an algorithm needs no
 // arrival at its end to protect scratch. It needs one where a rank leaves while others still read its operands, or before others
 // have written them: those are the caller's again on return.
-// Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and the operands of others in zero-copy forms.
+// Of other ranks' scratch an algorithm here only reads. A rank writes its own half, and the operands of others in zero-copy
+// forms.
 #pragma once
 
 #include <array>
@@ -71,8 +72,8 @@ struct Call {
   Sync* sync = nullptr;
 };
 
-// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand, and awaits all entries, if and only if
-// plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
+// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand, and awaits all entries, if and only
+// if plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
 void run(const Call& call);
 
 }  // namespace symm::host

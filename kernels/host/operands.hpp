@@ -39,8 +39,8 @@ inline void reduce_into(const Call& call, const std::byte* const* sources, std::
   reduce(reduction);
 }
 
-// What `rank` published on entering, or mine from where it comes from: the line that holds it has gone to the rank that read it, and would have
-// to come back.
+// What `rank` published on entering, or mine from where it comes from: the line that holds it has gone to the rank that read it,
+// and would have to come back.
 inline const std::byte* entered_operand(const Call& call, int rank) {
   return rank == call.rank ? call.send : call.sync->await_entry(rank);
 }

@@ -9,9 +9,9 @@
 namespace symm::host {
 namespace {
 
-// Up to here one step more costs more than a copy and doing all the arithmetic on every rank. Measured with 2 ranks: two-shot is level at
-// 1 KB from symmetric memory and at 4 KB from private memory, and which it is shows only after that step. With more ranks every rank
-// reads that much more.
+// Up to here one step more costs more than a copy and doing all the arithmetic on every rank. Measured with 2 ranks: two-shot is
+// level at 1 KB from symmetric memory and at 4 KB from private memory, and which it is shows only after that step. With more
+// ranks every rank reads that much more.
 constexpr size_t kOneShotBytesTimesSize = 2 * 1024;
 // One rank's part of a step: it stays in the second-level cache while it is copied in, combined and copied out.
 constexpr size_t kStepBytes = 32 * 1024;
@@ -49,7 +49,7 @@ size_t chunk_of(const PlanInput& input, Algorithm algorithm) noexcept {
   const auto size = static_cast<size_t>(input.size);
   size_t wanted = kStepBytes;
   size_t unit = kLine;
-  size_t fits = input.scratch_bytes / 3;  // three slots
+  size_t fits = input.scratch_bytes / 3;           // three slots
   if (algorithm == Algorithm::hybrid_cube_mesh) {  // three of: the chunk, a quarter, and a quarter in f32
     wanted = kStepBytes * 4;
     unit = kLine * 4;
@@ -82,7 +82,8 @@ Plan plan_for(const PlanInput& input, Algorithm algorithm) noexcept {
     case Algorithm::two_shot_staged:
     case Algorithm::hybrid_cube_mesh: plan.chunk_bytes = chunk_of(input, algorithm); break;
   }
-  if (algorithm == Algorithm::hybrid_cube_mesh) plan.slices = 4;
+  if (algorithm == Algorithm::hybrid_cube_mesh)
+    plan.slices = 4;
   else if (algorithm != Algorithm::one_shot && algorithm != Algorithm::ll && input.collective != Collective::broadcast)
     plan.slices = input.size;
   return plan;
@@ -142,7 +143,8 @@ std::string refuse(const PlanInput& input, bool symmetric) {
              text(published_bytes(input));
     case Algorithm::two_shot:
       if (symmetric) return "";
-      return "algorithm two_shot is zero copy: the operands of " + collective + " that other ranks touch must be symmetric memory" +
+      return "algorithm two_shot is zero copy: the operands of " + collective +
+             " that other ranks touch must be symmetric memory" +
              (input.collective == Collective::alltoall ? ", and not in place" : "");
     case Algorithm::hybrid_cube_mesh:
       if (input.collective != Collective::allreduce) return "algorithm hybrid_cube_mesh does allreduce, not " + collective;

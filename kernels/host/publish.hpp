@@ -34,8 +34,10 @@ void publish(const Call& call, size_t rounds, Part part, Fill fill, Take take) {
     if (part.publishes && round + 1 < rounds) fill(round + 1);
     // Who only publishes need not wait for the readers of the last slots: the next call has other scratch.
     if (part.takes || round + 2 < rounds) {
-      if (part.peer == kEveryRank) steps.await_all();
-      else steps.await(part.peer);
+      if (part.peer == kEveryRank)
+        steps.await_all();
+      else
+        steps.await(part.peer);
     }
     if (part.takes) take(round);
     if (round + 1 < rounds) steps.announce();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How work is cut up: into chunks that pass through scratch one after the other, and into one slice per rank. All cuts but the last
-// are multiples of a cache line, so that two ranks do not write to one line.
+// How work is cut up: into chunks that pass through scratch one after the other, and into one slice per rank. All cuts but the
+// last are multiples of a cache line, so that two ranks do not write to one line.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +33,7 @@ class Chunks {
  public:
   constexpr Chunks(size_t bytes, size_t chunk) noexcept : bytes_(bytes), chunk_(chunk) {}
   constexpr size_t count() const noexcept { return bytes_ == 0 ? 0 : (bytes_ - 1) / chunk_ + 1; }
-  constexpr Range operator[](size_t index) const noexcept {
-    return {index * chunk_, std::min(bytes_, (index + 1) * chunk_)};
-  }
+  constexpr Range operator[](size_t index) const noexcept { return {index * chunk_, std::min(bytes_, (index + 1) * chunk_)}; }
 
  private:
   size_t bytes_;

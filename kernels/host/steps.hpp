@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of one call. The first announcement is the entry, where the executor has not entered already, and the rest are arrivals; so
-// a short call costs one step.
+// The steps of one call. The first announcement is the entry, where the executor has not entered already, and the rest are
+// arrivals; so a short call costs one step.
 #pragma once
 
 #include "kernels/host/call.hpp"
@@ -24,8 +24,10 @@ class Steps {
   }
   // Until `peer` has announced as often as I.
   void await(int peer) {
-    if (arrived_) sync_.await(peer);
-    else sync_.await_entry(peer);
+    if (arrived_)
+      sync_.await(peer);
+    else
+      sync_.await_entry(peer);
   }
   void await_all() {
     for (int peer = 0; peer < size_; ++peer) await(peer);

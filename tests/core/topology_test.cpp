@@ -52,7 +52,9 @@ TEST(Topology, HybridCubeMeshWithAnyNumbering) {
     std::shuffle(order.begin(), order.end(), random);
     Links shuffled = uniform(8, 0);
     for (int a = 0; a < 8; ++a) {
-      for (int b = 0; b < 8; ++b) shuffled.count[static_cast<size_t>(order[static_cast<size_t>(a)] * 8 + order[static_cast<size_t>(b)])] = straight.between(a, b);
+      for (int b = 0; b < 8; ++b)
+        shuffled.count[static_cast<size_t>(order[static_cast<size_t>(a)] * 8 + order[static_cast<size_t>(b)])] =
+            straight.between(a, b);
     }
     EXPECT_EQ(classify(shuffled), TopologyClass::hybrid_cube_mesh);
   }

@@ -15,8 +15,9 @@ namespace {
 
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
                                        Collective::broadcast, Collective::reduce,         Collective::alltoall};
-constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ll,              Algorithm::one_shot,
-                                     Algorithm::two_shot,  Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
+constexpr Algorithm kAlgorithms[] = {Algorithm::automatic,       Algorithm::ll,
+                                     Algorithm::one_shot,        Algorithm::two_shot,
+                                     Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh};
 
 bool reduces(Collective collective) {
   return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
@@ -107,7 +108,8 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
     // Around what fits into one line, and into one chunk of every kind.
     std::vector<size_t> counts = {0, 1, 2, 3, 7, 13, 63, 64, 65, 1000};
     const bool in_blocks = has_block_per_rank(collective);
-    const std::vector<size_t> divisors = in_blocks ? std::vector<size_t>{3 * static_cast<size_t>(size)} : std::vector<size_t>{3, 5, 7};
+    const std::vector<size_t> divisors =
+        in_blocks ? std::vector<size_t>{3 * static_cast<size_t>(size)} : std::vector<size_t>{3, 5, 7};
     for (const size_t divisor : divisors) {
       const size_t chunk = world.scratch_bytes / divisor / 64 * 64 / size_of(dtype);
       if (chunk == 0) continue;  // a single rank's scratch is not used

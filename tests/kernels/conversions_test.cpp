@@ -9,8 +9,8 @@
 
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
-#include "tests/kernels/simds.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/kernels/simds.hpp"
 
 namespace symm::host {
 namespace {
@@ -91,18 +91,21 @@ TEST_P(Conversions, RoundsToNearestEven) {
   const auto got = round(values);
   for (size_t i = 0; i < values.size(); ++i) {
     const uint64_t right = reference::encode_small(dtype(), values[i]);
-    ASSERT_TRUE(reference::same(dtype(), got[i], right)) << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
+    ASSERT_TRUE(reference::same(dtype(), got[i], right))
+        << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
   }
 }
 
 // A stride through all floats, odd so that no bit stays the same.
 TEST_P(Conversions, RoundsAnyFloat) {
   std::vector<float> values;
-  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2) values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2)
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   const auto got = round(values);
   for (size_t i = 0; i < values.size(); ++i) {
     const uint64_t right = reference::encode_small(dtype(), values[i]);
-    ASSERT_TRUE(reference::same(dtype(), got[i], right)) << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
+    ASSERT_TRUE(reference::same(dtype(), got[i], right))
+        << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
   }
 }
 

@@ -63,14 +63,17 @@ class Operands {
   void scribble(int rank) const { std::memset(memory_of(rank).data(), 0x5A, memory_of(rank).size()); }
   void check_scribbles() const {
     for (int rank = 0; rank < size_; ++rank)
-      for (const std::byte byte : memory_of(rank)) ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
+      for (const std::byte byte : memory_of(rank))
+        ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
   }
 
  private:
   static constexpr size_t kGuard = 64;
   static constexpr std::byte kFill{0xC3};
 
-  bool has_blocks_in() const { return case_.collective == Collective::reduce_scatter || case_.collective == Collective::alltoall; }
+  bool has_blocks_in() const {
+    return case_.collective == Collective::reduce_scatter || case_.collective == Collective::alltoall;
+  }
   bool has_blocks_out() const { return case_.collective == Collective::allgather || case_.collective == Collective::alltoall; }
   bool is_root(size_t rank) const { return rank == static_cast<size_t>(case_.root); }
   bool gives_operand(size_t rank) const { return case_.collective != Collective::broadcast || is_root(rank); }
@@ -110,7 +113,8 @@ class Operands {
       for (size_t rank = 0; rank < inputs_.size(); ++rank)
         column[rank] = reference::load_bits(case_.dtype, inputs_[rank].data() + (first + i) * element_);
       // One rank alone copies, so f8 infinities do not saturate.
-      reference::store_bits(case_.dtype, size_ == 1 ? column[0] : reference::reduce(case_.dtype, case_.op, column), &result[i * element_]);
+      reference::store_bits(case_.dtype, size_ == 1 ? column[0] : reference::reduce(case_.dtype, case_.op, column),
+                            &result[i * element_]);
     }
     return result;
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks are delayed at random between any two steps, and calls of all kinds follow one another with no barrier between: what one rank
-// overwrites while another still needs it shows as a wrong result.
+// Ranks are delayed at random between any two steps, and calls of all kinds follow one another with no barrier between: what one
+// rank overwrites while another still needs it shows as a wrong result.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -32,7 +32,8 @@ Case any_case(std::minstd_rand& random, int size) {
     input.count = c.count;
     input.size = size;
     input.forced = c.algorithm;
-    if (host::refuse(input, c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out)).empty()) return c;
+    if (host::refuse(input, c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out)).empty())
+      return c;
   }
 }
 

@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "kernels/host/arithmetic/simd.hpp"
-#include "tests/kernels/simds.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/kernels/simds.hpp"
 #include "tests/kernels/values.hpp"
 
 #if defined(__x86_64__)
@@ -177,8 +177,8 @@ TEST_P(Arithmetic, AverageOverManyRanks) {
     r.destination_count = 1;
     reduce(r);
     const auto right = expected(dtype, Op::avg, inputs, count);
-    EXPECT_TRUE(reference::same(dtype, to, right.data(), count)) << name_of(dtype) << ": "
-                                                                   << reference::difference(dtype, to, right.data(), count);
+    EXPECT_TRUE(reference::same(dtype, to, right.data(), count))
+        << name_of(dtype) << ": " << reference::difference(dtype, to, right.data(), count);
   }
 }
 

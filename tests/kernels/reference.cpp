@@ -60,12 +60,16 @@ T reduce_floats(Op op, const std::vector<T>& x) {
       case Op::avg: result = result + x[i]; break;
       case Op::prod: result = result * x[i]; break;
       case Op::min:
-        if (std::isnan(result) || std::isnan(x[i])) result = std::numeric_limits<T>::quiet_NaN();
-        else if (x[i] < result) result = x[i];
+        if (std::isnan(result) || std::isnan(x[i]))
+          result = std::numeric_limits<T>::quiet_NaN();
+        else if (x[i] < result)
+          result = x[i];
         break;
       case Op::max:
-        if (std::isnan(result) || std::isnan(x[i])) result = std::numeric_limits<T>::quiet_NaN();
-        else if (x[i] > result) result = x[i];
+        if (std::isnan(result) || std::isnan(x[i]))
+          result = std::numeric_limits<T>::quiet_NaN();
+        else if (x[i] > result)
+          result = x[i];
         break;
     }
   }
@@ -116,7 +120,7 @@ float decode_small(DType dtype, uint64_t code) {
   float value = 0;
   if (magnitude > l.largest) {
     value = magnitude == l.largest + 1 && dtype != DType::f8e4m3 ? std::numeric_limits<float>::infinity()
-                                                                   : std::numeric_limits<float>::quiet_NaN();
+                                                                 : std::numeric_limits<float>::quiet_NaN();
   } else {
     const int exponent = static_cast<int>(magnitude >> l.mantissa);
     const int fraction = static_cast<int>(magnitude & ((uint64_t{1} << l.mantissa) - 1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels are compared with: one element at a time, decoding by formula and rounding by search for the nearest value, with
-// nothing in common with the code under test.
+// What the kernels are compared with: one element at a time, decoding by formula and rounding by search for the nearest value,
+// with nothing in common with the code under test.
 #pragma once
 
 #include <cstddef>

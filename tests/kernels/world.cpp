@@ -75,15 +75,19 @@ class ThreadSync final : public host::Sync {
   template <class Ready>
   void wait(Ready ready) {
     for (int spins = 0; !ready(); ++spins) {
-      if (spins > 300) std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
-      else if (spins > 50) std::this_thread::yield();
+      if (spins > 300)
+        std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
+      else if (spins > 50)
+        std::this_thread::yield();
     }
   }
   void delay() {
     if (!delays_) return;
     const auto dice = random_() % 64;
-    if (dice == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
-    else if (dice < 8) std::this_thread::yield();
+    if (dice == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
+    else if (dice < 8)
+      std::this_thread::yield();
   }
 
   std::vector<RankWords>& words_;
@@ -113,10 +117,12 @@ host::PlanInput input_of(const Case& c, const World& world) {
 
 std::string describe(const Case& c, int size) {
   std::ostringstream out;
-  out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count " << c.count << " ranks " << size << " root "
-      << c.root << ' ' << name_of(c.algorithm) << (c.symmetric ? " symmetric" : " private")
-      << (c.place == Case::Place::out ? "" : c.place == Case::Place::in ? " in place" : " mixed places") << " misaligned "
-      << c.misalignment << (c.llc_bytes ? " nontemporal" : "");
+  out << name_of(c.collective) << ' ' << name_of(c.dtype) << ' ' << name_of(c.op) << " count " << c.count << " ranks " << size
+      << " root " << c.root << ' ' << name_of(c.algorithm) << (c.symmetric ? " symmetric" : " private")
+      << (c.place == Case::Place::out  ? ""
+          : c.place == Case::Place::in ? " in place"
+                                       : " mixed places")
+      << " misaligned " << c.misalignment << (c.llc_bytes ? " nontemporal" : "");
   return out.str();
 }
 
@@ -131,7 +137,8 @@ void World::run(const std::vector<Case>& cases) const {
       scratch[half].push_back(memory.data() + (64 - address % 64) % 64 + static_cast<size_t>(half) * scratch_bytes);
     }
   std::vector<std::unique_ptr<Operands>> operands;
-  for (size_t i = 0; i < cases.size(); ++i) operands.push_back(std::make_unique<Operands>(cases[i], size, seed + static_cast<unsigned>(i)));
+  for (size_t i = 0; i < cases.size(); ++i)
+    operands.push_back(std::make_unique<Operands>(cases[i], size, seed + static_cast<unsigned>(i)));
   std::vector<std::vector<uint64_t>> arrivals(n, std::vector<uint64_t>(cases.size()));
 
   const auto rank_main = [&](int rank) {

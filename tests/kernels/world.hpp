@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks as threads, and the least implementation of Sync that keeps its contract: they may be delayed at every step, and nothing beyond
-// the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
+// Ranks as threads, and the least implementation of Sync that keeps its contract: they may be delayed at every step, and nothing
+// beyond the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,13 @@ struct Case {
   int root = 0;
   Algorithm algorithm = Algorithm::automatic;
   bool symmetric = false;
-  enum class Place { out, in, mixed } place = Place::out;  // mixed: some ranks in place
-  size_t misalignment = 0;                                 // bytes, different on every rank if not 0
-  size_t llc_bytes = 0;                                    // small: non-temporal stores
+  enum class Place {
+    out,
+    in,
+    mixed
+  } place = Place::out;     // mixed: some ranks in place
+  size_t misalignment = 0;  // bytes, different on every rank if not 0
+  size_t llc_bytes = 0;     // small: non-temporal stores
 };
 
 std::string describe(const Case& c, int size);

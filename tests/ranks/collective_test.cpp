@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is about what lies
-// around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans, disagreement.
+// The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is
+// about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
+// disagreement.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -21,7 +22,10 @@ symm_collective_options_t with(symm_algorithm_t algorithm) {
 // Small integers, so that f32 sums are exact whatever is tested.
 float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
 
-enum class Where { symmetric, priv };
+enum class Where {
+  symmetric,
+  priv
+};
 
 // An operand in symmetric or private memory at an odd offset, poisoned around.
 class Operand {
@@ -50,8 +54,8 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
   const auto r = static_cast<size_t>(rank);
   const size_t all = c.count * n;
   const symm_collective_options_t options = with(algorithm);
-  SCOPED_TRACE("rank " + std::to_string(rank) + " of " + std::to_string(size) + ", count " + std::to_string(c.count) + ", algorithm " + std::to_string(algorithm) +
-               (c.in_place ? ", in place" : ""));
+  SCOPED_TRACE("rank " + std::to_string(rank) + " of " + std::to_string(size) + ", count " + std::to_string(c.count) +
+               ", algorithm " + std::to_string(algorithm) + (c.in_place ? ", in place" : ""));
   const size_t half = 400'000;
   const auto send_at = [&](size_t count) { return Operand(block, c.send[r], rank, c.send_offset, count); };
   const auto recv_at = [&](size_t count) { return Operand(block, c.recv[r], rank, half + c.recv_offset, count); };
@@ -86,7 +90,9 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
     float* in = c.in_place ? recv.data() + r * c.count : send.data();
     for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
     check(symm_allgather(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
-    for (size_t i = 0; i < all; ++i) ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), i % std::max<size_t>(c.count, 1))) << "allgather at " << i;
+    for (size_t i = 0; i < all; ++i)
+      ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), i % std::max<size_t>(c.count, 1)))
+          << "allgather at " << i;
   }
   for (int root = 0; root < size; ++root) {  // broadcast
     Operand send = send_at(c.count);
@@ -118,7 +124,9 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
     for (size_t i = 0; i < all; ++i) in[i] = value(rank, i);
     check(symm_alltoall(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
     for (size_t i = 0; i < all; ++i) {
-      ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), r * c.count + i % std::max<size_t>(c.count, 1))) << "alltoall at " << i;
+      ASSERT_EQ(recv.data()[i],
+                value(static_cast<int>(i / std::max<size_t>(c.count, 1)), r * c.count + i % std::max<size_t>(c.count, 1)))
+          << "alltoall at " << i;
     }
   }
 }
@@ -193,8 +201,8 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
     float* recv = send + count;
     for (size_t i = 0; i < count; ++i) send[i] = distribution(random);
     std::vector<float> first;
-    for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED,
-                                             SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
+    for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
+                                             SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
       const symm_collective_options_t options = with(algorithm);
       std::fill_n(recv, count, 0.0F);
       barrier(group);
@@ -274,7 +282,8 @@ TEST(Plan, ExplainsTheChoice) {
       const symm_collective_options_t options = with(algorithm);
       symm_plan_info_t info{};
       info.struct_size = sizeof info;
-      check(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, &info));
+      check(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options,
+                                 &info));
       EXPECT_STRNE(info.reason, "");
       return info.algorithm;
     };
@@ -311,15 +320,18 @@ TEST(Collective, RefusesOverlapAndNull) {
     EXPECT_EQ(symm_allreduce(g, data, data + 1, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_allreduce(g, nullptr, data, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_allreduce(g, data, data, SIZE_MAX, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr), rank_of(group) == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
-    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1 goes on.
+    EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
+              rank_of(group) == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
+    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1
+    // goes on.
     if (rank_of(group) == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
     check(symm_allreduce(g, nullptr, nullptr, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
   });
 }
 
 // Both ranks must get the error, and it must name both sides.
-void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named, uint64_t flags = 0) {
+void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named,
+                     uint64_t flags = 0) {
   const Meeting meeting;
   Config config = meeting.threads();
   config.flags = flags;
@@ -342,10 +354,16 @@ TEST(Mismatch, OfOperationTypeOrCountIsNamed) {
     void* p = data[static_cast<size_t>(rank)].data();
     return symm_allreduce(group.get(), p, p, count, dtype, op, nullptr, nullptr);
   };
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, 4, SYMM_DTYPE_F32, rank == 0 ? SYMM_OP_SUM : SYMM_OP_MAX); }, "max");
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, 4, rank == 0 ? SYMM_DTYPE_F32 : SYMM_DTYPE_I32, SYMM_OP_SUM); }, "i32");
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 5, SYMM_DTYPE_F32, SYMM_OP_SUM); }, "count 5");
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 900, SYMM_DTYPE_F64, SYMM_OP_SUM); }, "count 900");
+  expect_mismatch(
+      [&](const Group& g, int rank) { return allreduce(g, rank, 4, SYMM_DTYPE_F32, rank == 0 ? SYMM_OP_SUM : SYMM_OP_MAX); },
+      "max");
+  expect_mismatch(
+      [&](const Group& g, int rank) { return allreduce(g, rank, 4, rank == 0 ? SYMM_DTYPE_F32 : SYMM_DTYPE_I32, SYMM_OP_SUM); },
+      "i32");
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 5, SYMM_DTYPE_F32, SYMM_OP_SUM); },
+                  "count 5");
+  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 900, SYMM_DTYPE_F64, SYMM_OP_SUM); },
+                  "count 900");
 }
 
 TEST(Mismatch, CheckModeComparesWhereNobodyWaits) {

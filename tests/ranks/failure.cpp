@@ -21,12 +21,14 @@ symm_status_t collective(Member& m, symm_collective_t what, symm_algorithm_t alg
   const float* send = symmetric ? m.symmetric_send() : m.send.data();
   float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
   switch (what) {
-    case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+    case SYMM_COLLECTIVE_ALLREDUCE:
+      return symm_allreduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
     case SYMM_COLLECTIVE_REDUCE_SCATTER:
       return symm_reduce_scatter(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
     case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(m.group.get(), send, recv, count, SYMM_DTYPE_F32, &options, nullptr);
     case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(m.group.get(), send, recv, count, SYMM_DTYPE_F32, 0, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, 0, &options, nullptr);
+    case SYMM_COLLECTIVE_REDUCE:
+      return symm_reduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, 0, &options, nullptr);
     case SYMM_COLLECTIVE_ALLTOALL: return symm_alltoall(m.group.get(), send, recv, count, SYMM_DTYPE_F32, &options, nullptr);
     default: return SYMM_ERR_INVALID_ARGUMENT;
   }
@@ -37,7 +39,8 @@ symm_status_t signal_everybody(Member& m) {
     if (const symm_status_t status = symm_put_signal(m.block.memory.get(), peer, 3, nullptr); status != SYMM_OK) return status;
   }
   for (int peer = 0; peer < m.size; ++peer) {
-    if (const symm_status_t status = symm_wait_signal(m.block.memory.get(), peer, 3, 0, nullptr); status != SYMM_OK) return status;
+    if (const symm_status_t status = symm_wait_signal(m.block.memory.get(), peer, 3, 0, nullptr); status != SYMM_OK)
+      return status;
   }
   return SYMM_OK;
 }
@@ -73,12 +76,14 @@ std::vector<Operation> make_operations() {
       {"rendezvous", rendezvous},
       {"split", split_in_one},
   };
-  const auto add = [&](const std::string& name, symm_collective_t what, symm_algorithm_t algorithm, size_t count, bool symmetric) {
+  const auto add = [&](const std::string& name, symm_collective_t what, symm_algorithm_t algorithm, size_t count,
+                       bool symmetric) {
     all.push_back({name, [=](Member& m) { return collective(m, what, algorithm, count, symmetric); }});
   };
   const std::pair<const char*, symm_collective_t> collectives[] = {
-      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
-      {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE},                 {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
+      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
+      {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
+      {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
   for (const auto& [name, what] : collectives) {
     const std::string prefix = name;
     add(prefix + "_ll", what, SYMM_ALGORITHM_LL, 1, false);
@@ -181,7 +186,8 @@ void expect_working(const Config& config, int rank, int size, int rounds) {
     check(allreduce(group, send, recv.data(), kCount));
     size_t wrong = 0;
     for (size_t i = 0; i < kCount; ++i) {
-      const float expected = static_cast<float>(size * (size - 1) / 2 + size * round) + static_cast<float>(static_cast<size_t>(size) * (i % 7));
+      const float expected =
+          static_cast<float>(size * (size - 1) / 2 + size * round) + static_cast<float>(static_cast<size_t>(size) * (i % 7));
       if (recv[i] != expected) ++wrong;
     }
     ASSERT_EQ(wrong, 0U) << "in round " << round << " on rank " << rank;
@@ -190,7 +196,8 @@ void expect_working(const Config& config, int rank, int size, int rounds) {
 }
 
 void expect_empty(const std::string& directory) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory)) ADD_FAILURE() << "left behind: " << entry.path();
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    ADD_FAILURE() << "left behind: " << entry.path();
 }
 
 }  // namespace ranks

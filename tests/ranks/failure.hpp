@@ -47,7 +47,8 @@ const std::vector<Operation>& operations();
 std::ostream& operator<<(std::ostream& out, const Operation& operation);
 std::string name_of(const testing::TestParamInfo<Operation>& info);
 
-symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
+symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
+                        symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
 
 // Call until it fails, and return how.
 symm_status_t until_failure(Member& member, const Operation& operation);

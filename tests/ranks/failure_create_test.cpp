@@ -169,7 +169,8 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
       if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 5000, nullptr);
       const std::string message = symm_last_error();
       if (status != SYMM_OK) {
-        EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && status == SYMM_ERR_PEER_FAILED)) << symm_status_string(status) << ": " << message;
+        EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && status == SYMM_ERR_PEER_FAILED))
+            << symm_status_string(status) << ": " << message;
         EXPECT_TRUE(names_rank(message, victim)) << message;
       }
       facts->failed += status != SYMM_OK;
@@ -200,7 +201,8 @@ void expect_all_or_nothing_at_each_call(int signal) {
 TEST(Creation, ARankDiesInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGKILL); }
 TEST(Creation, ARankIsStoppedInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGSTOP); }
 
-// Through a directory, at any moment: during creation it fails for all; a death after it is noticed by the group. Then the others try again.
+// Through a directory, at any moment: during creation it fails for all; a death after it is noticed by the group. Then the others
+// try again.
 TEST(Creation, ARankDiesAtAnyMoment) {
   std::mt19937 random(20240);
   for (int trial = 0; trial < 20; ++trial) {
@@ -227,7 +229,8 @@ TEST(Creation, ARankDiesAtAnyMoment) {
           status = symm_barrier(got.group.get(), nullptr, 0, 0, 0, nullptr);
           message = symm_last_error();
         }
-        EXPECT_TRUE(status == SYMM_ERR_PEER_FAILED || (!got.group && status == SYMM_ERR_TIMEOUT)) << symm_status_string(status) << ": " << message;
+        EXPECT_TRUE(status == SYMM_ERR_PEER_FAILED || (!got.group && status == SYMM_ERR_TIMEOUT))
+            << symm_status_string(status) << ": " << message;
         EXPECT_TRUE(names_rank(message, victim)) << message;
       }
       Config again = meeting.processes();

@@ -69,8 +69,9 @@ INSTANTIATE_TEST_SUITE_P(Each, Death, testing::ValuesIn(operations()), name_of);
 const Operation& any_operation() { return operations().front(); }
 
 TEST(Manner, HybridCubeMesh) {
-  const Operation mesh{"hybrid_cube_mesh",
-                       [](Member& m) { return allreduce(m.group, m.send.data(), m.recv.data(), 50'000, SYMM_ALGORITHM_HYBRID_CUBE_MESH); }};
+  const Operation mesh{"hybrid_cube_mesh", [](Member& m) {
+                         return allreduce(m.group, m.send.data(), m.recv.data(), 50'000, SYMM_ALGORITHM_HYBRID_CUBE_MESH);
+                       }};
   expect_death_to_be_noticed(mesh, 8, 5, [](Member&) { raise(SIGKILL); });
 }
 
@@ -95,8 +96,8 @@ TEST(Manner, AbortWithCoreDump) {
   });
 }
 
-// A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(), which the
-// library hears of, or by a bare system call, which it does not.
+// A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
+// which the library hears of, or by a bare system call, which it does not.
 void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
   const Meeting meeting;
   const Config config = meeting.processes();

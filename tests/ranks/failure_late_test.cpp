@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank that was stopped goes on after the others have given it up. It must neither succeed with what it finds nor harm what they do since.
+// A rank that was stopped goes on after the others have given it up. It must neither succeed with what it finds nor harm what
+// they do since.
 #include <signal.h>
 
 #include <algorithm>
@@ -35,7 +36,8 @@ void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call,
       after(member);
     }
     ++facts->failed;
-    EXPECT_TRUE(eventually([&] { return facts->failed == 2; })) << "rank 0 stays, so that rank 1 does not learn it from its departure";
+    EXPECT_TRUE(eventually([&] { return facts->failed == 2; }))
+        << "rank 0 stays, so that rank 1 does not learn it from its departure";
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == 1; }));
   processes.kill(1, SIGCONT);
@@ -44,8 +46,9 @@ void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call,
 
 // When a call has failed, its operands are the caller's again, and are overwritten.
 void expect_no_stale_result(symm_algorithm_t algorithm, size_t count) {
-  expect_late_call_to_fail([&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); },
-                           [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
+  expect_late_call_to_fail(
+      [&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); },
+      [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
 }
 
 TEST(Late, NoStaleResultOfLl) { expect_no_stale_result(SYMM_ALGORITHM_LL, 2); }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still wait.
+// Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still
+// wait.
 #include <signal.h>
 #include <unistd.h>
 

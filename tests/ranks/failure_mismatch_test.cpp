@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it, all.
+// Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
+// all.
 #include "tests/ranks/failure.hpp"
 
 namespace ranks {
@@ -22,10 +23,13 @@ symm_status_t call(const Group& group, const Arguments& a) {
   symm_group_t* g = group.get();
   switch (a.what) {
     case SYMM_COLLECTIVE_ALLREDUCE: return symm_allreduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER: return symm_reduce_scatter(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER:
+      return symm_reduce_scatter(g, send.data(), recv.data(), a.count, a.dtype, a.op, &options, nullptr);
     case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
-    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(g, send.data(), recv.data(), a.count, a.dtype, a.root, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE: return symm_reduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, a.root, &options, nullptr);
+    case SYMM_COLLECTIVE_BROADCAST:
+      return symm_broadcast(g, send.data(), recv.data(), a.count, a.dtype, a.root, &options, nullptr);
+    case SYMM_COLLECTIVE_REDUCE:
+      return symm_reduce(g, send.data(), recv.data(), a.count, a.dtype, a.op, a.root, &options, nullptr);
     default: return symm_alltoall(g, send.data(), recv.data(), a.count, a.dtype, &options, nullptr);
   }
 }
@@ -42,8 +46,9 @@ std::ostream& operator<<(std::ostream& out, const Difference& difference) { retu
 std::vector<Difference> differences() {
   std::vector<Difference> all;
   const std::pair<std::string, symm_collective_t> names[] = {
-      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER}, {"allgather", SYMM_COLLECTIVE_ALLGATHER},
-      {"broadcast", SYMM_COLLECTIVE_BROADCAST}, {"reduce", SYMM_COLLECTIVE_REDUCE},                 {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
+      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
+      {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
+      {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
   for (const auto& [name, what] : names) {
     Arguments common;
     common.what = what;
@@ -53,7 +58,8 @@ std::vector<Difference> differences() {
       all.push_back({name + "_" + kind, common, odd, std::move(said)});
     };
     const bool all_to_all = what == SYMM_COLLECTIVE_ALLTOALL;
-    const bool reduces = what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER || what == SYMM_COLLECTIVE_REDUCE;
+    const bool reduces =
+        what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER || what == SYMM_COLLECTIVE_REDUCE;
     const bool rooted = what == SYMM_COLLECTIVE_BROADCAST || what == SYMM_COLLECTIVE_REDUCE;
     add("count", [](Arguments& a) { a.count = 3; }, {"count 4", "count 3"});
     add("much_larger_count", [](Arguments& a) { a.count = 20'000; }, {"count 4", "count 20000"});
@@ -80,7 +86,8 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
       EXPECT_EQ(call(group, rank == odd ? GetParam().odd : GetParam().common), SYMM_ERR_MISMATCH) << symm_last_error();
       const std::string message = symm_last_error();
       EXPECT_NE(message.find("rank " + std::to_string(odd)), std::string::npos) << message;
-      for (const std::string& part : GetParam().said) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+      for (const std::string& part : GetParam().said)
+        EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
       EXPECT_EQ(status_of(group).status, SYMM_ERR_MISMATCH);
       EXPECT_EQ(call(group, GetParam().common), SYMM_ERR_MISMATCH) << "the group is of no more use";
     });

@@ -44,7 +44,8 @@ class Limit {
 
 int highest_descriptor() {
   int highest = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) highest = std::max(highest, std::stoi(entry.path().filename()));
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
+    highest = std::max(highest, std::stoi(entry.path().filename()));
   return highest;
 }
 
@@ -86,8 +87,10 @@ void expect_sum(const Group& group) {
   EXPECT_EQ(sum, size_of(group));
 }
 
-// Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until one succeeds.
-void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit, const std::vector<symm_status_t>& allowed, int most) {
+// Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until
+// one succeeds.
+void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit,
+                           const std::vector<symm_status_t>& allowed, int most) {
   const Meeting meeting;
   const Config config = meeting.processes();
   const Shared<Outcome> outcome;
@@ -114,16 +117,19 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
         const std::string message = status == SYMM_OK ? "" : symm_last_error();
         outcome->status[rank] = status;
         barrier(group);
-        for (int peer = 0; peer < kRanks; ++peer) EXPECT_EQ(outcome->status[peer], status) << "rank " << peer << " in step " << step;
+        for (int peer = 0; peer < kRanks; ++peer)
+          EXPECT_EQ(outcome->status[peer], status) << "rank " << peer << " in step " << step;
         succeeded = status == SYMM_OK;
         failures += !succeeded;
         if (!succeeded) {
-          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end()) << symm_status_string(status) << ": " << message;
+          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end())
+              << symm_status_string(status) << ": " << message;
           EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
         }
       }
       barrier(group);
-      EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after step " << step << ": " << Footprint::now();
+      EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
+          << "before: " << before << "; after step " << step << ": " << Footprint::now();
       EXPECT_EQ(status_of(group).status, SYMM_OK);
       expect_sum(group);
     }
@@ -139,7 +145,8 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
 
 TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
   expect_equal_failures(
-      [](int step) { return std::make_unique<Limit>(RLIMIT_NOFILE, static_cast<uint64_t>(highest_descriptor() + step)); }, {SYMM_ERR_SYSTEM}, 16);
+      [](int step) { return std::make_unique<Limit>(RLIMIT_NOFILE, static_cast<uint64_t>(highest_descriptor() + step)); },
+      {SYMM_ERR_SYSTEM}, 16);
 }
 
 TEST(Rendezvous, OneRankMayNotMakeFilesOfThisSize) {
@@ -151,8 +158,9 @@ TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
 #if defined(SYMM_UNDER_ASAN)
   GTEST_SKIP() << "AddressSanitizer needs the address space";
 #endif
-  expect_equal_failures([](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
-                        {SYMM_ERR_OUT_OF_MEMORY}, 300);
+  expect_equal_failures(
+      [](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
+      {SYMM_ERR_OUT_OF_MEMORY}, 300);
 }
 
 TEST(Rendezvous, SizesDiffer) {
@@ -172,7 +180,8 @@ TEST(Rendezvous, SizesDiffer) {
       EXPECT_EQ(status_of(group).status, SYMM_OK);
       expect_sum(group);
     }
-    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
+    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
+        << "before: " << before << "; after: " << Footprint::now();
     const Block block = allocate(group, 5000);
     barrier(group);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of anything.
+// A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
+// anything.
 #include <signal.h>
 #include <unistd.h>
 
@@ -35,7 +36,8 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
       facts->moment_ns = now_ns();
       raise(SIGSTOP);
       const symm_status_t status = until_failure(member, GetParam());
-      EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || status == SYMM_ERR_PEER_FAILED) << symm_status_string(status) << ": " << symm_last_error();
+      EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || status == SYMM_ERR_PEER_FAILED)
+          << symm_status_string(status) << ": " << symm_last_error();
       return;
     }
     const symm_status_t status = until_failure(member, GetParam());
@@ -57,8 +59,8 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
 
-// The root of a broadcast waits for the stopped rank, and another rank for the root. Both must name the rank that is to blame, although the
-// deadline of the rank that only waits for the root passes first.
+// The root of a broadcast waits for the stopped rank, and another rank for the root. Both must name the rank that is to blame,
+// although the deadline of the rank that only waits for the root passes first.
 TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   constexpr int kVictim = 2;
   const Meeting meeting;

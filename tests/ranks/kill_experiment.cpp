@@ -57,7 +57,8 @@ symm_status_t random_collective(Member& m, std::mt19937_64& random) {
   switch (random() % 6) {
     case 0: {
       const symm_status_t status = symm_allreduce(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
-      if (status == SYMM_OK && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0])) throw std::runtime_error("wrong sum");
+      if (status == SYMM_OK && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0]))
+        throw std::runtime_error("wrong sum");
       return status;
     }
     case 1: return symm_reduce_scatter(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
@@ -123,7 +124,8 @@ End call_until_failure(const Trial& trial, const Config& config, int rank) {
   const std::string message = symm_last_error();
   if (!eventually([&] { return status_of(member.group).status != SYMM_OK; })) complain(trial, rank, "the group was not revoked");
   const symm_group_status_t now = status_of(member.group);
-  if (now.status != SYMM_ERR_PEER_FAILED || now.failed_rank != trial.victim || now.failed_pid != trial.stage.facts.pids[trial.victim]) {
+  if (now.status != SYMM_ERR_PEER_FAILED || now.failed_rank != trial.victim ||
+      now.failed_pid != trial.stage.facts.pids[trial.victim]) {
     complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
   }
   return {status, message};
@@ -151,7 +153,8 @@ void live(const Trial& trial, const Config& config, int rank) {
   trial.stage.facts.pids[rank] = getpid();
   expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
   const Footprint before = Footprint::settled();
-  const End end = trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
+  const End end =
+      trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
   expect_documented_end(trial, rank, end);
@@ -216,10 +219,12 @@ KillReport kill_one(uint64_t seed, int size) {
     if (stage->problem[rank][0] != '\0') report.problems.emplace_back(stage->problem[rank]);
     report.leaks += stage->leaked[rank];
     if (stage->status[rank] == SYMM_ERR_TIMEOUT) ++report.missed;
-    if (stage->status[rank] == SYMM_ERR_PEER_FAILED) report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - killed_ns) / 1e6);
+    if (stage->status[rank] == SYMM_ERR_PEER_FAILED)
+      report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - killed_ns) / 1e6);
   }
   if (!std::filesystem::is_empty(meeting.directory())) {
-    // Killed while it was the last to leave a creation. The next creation there removes what it left; of two ranks none has come since.
+    // Killed while it was the last to leave a creation. The next creation there removes what it left; of two ranks none has come
+    // since.
     Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
     for (int rank = 0; rank < 2; ++rank) next.reap(rank, kHangMs);
   }

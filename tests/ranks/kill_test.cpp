@@ -28,8 +28,8 @@ TEST(Kill, TwoHundredAtRandomMoments) {
     const KillReport report = kill_one(seed + static_cast<uint64_t>(i), size);
     told += static_cast<int>(report.latencies_ms.size());
     for (const std::string& problem : report.problems) {
-      ADD_FAILURE() << "kill " << i << " (seed " << seed + static_cast<uint64_t>(i) << ", rank " << report.victim << " of " << size << " during "
-                    << name_of(report.phase) << "): " << problem;
+      ADD_FAILURE() << "kill " << i << " (seed " << seed + static_cast<uint64_t>(i) << ", rank " << report.victim << " of "
+                    << size << " during " << name_of(report.phase) << "): " << problem;
     }
     ASSERT_EQ(report.hangs, 0);
   }
@@ -37,7 +37,8 @@ TEST(Kill, TwoHundredAtRandomMoments) {
   EXPECT_GT(told, kKills);
   // The machine does other things too, but two hundred forgotten groups would hold more than a gigabyte.
   constexpr size_t kSlack = size_t{64} << 20;
-  EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; })) << machine_shared_memory() << " bytes, before " << shared_before;
+  EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }))
+      << machine_shared_memory() << " bytes, before " << shared_before;
 }
 
 }  // namespace

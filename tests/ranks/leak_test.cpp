@@ -32,7 +32,8 @@ size_t private_kilobytes() {
 }
 
 // Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
-void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes, const std::function<void(const Group&, int rank, int cycle)>& cycle) {
+void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes,
+                                    const std::function<void(const Group&, int rank, int cycle)>& cycle) {
   const Meeting meeting;
   const Config config = meeting.processes();
   const size_t shm_before = entries("/dev/shm");
@@ -58,7 +59,7 @@ void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes, const 
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int kLess = 10;                            // everything is slower
+constexpr int kLess = 10;                           // everything is slower
 constexpr size_t kHeapKilobytes = size_t{1} << 20;  // freed memory is kept in quarantine
 #else
 constexpr int kLess = 1;

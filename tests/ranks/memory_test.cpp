@@ -72,7 +72,8 @@ TEST(Memory, FindsAnyInteriorPointer) {
           check(symm_memory_pointer(found, peer, &start));
           EXPECT_EQ(start, block->pointer(peer));
         }
-        EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+        EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr),
+                  SYMM_ERR_INVALID_ARGUMENT);
       }
     }
     EXPECT_EQ(symm_memory_find(group.get(), &rank, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
@@ -191,7 +192,8 @@ TEST(Data, PutGetFillWrite) {
       check(symm_put_with_signal(memory, peer, 5, pattern.data(), size, 3, nullptr));
       check(symm_wait_signal(memory, peer, 3, 0, nullptr));
       for (size_t i = 0; i < size; ++i) {
-        ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer))) << size << " at " << i;
+        ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer)))
+            << size << " at " << i;
       }
       std::vector<unsigned char> back(size + 1, 0xEE);
       check(symm_get(memory, peer, 5, back.data(), size, nullptr));

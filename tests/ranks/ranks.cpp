@@ -203,7 +203,8 @@ bool Processes::reap(int rank, int milliseconds) {
 }
 
 int Processes::wait(int rank, int milliseconds) {
-  if (!reap(rank, milliseconds)) ADD_FAILURE() << "rank " << rank << " did not end within " << milliseconds << " ms; it said: " << said(rank);
+  if (!reap(rank, milliseconds))
+    ADD_FAILURE() << "rank " << rank << " did not end within " << milliseconds << " ms; it said: " << said(rank);
   return statuses_[static_cast<size_t>(rank)];
 }
 
@@ -227,7 +228,8 @@ void Processes::expect_success(const std::vector<int>& except) {
   for (int rank = 0; rank < static_cast<int>(pids_.size()); ++rank) {
     if (std::find(except.begin(), except.end(), rank) != except.end()) continue;
     const int status = wait(rank);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank " << rank << " ended with wait status " << status << ": " << said(rank);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        << "rank " << rank << " ended with wait status " << status << ": " << said(rank);
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks for tests, as threads of this process or as processes of their own, and the C ABI with failures turned into exceptions. Tests
-// in this room see the library as its users do: through symm.h.
+// Ranks for tests, as threads of this process or as processes of their own, and the C ABI with failures turned into exceptions.
+// Tests in this room see the library as its users do: through symm.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -60,7 +60,8 @@ int rank_of(const Group& group);
 int size_of(const Group& group);
 void barrier(const Group& group, int channel = 0, uint64_t timeout_ms = 0);
 
-// A bootstrap that nobody else uses: a private directory under the temporary one, removed by the destructor; or a name for threads.
+// A bootstrap that nobody else uses: a private directory under the temporary one, removed by the destructor; or a name for
+// threads.
 class Meeting {
  public:
   Meeting();
@@ -80,8 +81,8 @@ void as_threads(int size, const std::function<void(int rank)>& body);
 // The same with a group made for it.
 void as_threads(int size, const std::function<void(int rank, const Group& group)>& body);
 
-// Processes as ranks, forked from this one, which therefore must not run threads. A body that throws or fails a gtest expectation ends its process with
-// status 1 and its message in `said`.
+// Processes as ranks, forked from this one, which therefore must not run threads. A body that throws or fails a gtest expectation
+// ends its process with status 1 and its message in `said`.
 class Processes {
  public:
   Processes(int size, const std::function<void(int rank)>& body);
@@ -113,7 +114,8 @@ void say(const std::string& line);
 // From inside a body: block until the parent or nobody; used to hold a rank where it is.
 [[noreturn]] void sleep_for_ever();
 
-// A T that a Processes made later and its parent share, for what a test must know besides the library. Zeroed; not a class with a destructor.
+// A T that a Processes made later and its parent share, for what a test must know besides the library. Zeroed; not a class with a
+// destructor.
 template <class T>
 class Shared {
  public:
@@ -135,7 +137,8 @@ class Shared {
 // Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000);
 
-// What must be the same before and after: open descriptors, mappings of shared memory, threads, files of ours in the temporary directory.
+// What must be the same before and after: open descriptors, mappings of shared memory, threads, files of ours in the temporary
+// directory.
 struct Footprint {
   size_t descriptors = 0;
   size_t mappings = 0;

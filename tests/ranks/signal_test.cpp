@@ -7,7 +7,9 @@
 namespace ranks {
 namespace {
 
-void put_signal(const Block& block, int rank, int channel = 0) { check(symm_put_signal(block.memory.get(), rank, channel, nullptr)); }
+void put_signal(const Block& block, int rank, int channel = 0) {
+  check(symm_put_signal(block.memory.get(), rank, channel, nullptr));
+}
 symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
   return symm_wait_signal(block.memory.get(), rank, channel, timeout_ms, nullptr);
 }

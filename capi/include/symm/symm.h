@@ -146,7 +146,12 @@ enum symm_topology_class_values {
 
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;
-enum symm_log_level_values { SYMM_LOG_ERROR = 1, SYMM_LOG_WARNING = 2, SYMM_LOG_INFO = 3, SYMM_LOG_DEBUG = 4 };
+enum symm_log_level_values {
+  SYMM_LOG_ERROR = 1,
+  SYMM_LOG_WARNING = 2,
+  SYMM_LOG_INFO = 3,
+  SYMM_LOG_DEBUG = 4
+};
 
 enum symm_misc_values {
   SYMM_DEVICE_AUTO = -1 /**< the local rank's share: device (local rank modulo device count) */
@@ -258,10 +263,9 @@ typedef struct {
   int32_t device;         /**< CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it */
   uint64_t flags;         /**< enum symm_group_flag_values */
   /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single process);
-   *                     sources that disagree are an error.
-   *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
-   *    "thread://name"  ranks are threads of this process; `name` is any string. */
+   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single
+   * process); sources that disagree are an error. "dir:///path"    a directory of mode 0700 owned by this user, made if missing;
+   * ranks on one machine. "thread://name"  ranks are threads of this process; `name` is any string. */
   const char *bootstrap;
   const symm_store_t *store;  /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
   uint64_t create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
@@ -269,7 +273,7 @@ typedef struct {
   const char *name;           /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
 } symm_group_config_t;
 
-#define SYMM_GROUP_CONFIG_INIT                                                                                   \
+#define SYMM_GROUP_CONFIG_INIT \
   { sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, SYMM_DEVICE_AUTO, 0, NULL, NULL, 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
@@ -370,10 +374,10 @@ SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffe
 typedef struct {
   size_t struct_size;
   int32_t rank;
-  int32_t size;            /**< ranks */
-  uint64_t bytes;          /**< of each block */
-  uint64_t id;             /**< the same on all ranks */
-  int32_t channels;        /**< signal channels */
+  int32_t size;             /**< ranks */
+  uint64_t bytes;           /**< of each block */
+  uint64_t id;              /**< the same on all ranks */
+  int32_t channels;         /**< signal channels */
   int32_t signal_pad_bytes; /**< of each pad: channels * size * 4 */
 } symm_memory_info_t;
 
@@ -414,8 +418,8 @@ SYMM_API void symm_memory_release(symm_memory_t *memory);
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
  *  @return TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
-SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
-                                    uint64_t timeout_ms, void *stream);
+SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel, uint64_t timeout_ms,
+                                    void *stream);
 
 /** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
  *  outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1. */
@@ -423,8 +427,7 @@ SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, int3
 
 /** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
  *  @return TIMEOUT: nothing was taken and the group stays usable; PEER_FAILED; ABORTED. */
-SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t timeout_ms,
-                                        void *stream);
+SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t timeout_ms, void *stream);
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
@@ -433,11 +436,10 @@ SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int
 SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
                                 void *stream);
 /** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1. */
-SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size,
-                                void *stream);
+SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size, void *stream);
 /** symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1. */
-SYMM_API symm_status_t symm_put_with_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source,
-                                            size_t size, int32_t channel, void *stream);
+SYMM_API symm_status_t symm_put_with_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
+                                            int32_t channel, void *stream);
 /** Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1. */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, size_t count,
                                    void *stream);
@@ -482,8 +484,8 @@ SYMM_API symm_status_t symm_reduce_scatter(symm_group_t *group, const void *send
 
 /** recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
  *  In place: send == recv + rank * send_count elements. Since 0.1. */
-SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv, size_t send_count,
-                                      symm_dtype_t dtype, const symm_collective_options_t *options, void *stream);
+SYMM_API symm_status_t symm_allgather(symm_group_t *group, const void *send, void *recv, size_t send_count, symm_dtype_t dtype,
+                                      const symm_collective_options_t *options, void *stream);
 
 /** recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1. */
 SYMM_API symm_status_t symm_broadcast(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
@@ -512,8 +514,8 @@ typedef struct {
 /** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
  *  @param count  as the collective's own count argument.
  *  @param op     ignored where the collective has none. */
-SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, symm_collective_t collective, const void *send,
-                                            const void *recv, size_t count, symm_dtype_t dtype, symm_op_t op,
+SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, symm_collective_t collective, const void *send, const void *recv,
+                                            size_t count, symm_dtype_t dtype, symm_op_t op,
                                             const symm_collective_options_t *options, symm_plan_info_t *out);
 
 #ifdef __cplusplus

@@ -43,11 +43,11 @@ HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
 #endif
 }
 
-// The first `count` elements of a vector and zeros, touching no others, without a way through memory. Narrower elements have no such
-// instruction before AVX-512.
+// The first `count` elements of a vector and zeros, touching no others, without a way through memory. Narrower elements have no
+// such instruction before AVX-512.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 template <class Format>
-inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes && Format::kBytes >= 4;
+inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes&& Format::kBytes >= 4;
 template <class D>
 HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
   return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<D>*>(from));
@@ -99,8 +99,8 @@ struct CodeBf16 {
   }
 };
 
-// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest result: infinity or, where results saturate,
-// the largest finite value. kSpecial is the first code that is infinity or NaN.
+// An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest result: infinity or, where results
+// saturate, the largest finite value. kSpecial is the first code that is infinity or NaN.
 template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
 struct CodeIeee {
   static constexpr int kShift = 23 - kMantissa;

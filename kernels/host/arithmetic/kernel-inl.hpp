@@ -98,8 +98,10 @@ class Reducer {
   HWY_INLINE V finish(V v) const {
     if constexpr (std::is_same_v<Operation, Sum>) {
       if (divisor_ == 0) return v;
-      if constexpr (std::is_floating_point_v<Wide>) return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
-      else return lanewise(D(), v, v, Over<Wide>{divisor_});
+      if constexpr (std::is_floating_point_v<Wide>)
+        return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
+      else
+        return lanewise(D(), v, v, Over<Wide>{divisor_});
     }
     return v;
   }
@@ -120,8 +122,7 @@ class Reducer {
     }
     for (; next < sources; ++next) {
       const std::byte* from = source(next, at);
-      for (size_t k = 0; k < kVectors; ++k)
-        a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
+      for (size_t k = 0; k < kVectors; ++k) a[k] = Operation::combine(D(), a[k], Format::read(from + k * lanes * Format::kBytes));
     }
     if (r_.partial_out) {
       for (size_t k = 0; k < kVectors; ++k) store(D(), a[k], r_.partial_out + (at + k * lanes) * sizeof(Wide));

@@ -33,9 +33,9 @@ bool is_float(DType dtype) noexcept {
 
 Kernel find(DType dtype, Op op) noexcept {
   const auto simd = static_cast<size_t>(current_simd());
-  const KernelTable& table = !is_float(dtype)                               ? integer_table()
+  const KernelTable& table = !is_float(dtype)                             ? integer_table()
                              : dtype == DType::f32 || dtype == DType::f64 ? float_table()
-                                                                            : small_float_table();
+                                                                          : small_float_table();
   return table.kernels[simd](dtype, op);
 }
 

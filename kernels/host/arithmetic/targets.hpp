@@ -29,5 +29,9 @@
 #define SYMM_IF_NEON(function) nullptr
 #endif
 
-#define SYMM_TARGETS(function) \
-  {{SYMM_IF_SCALAR(function), SYMM_IF_SSE4(function), SYMM_IF_AVX2(function), SYMM_IF_AVX512(function), SYMM_IF_NEON(function)}}
+#define SYMM_TARGETS(function)                                                                                                   \
+  {                                                                                                                              \
+    {                                                                                                                            \
+      SYMM_IF_SCALAR(function), SYMM_IF_SSE4(function), SYMM_IF_AVX2(function), SYMM_IF_AVX512(function), SYMM_IF_NEON(function) \
+    }                                                                                                                            \
+  }

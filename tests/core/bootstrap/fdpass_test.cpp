@@ -17,7 +17,8 @@ using fdpass::Received;
 struct Pair {
   Pair() {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) throw Error(Status::system, "socketpair");
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      throw Error(Status::system, "socketpair");
     a.reset(ends[0]);
     b.reset(ends[1]);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that are processes. They are forked while this process has one thread; a mesh is only made in children, or in the parent afterwards.
+// Ranks that are processes. They are forked while this process has one thread; a mesh is only made in children, or in the parent
+// afterwards.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -123,8 +124,8 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
     const Failure failure = failure_of([&] { hear(*mesh, victim, kTopic, 4, revocation.get()); });
     const Failure heard = await_failure(*revocation);
     const bool confirmed = retry_until([&] { return mesh->confirmed_dead(victim); }, soon());
-    return format("%d %d %lld %s %d", static_cast<int>(failure.status), heard.rank, static_cast<long long>(heard.pid), heard.message.c_str(),
-                  confirmed);
+    return format("%d %d %lld %s %d", static_cast<int>(failure.status), heard.rank, static_cast<long long>(heard.pid),
+                  heard.message.c_str(), confirmed);
   });
   for (auto& rank : ranks) ASSERT_TRUE(rank.told());
   const int pid = ranks.back().pid();
@@ -293,7 +294,8 @@ TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
       }
     }
     const auto as_before = [&] { return open_descriptors() <= descriptors && threads() == running; };
-    return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok") : format("%zu %zu", descriptors, open_descriptors());
+    return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok")
+                                                             : format("%zu %zu", descriptors, open_descriptors());
   });
   for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }

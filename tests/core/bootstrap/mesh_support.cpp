@@ -21,7 +21,8 @@ std::string FileStore::file_of(const std::string& key) const {
 void FileStore::set(const std::string& key, const Bytes& value, Deadline) {
   static std::atomic<int> number{0};
   const std::string temporary = path_ + "/t-" + std::to_string(getpid()) + "-" + std::to_string(number++);
-  std::ofstream(temporary, std::ios::binary).write(reinterpret_cast<const char*>(value.data()), static_cast<std::streamsize>(value.size()));
+  std::ofstream(temporary, std::ios::binary)
+      .write(reinterpret_cast<const char*>(value.data()), static_cast<std::streamsize>(value.size()));
   std::filesystem::rename(temporary, file_of(key));
 }
 
@@ -32,7 +33,8 @@ Bytes FileStore::get(const std::string& key, Deadline deadline) {
   return bytes_of(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
-std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds, bool for_sockets, const std::string& name) {
+std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds, bool for_sockets,
+                              const std::string& name) {
   FileStore store(path, for_sockets);
   return Mesh::connect(store, rank, size, name, Deadline::after_ms(milliseconds));
 }

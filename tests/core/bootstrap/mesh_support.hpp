@@ -12,7 +12,8 @@
 
 namespace support {
 
-// Keys as files of a directory: enough for ranks that are threads, processes or both, and readable by a test that plays a hostile rank.
+// Keys as files of a directory: enough for ranks that are threads, processes or both, and readable by a test that plays a hostile
+// rank.
 class FileStore final : public symm::Store {
  public:
   FileStore(std::string path, bool for_sockets) : path_(std::move(path)), for_sockets_(for_sockets) {}
@@ -29,8 +30,8 @@ class FileStore final : public symm::Store {
 
 inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
 
-std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000, bool for_sockets = true,
-                                    const std::string& name = "test");
+std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000,
+                                    bool for_sockets = true, const std::string& name = "test");
 std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
 // The failure that the revocation holds once it has one; status ok if none comes in time.
 symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);

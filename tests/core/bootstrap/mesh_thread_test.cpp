@@ -88,7 +88,8 @@ TEST(MeshThreads, MissingRanksAreNamedOnAllThatCame) {
 TEST(MeshThreads, RanksThatDisagreeAllFailAlike) {
   TemporaryDirectory directory;
   Failure failures[3];
-  as_threads(3, [&](int rank) { failures[rank] = failure_of([&] { connect(directory.path(), rank, rank == 2 ? 4 : 3, 2'000); }); });
+  as_threads(3,
+             [&](int rank) { failures[rank] = failure_of([&] { connect(directory.path(), rank, rank == 2 ? 4 : 3, 2'000); }); });
   for (const Failure& failure : failures) {
     EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
     EXPECT_EQ(failure.message, failures[0].message);

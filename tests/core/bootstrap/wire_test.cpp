@@ -25,9 +25,14 @@ std::vector<Buffer> samples() {
   Identity identity;
   identity.size = 8;
   identity.pid = 4711;
-  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}), encode(header_of(Type::leave)), encode(header_of(Type::bye)),
-          encode(header_of(Type::failure), Report{Status::aborted, 2, 99, "enough"}), encode(header_of(Type::verdict), Report{}),
-          encode(header_of(Type::identity), identity), encode(header_of(Type::address), Address{"r1-0a", "/run/x"}), encode(user, body)};
+  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}),
+          encode(header_of(Type::leave)),
+          encode(header_of(Type::bye)),
+          encode(header_of(Type::failure), Report{Status::aborted, 2, 99, "enough"}),
+          encode(header_of(Type::verdict), Report{}),
+          encode(header_of(Type::identity), identity),
+          encode(header_of(Type::address), Address{"r1-0a", "/run/x"}),
+          encode(user, body)};
 }
 
 TEST(Wire, RoundTrip) {
@@ -80,7 +85,8 @@ TEST(Wire, FixedFieldsMustBeRight) {
 }
 
 TEST(Wire, NamesCannotLeaveTheDirectory) {
-  for (const char* name : {"../x", "/x", "a/b", ".", "A"}) EXPECT_THROW(encode(header_of(Type::address), Address{name, ""}), Error) << name;
+  for (const char* name : {"../x", "/x", "a/b", ".", "A"})
+    EXPECT_THROW(encode(header_of(Type::address), Address{name, ""}), Error) << name;
   EXPECT_THROW(encode(header_of(Type::address), Address{"a", "relative"}), Error);
 }
 
