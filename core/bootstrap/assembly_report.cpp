@@ -52,7 +52,8 @@ void Assembly::declare(int directory, const Failure& failure) noexcept {
         format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
         failure.message;
     if (file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
-      linkat(directory, temporary.c_str(), directory, kFailedFile, 0);  // the first one counts
+      // The first one counts; that this is not it is no error.
+      [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, kFailedFile, 0);
     }
     unlinkat(directory, temporary.c_str(), 0);
   } catch (...) {

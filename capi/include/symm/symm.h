@@ -131,7 +131,7 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_AUTO = 0,
   SYMM_ALGORITHM_LL = 1,              /**< flag in data: the message rides in the line that signals it */
   SYMM_ALGORITHM_ONE_SHOT = 2,        /**< every rank publishes its input, every rank combines all */
-  SYMM_ALGORITHM_TWO_SHOT = 3,        /**< zero copy: each rank combines its slice and stores it to all */
+  SYMM_ALGORITHM_TWO_SHOT = 3,        /**< each rank combines its slice and stores it to all; on the host without a copy */
   SYMM_ALGORITHM_TWO_SHOT_STAGED = 4, /**< the same in chunks through library memory; any buffer */
   SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5 /**< 8 ranks, each touching 4 neighbours only */
 };
@@ -426,7 +426,8 @@ SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, s
 SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
 
 /** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
- *  @return TIMEOUT: nothing was taken and the group stays usable; PEER_FAILED; ABORTED. */
+ *  @return TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
+ * revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED. */
 SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t timeout_ms, void *stream);
 
 /* ---- data ------------------------------------------------------------------------------------------ */
