@@ -39,7 +39,7 @@ class Inbox {
     MessageKind kind;
     uint64_t tag;
     uint64_t sequence;
-    auto operator<=>(const Key&) const = default;
+    auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): false alarm of clang-tidy 14
   };
   struct Unread {
     size_t messages = 0;

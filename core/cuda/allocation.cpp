@@ -61,7 +61,7 @@ void Allocation::map() {
                  format("%zu bytes for device %d", mapped_, device_->ordinal()));
 }
 
-std::shared_ptr<Allocation> Allocation::create(std::shared_ptr<Device> device, size_t bytes, uint32_t fill) {
+std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill) {
   const Driver& driver = device->driver();
   device->reclaim();
   const Current current(*device, Current::Capture::relaxed);
@@ -88,7 +88,7 @@ std::shared_ptr<Allocation> Allocation::create(std::shared_ptr<Device> device, s
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::import(std::shared_ptr<Device> device, Fd fd, size_t bytes, size_t mapped) {
+std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, size_t bytes, size_t mapped) {
   const Driver& driver = device->driver();
   const Current current(*device, Current::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));

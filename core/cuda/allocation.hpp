@@ -12,8 +12,8 @@ namespace symm::cuda {
 class Allocation final : public Block {
  public:
   // Zeroed (each 32-bit word is `fill`) when the call returns.
-  static std::shared_ptr<Allocation> create(std::shared_ptr<Device> device, size_t bytes, uint32_t fill = 0);
-  static std::shared_ptr<Allocation> import(std::shared_ptr<Device> device, Fd fd, size_t bytes, size_t mapped);
+  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0);
+  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, size_t bytes, size_t mapped);
   ~Allocation() override;
 
   std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address_); }

@@ -132,6 +132,7 @@ inline constexpr int kMulticastSupported = 132;
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
 
 struct Driver {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): these are parts of a declaration
 #define SYMM_DRIVER_ENTRY(name, version, parameters) CUresult(*name) parameters = nullptr;
   SYMM_DRIVER_CALLS(SYMM_DRIVER_ENTRY)
 #undef SYMM_DRIVER_ENTRY
