@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL])
+# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL]
+#            [SANITIZED filter])
 #
 # A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
-# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. The room is a label by itself. Labels that ./dev knows:
+# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. SANITIZED is a gtest filter: the cases that
+# also run under sanitizers, where they take many times as long; all, if it is not given. The room is a label by itself. Labels that ./dev knows:
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
 #   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
 function(symm_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "PROCESSORS;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "PROCESSORS;TIMEOUT;SANITIZED" "SOURCES;LIBRARIES;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "symm_gtest(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -29,6 +31,10 @@ function(symm_gtest name)
   list(PREPEND arg_LABELS ${room})
   # gtest_discover_tests cannot pass on a list; ctest -L and -LE search by regular expression, so one joined label does as well.
   list(JOIN arg_LABELS "," labels)
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60
+  set(filter)
+  if(SYMM_SANITIZE AND arg_SANITIZED)
+    set(filter TEST_FILTER "${arg_SANITIZED}")
+  endif()
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 ${filter}
                        PROPERTIES ${properties} LABELS "${labels}")
 endfunction()
