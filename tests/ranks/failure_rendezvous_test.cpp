@@ -144,6 +144,9 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
 }
 
 TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
+#if defined(SYMM_UNDER_ASAN)
+  GTEST_SKIP() << "UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object";
+#endif
   expect_equal_failures(
       [](int step) { return std::make_unique<Limit>(RLIMIT_NOFILE, static_cast<uint64_t>(highest_descriptor() + step)); },
       {SYMM_ERR_SYSTEM}, 16);
