@@ -40,6 +40,7 @@ class HostPlane final : public Plane {
   // Wait, or revoke the group and throw: `what` says what was awaited.
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
+  static void require_no_stream(void* stream);
   void give_up() noexcept;
   int culprit(int peer) const noexcept;
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
