@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can go wrong before the library itself can say so.
+
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+
+/// The loaded library has no such function: it is older than these bindings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissingSymbol {
+    /// Name of the function.
+    pub name: &'static str,
+}
+
+/// Why there is no library to call.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The loader refused the file, or found none.
+    Open {
+        /// What was tried last: the value of `SYMM_LIB`, a file beside the executable, or a bare name.
+        path: PathBuf,
+        /// What the loader said.
+        cause: libloading::Error,
+    },
+    /// The file is a library, but not libsymm.
+    NotSymm {
+        /// The file.
+        path: PathBuf,
+        /// The function that it lacks.
+        missing: MissingSymbol,
+    },
+    /// The library has another major version.
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Version of the library, encoded like `SYMM_VERSION`.
+        found: u32,
+    },
+}
+
+/// `major.minor.patch` of an encoded version.
+struct Version(u32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0 >> 16, (self.0 >> 8) & 0xff, self.0 & 0xff)
+    }
+}
+
+impl fmt::Display for MissingSymbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the loaded libsymm has no function {}: it is older than these bindings ({})",
+            self.name,
+            Version(crate::SYMM_VERSION)
+        )
+    }
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { path, cause } => {
+                write!(f, "cannot load libsymm from {}: {}", path.display(), Reason(cause))
+            }
+            Self::NotSymm { path, missing } => {
+                write!(f, "{} is not libsymm: it has no function {}", path.display(), missing.name)
+            }
+            Self::Version { path, found } => write!(
+                f,
+                "{} is libsymm {}, which these bindings ({}) do not fit",
+                path.display(),
+                Version(*found),
+                Version(crate::SYMM_VERSION)
+            ),
+        }
+    }
+}
+
+/// The loader's words, where there are some.
+struct Reason<'a>(&'a libloading::Error);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => write!(f, "{source}"),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl Error for MissingSymbol {}
+
+impl Error for LoadError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Open { cause, .. } => Some(cause),
+            Self::NotSymm { missing, .. } => Some(missing),
+            Self::Version { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Raw bindings to `libsymm`, symmetric memory for any language. The safe layer is the crate `symm`.
+//!
+//! Types, constants and functions are generated from `symm.h` and called as there. The functions are methods of [`Api`],
+//! the table of one loaded library:
+//!
+//! ```no_run
+//! match symm_sys::api() {
+//!     // SAFETY: symm_version() has no preconditions.
+//!     Ok(api) => println!("version {:#x}", unsafe { api.symm_version() }?),
+//!     Err(why) => println!("no libsymm: {why}"),
+//! }
+//! # Ok::<(), symm_sys::MissingSymbol>(())
+//! ```
+//!
+//! # How the library is found
+//!
+//! [`api()`] loads it once for the process, when it is first called:
+//!
+//! 1. If the environment variable `SYMM_LIB` is set and not empty, the file that it names, and nothing else.
+//! 2. `libsymm.so.0`, then `libsymm.so`, in the directory of the executable and in `../lib` beside it.
+//! 3. `libsymm.so.0` as the system's loader finds it (`LD_LIBRARY_PATH`, the run path, `ldconfig`'s cache).
+//!
+//! A library that is not there, or cannot be used, is a [`LoadError`]; a function that it does not have, because it is
+//! older than these bindings, is a [`MissingSymbol`] from the call of that function. Nothing here panics. The library's
+//! symbols stay local (`RTLD_LOCAL`), and it is never unloaded.
+//!
+//! With feature `linked`, the linker finds `-lsymm` instead (`SYMM_LIB_DIR` or pkg-config at build time), the functions are
+//! also in a module `linked`, and [`api()`] always succeeds unless the library's major version is another one.
+
+mod error;
+mod load;
+
+/// What bindgen and `bindings/rust/generate` wrote.
+#[rustfmt::skip]
+#[allow(missing_docs, reason = "fields and constants that explain themselves in the header")]
+#[allow(non_camel_case_types, reason = "called as in C")]
+#[allow(clippy::undocumented_unsafe_blocks, clippy::doc_lazy_continuation, reason = "generated")]
+mod generated {
+    pub mod api;
+    #[cfg(feature = "linked")]
+    pub mod linked;
+    pub mod types;
+}
+
+pub use error::{LoadError, MissingSymbol};
+pub use generated::api::Api;
+#[cfg(feature = "linked")]
+pub use generated::linked;
+pub use generated::types::*;
+pub use load::api;
