@@ -9,6 +9,9 @@ endif()
 target_include_directories(symm_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/generated)
 target_link_libraries(symm_options INTERFACE Threads::Threads)
 
+if(SYMM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(symm_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow) # the same alarms, with sanitizers and precompiled headers
+endif()
 if(SYMM_SANITIZE STREQUAL "address")
   set(symm_sanitizer_flags -fsanitize=address,undefined -fno-sanitize-recover=all)
 elseif(SYMM_SANITIZE STREQUAL "thread")

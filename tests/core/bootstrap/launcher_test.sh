@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra path/to/exchange
+# Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra path/to/exchange [sanitizer]
 # Exits with 77 and a reason if the launcher is not installed.
 set -eu
-launcher=$1 exchange=$2
+launcher=$1 exchange=$2 sanitizer=${3-}
 
 skip() { echo "skipped: $1"; exit 77; }
 
@@ -55,7 +55,9 @@ $start 3 "$exchange" env:// 20 >"$runtime/second" 2>&1 || { cat "$runtime/second
 wait "$other"
 
 # An MPI library in the same processes.
-if ldconfig -p 2>/dev/null | grep -q "$library"; then
+if [ -n "$sanitizer" ]; then
+  echo "with the $sanitizer sanitizer: the part with MPI in the same process was left out (it leaks by itself, and was not built for one)"
+elif ldconfig -p 2>/dev/null | grep -q "$library"; then
   expect_ranks 2 "$exchange" env:// 2 "$library"
 else
   echo "without $library: the part with MPI in the same process was left out"

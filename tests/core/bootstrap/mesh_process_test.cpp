@@ -168,10 +168,7 @@ TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
   TemporaryDirectory directory;
   auto ranks = start(4, [&](int rank, Process&) {
     if (rank == 1) {
-      rlimit limit{};
-      getrlimit(RLIMIT_NOFILE, &limit);
-      limit.rlim_cur = open_descriptors() + 1;  // room for a file of the store and one socket, no more
-      setrlimit(RLIMIT_NOFILE, &limit);
+      leave_descriptors(2);  // a file of the store and one socket, no more
     }
     const Failure failure = failure_of([&] { connect(directory.path(), rank, 4, 20'000); });
     return format("%d %d %s", static_cast<int>(failure.status), failure.rank, failure.message.c_str());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/core/bootstrap/mesh_support.hpp"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +91,16 @@ size_t count(const char* path) {
 }  // namespace
 
 size_t open_descriptors() { return count("/proc/self/fd"); }
+
+void leave_descriptors(int more) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 0;
+  while (more > 0)
+    if (fcntl(static_cast<int>(limit.rlim_cur++), F_GETFD) < 0) --more;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 size_t threads() { return count("/proc/self/task"); }
 
 }  // namespace support

@@ -42,6 +42,8 @@ std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t si
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
 size_t open_descriptors();
+// Lets this process open so many more descriptors, whatever holes its starter left between those it has.
+void leave_descriptors(int more);
 size_t threads();
 
 }  // namespace support
