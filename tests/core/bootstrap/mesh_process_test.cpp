@@ -168,7 +168,7 @@ TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
   TemporaryDirectory directory;
   auto ranks = start(4, [&](int rank, Process&) {
     if (rank == 1) {
-      leave_descriptors(2);  // a file of the store and one socket, no more
+      leave_descriptors(3);  // enough for the store, too few for the connections
     }
     const Failure failure = failure_of([&] { connect(directory.path(), rank, 4, 20'000); });
     return format("%d %d %s", static_cast<int>(failure.status), failure.rank, failure.message.c_str());
