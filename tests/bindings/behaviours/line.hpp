@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One line of table.txt, and the values in it as one rank reads them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace behaviours {
+
+constexpr int kRanks = 3;
+
+// The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant); a number
+// stands for itself.
+int32_t constant(const std::string& kind, const std::string& name);
+
+class Line {
+ public:
+  Line(const std::string& text, int rank);
+
+  bool mine = false;  // whether this rank runs it
+  std::string verb;
+  std::string failure;             // the status with which it must fail, or ""
+  std::vector<std::string> words;  // that the message must contain
+
+  bool has(const std::string& key) const { return values_.contains(key); }
+  std::string text(const std::string& key) const;
+  std::string text(const std::string& key, const std::string& otherwise) const;
+  int64_t integer(const std::string& key) const;
+  int64_t integer(const std::string& key, int64_t otherwise) const;
+  int32_t integer32(const std::string& key) const { return static_cast<int32_t>(integer(key)); }
+  int32_t integer32(const std::string& key, int otherwise) const { return static_cast<int32_t>(integer(key, otherwise)); }
+  size_t size(const std::string& key) const { return static_cast<size_t>(integer(key)); }
+  size_t size(const std::string& key, int64_t otherwise) const { return static_cast<size_t>(integer(key, otherwise)); }
+  // The kind of constant is the key's.
+  int32_t constant(const std::string& key) const;
+  int32_t constant(const std::string& key, const std::string& otherwise) const;
+  std::pair<std::string, int64_t> address(const std::string& key) const;
+  std::vector<int32_t> ranks(const std::string& key) const;
+  int64_t formula(int64_t rank, int64_t i) const;
+  // A key that nobody asked for is a mistake in the table or in the runner.
+  void require_all_used() const;
+
+ private:
+  int64_t parse(const std::string& value) const;
+
+  int rank_;
+  std::map<std::string, std::string> values_;
+  mutable std::set<std::string> used_;
+  std::vector<int64_t> f_;
+};
+
+}  // namespace behaviours

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# run_table.sh <symm> <runner> <table>: three ranks of the runner. The last scenario kills rank 2, and only that may go wrong.
+set -euo pipefail
+symm=$1
+shift
+status=0
+said=$("$symm" run -n 3 --timeout 100 --grace 60 -- "$@" 2>&1) || status=$?
+printf '%s\n' "$said"
+for rank in 0 1; do
+  grep -Eq "^\[$rank\] rank $rank: [0-9]+ scenarios$" <<<"$said" || { echo "rank $rank did not get to the end" && exit 1; }
+done
+if ((status != 137)); then
+  echo "the job ended with status $status; 137 is right, since rank 2 kills itself"
+  exit 1
+fi
