@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Generates the raw Rust layer from `symm.h`: bindgen reads the header, and its functions become a table.
+#![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod comments;
 mod table;

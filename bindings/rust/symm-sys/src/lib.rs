@@ -27,6 +27,7 @@
 //!
 //! With feature `linked`, the linker finds `-lsymm` instead (`SYMM_LIB_DIR` or pkg-config at build time), the functions are
 //! also in a module `linked`, and [`api()`] always succeeds unless the library's major version is another one.
+#![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod error;
 mod load;

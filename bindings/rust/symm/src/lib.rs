@@ -1,2 +1,86 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The safe layer over `symm-sys`.
+//! Symmetric memory: ranks (processes, or threads) form a group, allocate a block each, and after a rendezvous every rank can
+//! load from and store to every other rank's block, signal it, and take part in collectives on it. On machines without GPUs on
+//! shared memory between processes; with them, on device memory.
+//!
+//! ```no_run
+#![doc = include_str!("../examples/first.rs")]
+//! ```
+//!
+//! Start it by `symm run -n 4 -- target/debug/examples/first`, by `mpirun`, `srun` or `torchrun`, or alone: a group of one.
+//!
+//! # The words
+//!
+//! | word | what it is |
+//! |---|---|
+//! | [`Group`] | the ranks that share memory |
+//! | [`Buffer`] | one rank's allocation, before others can see it |
+//! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
+//! | [`Span`] | a part of this rank's own block, as an operand of calls |
+//! | [`View`] | any rank's block, element by element |
+//! | signal, channel | how ranks tell each other that something is there: [`Memory::put_signal`], [`Memory::wait_signal`] |
+//!
+//! # Failure
+//!
+//! Every call that can fail returns [`Error`]: a [`Status`], one line that names the argument, rank or process, and the rank
+//! that is to blame. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
+//! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
+//! Nothing in this crate panics on what the library or another rank does.
+//!
+//! # Ownership
+//!
+//! Groups, buffers and memories are reference counted, in the library and here; dropping one is local, never waits and never
+//! fails. Buffers and memories keep their group alive. What is borrowed from them cannot outlive them, and what other ranks
+//! may write to cannot be borrowed in safe code: see [`Memory`].
+//!
+//! # The library
+//!
+//! `libsymm` is loaded at run time when it is first needed; [`symm_sys`] says where it is sought. Without it, calls
+//! return [`Status::Unavailable`] and the reason.
+//!
+//! # Features
+//!
+//! * `linked`: link with libsymm instead of loading it.
+//! * `half`: [`half::f16`](https://docs.rs/half) and `bf16` as elements.
+//! * `tracing`: `log_to_tracing`.
+//! * `cudarc`: slices of [cudarc](https://docs.rs/cudarc) as operands.
+#![deny(missing_docs, unsafe_op_in_unsafe_fn)]
+
+mod buffer;
+mod collective;
+mod constants;
+#[cfg(feature = "cudarc")]
+pub mod cudarc;
+mod device;
+mod element;
+mod error;
+mod fp8;
+mod group;
+mod handle;
+mod library;
+mod log;
+mod memory;
+mod store;
+mod stream;
+mod text;
+mod timeout;
+
+pub use buffer::Buffer;
+pub use collective::{Operand, Place, Plan, Raw, Source, Target};
+pub use constants::{Algorithm, Backend, Collective, LogLevel, Op, Status, TopologyClass};
+pub use device::{DeviceInfo, Feature, Topology, device_count, device_info, topology};
+pub use element::{Element, Word};
+pub use error::{Error, Result};
+pub use fp8::{F8E4M3, F8E5M2};
+pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStatus};
+pub use library::{Version, build_info, version};
+#[cfg(feature = "tracing")]
+pub use log::log_to_tracing;
+pub use log::{clear_log_callback, set_log_callback};
+pub use memory::{Found, Memory, Span, View};
+pub use store::{Store, StoreError};
+pub use stream::Stream;
+pub use timeout::Timeout;
+
+#[doc(no_inline)]
+pub use symm_sys;

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One rank's allocation.
+
+use crate::error::{Error, Result, call};
+use crate::group::Shared;
+use crate::handle::Handle;
+use crate::{Backend, Element, Group, Status, Stream};
+use std::fmt;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use symm_sys::symm_buffer;
+
+/// One rank's block, before others can see it: made by [`Group::alloc`], shared by [`Group::rendezvous`].
+///
+/// Nobody else has it mapped, so its elements can be borrowed like those of a `Vec`. The rendezvous takes the buffer, and with it
+/// that possibility:
+///
+/// ```compile_fail,E0382
+/// # fn main() -> symm::Result<()> {
+/// # let group = symm::Group::from_env()?;
+/// let mut buffer = group.alloc::<f32>(1024)?;
+/// let memory = group.rendezvous(buffer)?;
+/// buffer.as_mut_slice()?[0] = 1.0; // other ranks may write there now
+/// # Ok(()) }
+/// ```
+///
+/// A borrow of the elements cannot outlive the block:
+///
+/// ```compile_fail,E0505
+/// # fn main() -> symm::Result<()> {
+/// # let group = symm::Group::from_env()?;
+/// let buffer = group.alloc::<f32>(1024)?;
+/// let elements = buffer.as_slice()?;
+/// drop(buffer);
+/// println!("{}", elements[0]);
+/// # Ok(()) }
+/// ```
+pub struct Buffer<T: Element> {
+    pub(crate) handle: Handle<symm_buffer>,
+    pointer: NonNull<T>,
+    len: usize,
+    pub(crate) group: Arc<Shared>,
+    pub(crate) stream: Stream,
+}
+
+// SAFETY: a buffer owns its block as a Vec owns its elements, and elements are Send.
+unsafe impl<T: Element> Send for Buffer<T> {}
+// SAFETY: by a shared reference the block is only read, and elements are Sync.
+unsafe impl<T: Element> Sync for Buffer<T> {}
+
+impl Group {
+    /// Allocates this rank's block of `len` elements, zeroed, on the group's device. A local call.
+    ///
+    /// # Errors
+    /// `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        let bytes = bytes::<T>(len)?;
+        let mut out = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, 0, &mut out) })?;
+        // SAFETY: a successful allocation gives one reference.
+        let handle = unsafe { Handle::new(out) }?;
+        let mut pointer = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_buffer_pointer(handle.as_ptr(), &mut pointer) })?;
+        let pointer =
+            NonNull::new(pointer.cast()).ok_or_else(|| Error::new(Status::Internal, "the block is at NULL"))?;
+        Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
+    }
+}
+
+impl<T: Element> Buffer<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none, which cannot be.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// `Unsupported` if the block is in device memory.
+    pub fn as_slice(&self) -> Result<&[T]> {
+        on_host(&self.group)?;
+        // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer, and is mapped nowhere else.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// The elements, to be written.
+    ///
+    /// # Errors
+    /// `Unsupported` if the block is in device memory.
+    pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
+        on_host(&self.group)?;
+        // SAFETY: as in as_slice(); the borrow is exclusive.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// The address of the block, aligned to at least 4096 bytes. Of device memory in a CUDA group.
+    pub fn as_ptr(&self) -> *mut T {
+        self.pointer.as_ptr()
+    }
+
+    /// The same block as elements of another type; a rest that is no whole element is out of reach.
+    #[must_use]
+    pub fn cast<U: Element>(self) -> Buffer<U> {
+        let len = self.len * size_of::<T>() / size_of::<U>();
+        Buffer { handle: self.handle, pointer: self.pointer.cast(), len, group: self.group, stream: self.stream }
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
+    pub fn as_raw(&self) -> *mut symm_buffer {
+        self.handle.as_ptr()
+    }
+}
+
+/// Bytes of `len` elements.
+pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
+    len.checked_mul(size_of::<T>())
+        .ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
+}
+
+/// Only memory of the host can be borrowed.
+pub(crate) fn on_host(group: &Shared) -> Result<()> {
+    match group.backend {
+        Backend::Host => Ok(()),
+        other => Err(Error::new(
+            Status::Unsupported,
+            format!("the block is in {other:?} memory, which the host cannot reach; use get() and put()"),
+        )),
+    }
+}
+
+impl<T: Element> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Collectives whose result takes the place of their input.
+
+use super::Target;
+use crate::error::Result;
+use crate::group::index;
+use crate::{Element, Group, Op};
+
+/// # Collectives in place
+///
+/// As [the others](Group#collectives), on one operand.
+impl Group {
+    /// `data[i] = op over all ranks of data[i]`, on every rank.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    #[inline]
+    pub fn allreduce_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
+        // SAFETY: the handle is alive, and the operand has `count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| {
+                api.symm_allreduce(self.as_raw(), at, at, count, dtype, op.as_raw(), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// Reduces `data`, of which this rank receives its part: `data[rank * n + i]`, where `data` has `size * n` elements. The rest of
+    /// `data` is undefined afterwards.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn reduce_scatter_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
+        let (send, recv) = (data.pointer(), data.pointer_at(self.rank() * count));
+        // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| {
+                api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// Gathers everybody's part into `data`, which has `size * n` elements. This rank's own part is there before the call, at
+    /// `data[rank * n + i]`.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn allgather_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
+        let (send, recv) = (data.pointer_at(self.rank() * count), data.pointer());
+        // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
+        })
+    }
+
+    /// `data[i] = data[i] of the root`.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn broadcast_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
+        // SAFETY: the handle is alive, and the operand has `count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| {
+                api.symm_broadcast(self.as_raw(), at, at, count, dtype, index(root), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `data[i] = op over all ranks of data[i]`, on the root; other ranks' `data` is only read.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn reduce_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op, root: usize) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count, dtype, op) = (data.pointer(), data.len(), D::Element::DTYPE, op.as_raw());
+        // SAFETY: the handle is alive, and the operand has `count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| {
+                api.symm_reduce(self.as_raw(), at, at, count, dtype, op, index(root), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `data[r * n + i] = data[rank * n + i] of rank r`, where `data` has `size * n` elements.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn alltoall_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count, dtype) = (data.pointer(), self.part(data.len())?, D::Element::DTYPE);
+        // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
+        self.call(|api| unsafe {
+            self.options(|o| api.symm_alltoall(self.as_raw(), at, at, count, dtype, o, self.stream.as_raw()))
+        })
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Collectives: what all ranks do together.
+
+mod in_place;
+mod operand;
+mod plan;
+
+pub use operand::{Operand, Place, Raw, Source, Target};
+pub use plan::Plan;
+
+use crate::error::{Error, Result};
+use crate::group::index;
+use crate::{Algorithm, Element, Group, Op, Timeout};
+use std::ptr;
+use symm_sys as sys;
+
+type Pair<T> = (Operand<T>, Operand<T>);
+
+/// # Collectives
+///
+/// All ranks make the same calls in the same order, with the same type, op, root and lengths. Operands may be any memory of the kind
+/// that the group works on; [`Span`](crate::Span)s of a memory of this group are used without a copy. Some ranks may pass spans and
+/// others not, at different offsets.
+///
+/// All return `InvalidArgument` (lengths that do not fit, root, overlap, an algorithm that cannot do it), after which nothing has
+/// happened, or `Timeout`, `PeerFailed`, `Aborted`, `Mismatch`, after which the group is revoked and what was to be written is undefined.
+impl Group {
+    /// `recv[i] = op over all ranks of send[i]`, on every rank.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    #[inline]
+    pub fn allreduce<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        same(send.len(), recv.len())?;
+        let (count, dtype) = (recv.len(), S::Element::DTYPE);
+        // SAFETY: the handle is alive, and both operands have `count` elements of that type.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| {
+                api.symm_allreduce(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn reduce_scatter<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        self.all_parts("send", send.len(), "recv", recv.len())?;
+        let (count, dtype) = (recv.len(), S::Element::DTYPE);
+        // SAFETY: the handle is alive, and the operands have `size * count` and `count` elements of that type.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| {
+                api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn allgather<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        self.all_parts("recv", recv.len(), "send", send.len())?;
+        let (count, dtype) = (send.len(), S::Element::DTYPE);
+        // SAFETY: the handle is alive, and the operands have `count` and `size * count` elements of that type.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
+        })
+    }
+
+    /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn broadcast<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        if self.rank() == root || send.len() != 0 {
+            same(send.len(), recv.len())?;
+        }
+        let (count, dtype) = (recv.len(), S::Element::DTYPE);
+        // SAFETY: the handle is alive, `recv` has `count` elements of that type, and so has `send` where it is read.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| {
+                api.symm_broadcast(self.as_raw(), send, recv, count, dtype, index(root), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn reduce<S, R>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        if self.rank() == root || recv.len() != 0 {
+            same(send.len(), recv.len())?;
+        }
+        let (count, dtype, op) = (send.len(), S::Element::DTYPE, op.as_raw());
+        // SAFETY: the handle is alive, `send` has `count` elements of that type, and so has `recv` where it is written.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| {
+                api.symm_reduce(self.as_raw(), send, recv, count, dtype, op, index(root), o, self.stream.as_raw())
+            })
+        })
+    }
+
+    /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
+    ///
+    /// # Errors
+    /// [As all collectives](Group#collectives).
+    pub fn alltoall<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        same(send.len(), recv.len())?;
+        let (count, dtype) = (self.part(recv.len())?, S::Element::DTYPE);
+        // SAFETY: the handle is alive, and both operands have `size * count` elements of that type.
+        self.call(|api| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            self.options(|o| api.symm_alltoall(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
+        })
+    }
+
+    /// Both operands, if the group can reach them.
+    #[inline]
+    fn both<S, R>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element>>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
+    }
+
+    /// Passes the options of this handle, NULL if they are the defaults.
+    #[inline]
+    fn options<X>(&self, function: impl FnOnce(*const sys::symm_collective_options_t) -> X) -> X {
+        if self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
+            return function(ptr::null());
+        }
+        let options = sys::symm_collective_options_t {
+            struct_size: size_of::<sys::symm_collective_options_t>(),
+            algorithm: self.algorithm.as_raw(),
+            timeout_ms: self.timeout.as_millis(),
+        };
+        function(&options)
+    }
+
+    /// Length of one rank's part of an operand that has one for each.
+    fn part(&self, whole: usize) -> Result<usize> {
+        if whole % self.size() != 0 {
+            return Err(Error::argument(format!("{whole} elements cannot be divided among {} ranks", self.size())));
+        }
+        Ok(whole / self.size())
+    }
+
+    fn all_parts(&self, long: &str, whole: usize, short: &str, part: usize) -> Result<()> {
+        if part.checked_mul(self.size()) != Some(whole) {
+            let size = self.size();
+            return Err(Error::argument(format!(
+                "{long} has {whole} elements, not {size} (ranks) times the {part} of {short}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn same(send: usize, recv: usize) -> Result<()> {
+    if send == recv {
+        return Ok(());
+    }
+    Err(Error::argument(format!("send has {send} elements and recv {recv}")))
+}

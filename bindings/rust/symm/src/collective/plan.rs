@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which algorithm a call would use, and why.
+
+use super::Source;
+use crate::error::Result;
+use crate::text::from_array;
+use crate::{Algorithm, Collective, Element, Group, Op};
+use symm_sys as sys;
+
+/// The algorithm chosen for a call, and why.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Plan {
+    /// What would be used.
+    pub algorithm: Algorithm,
+    /// Parts into which the work is divided among the ranks.
+    pub slices: usize,
+    /// Bytes moved per step and rank when staged, else 0.
+    pub chunk_bytes: u64,
+    /// Whether results bypass the cache.
+    pub nontemporal: bool,
+    /// The reason, in words.
+    pub reason: String,
+}
+
+impl Group {
+    /// Which algorithm a collective would use if every rank passed memory like this rank's. `count` is that of the C call: elements
+    /// of `recv` for reduce-scatter, of `send` for all-gather, of one rank's part for all-to-all. A local call.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, as the collective would answer.
+    pub fn plan<S, R>(&self, collective: Collective, send: &S, recv: &R, count: usize, op: Op) -> Result<Plan>
+    where
+        S: Source + ?Sized,
+        R: Source<Element = S::Element> + ?Sized,
+    {
+        let send = send.operand().on(&self.shared, &self.stream)?.pointer();
+        let recv = recv.operand().on(&self.shared, &self.stream)?.pointer();
+        let dtype = S::Element::DTYPE;
+        // SAFETY: all zeros is a value of this struct of integers and characters.
+        let mut plan: sys::symm_plan_info_t = unsafe { std::mem::zeroed() };
+        plan.struct_size = size_of_val(&plan);
+        // SAFETY: the handle is alive, the addresses are only looked at, and the struct says its size.
+        self.call(|api| unsafe {
+            let (collective, op) = (collective.as_raw(), op.as_raw());
+            self.options(|o| {
+                api.symm_collective_plan(self.as_raw(), collective, send, recv, count, dtype, op, o, &mut plan)
+            })
+        })?;
+        Ok(Plan {
+            algorithm: Algorithm::from_raw(plan.algorithm),
+            slices: crate::group::count(plan.slices),
+            chunk_bytes: plan.chunk_bytes,
+            nontemporal: plan.nontemporal != 0,
+            reason: from_array(&plan.reason),
+        })
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The devices of this machine.
+
+use crate::error::{Error, Result, call};
+use crate::group::count;
+use crate::text::from_array;
+use crate::{Backend, TopologyClass};
+use symm_sys as sys;
+
+/// A feature of a device: there, or why not.
+pub type Feature = std::result::Result<(), String>;
+
+/// What is known of one device.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// Host or CUDA.
+    pub backend: Backend,
+    /// Its number.
+    pub device: usize,
+    /// Total memory.
+    pub memory_bytes: u64,
+    /// Processors that this process may use, or multiprocessors.
+    pub compute_units: usize,
+    /// Product name.
+    pub name: String,
+    /// GPU UUID; for the host, the boot id.
+    pub uuid: String,
+    /// Whether multicast addresses can be had.
+    pub multicast: Feature,
+    /// Whether memory can be shared across machines.
+    pub fabric: Feature,
+    /// Whether memory can be exported as DMA-BUF.
+    pub dmabuf: Feature,
+}
+
+/// Number of devices of a back end. The host back end has one.
+///
+/// # Errors
+/// `Unavailable` when the back end cannot be used here; the message says why.
+pub fn device_count(backend: Backend) -> Result<usize> {
+    let mut out = 0;
+    // SAFETY: `out` is written on success.
+    call(|api| unsafe { api.symm_device_count(backend.as_raw(), &mut out) })?;
+    Ok(count(out))
+}
+
+/// Describes a device.
+///
+/// # Errors
+/// `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
+pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
+    // SAFETY: all zeros is a value of this struct of integers and characters.
+    let mut info: sys::symm_device_info_t = unsafe { std::mem::zeroed() };
+    info.struct_size = size_of_val(&info);
+    let device = crate::group::index(device);
+    // SAFETY: the struct says its size.
+    call(|api| unsafe { api.symm_device_info(backend.as_raw(), device, &mut info) })?;
+    let feature = |there, reason| if there != 0 { Ok(()) } else { Err(from_array(reason)) };
+    Ok(DeviceInfo {
+        backend: Backend::from_raw(info.backend),
+        device: count(info.device),
+        memory_bytes: info.memory_bytes,
+        compute_units: count(info.compute_units),
+        name: from_array(&info.name),
+        uuid: from_array(&info.uuid),
+        multicast: feature(info.multicast, &info.multicast_reason),
+        fabric: feature(info.fabric, &info.fabric_reason),
+        dmabuf: feature(info.dmabuf, &info.dmabuf_reason),
+    })
+}
+
+/// Links between the devices of a back end.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Topology {
+    /// Class of the whole.
+    pub class: TopologyClass,
+    /// `links[a][b]`: the number of direct links between devices a and b; 0 for a device and itself.
+    pub links: Vec<Vec<usize>>,
+}
+
+/// How the devices of a back end are linked.
+///
+/// # Errors
+/// `Unavailable` when the back end cannot be used.
+pub fn topology(backend: Backend) -> Result<Topology> {
+    let devices = device_count(backend)?;
+    if devices == 0 {
+        return Err(Error::new(crate::Status::Unavailable, "the back end has no devices"));
+    }
+    let (mut class, mut links) = (0, vec![0; devices * devices]);
+    let to = links.as_mut_ptr();
+    // SAFETY: `to` holds as many numbers as is said.
+    call(|api| unsafe { api.symm_topology(backend.as_raw(), &mut class, to, links.len()) })?;
+    let rows = links.chunks(devices).map(|row| row.iter().map(|links| count(*links)).collect());
+    Ok(Topology { class: TopologyClass::from_raw(class), links: rows.collect() })
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What blocks consist of.
+
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use symm_sys as sys;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A type of which symmetric memory can consist and on which collectives work.
+///
+/// Every bit pattern of an element is a value, so whatever another rank writes is at worst a wrong number. Sealed: the types
+/// are those of the library.
+///
+/// # Safety
+/// `DTYPE` describes the type, and every bit pattern is a value of it.
+pub unsafe trait Element: sealed::Sealed + Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// The `SYMM_DTYPE_*` of the type.
+    const DTYPE: i32;
+
+    /// An atomic load, for memory that others write.
+    ///
+    /// # Safety
+    /// `from` is valid for reads and aligned.
+    #[doc(hidden)]
+    unsafe fn load(from: *const Self, order: Ordering) -> Self;
+
+    /// An atomic store, for memory that others read.
+    ///
+    /// # Safety
+    /// `to` is valid for writes and aligned.
+    #[doc(hidden)]
+    unsafe fn store(to: *mut Self, value: Self, order: Ordering);
+}
+
+/// An element of 32 bits, for [`Memory::fill`](crate::Memory::fill) and [`Memory::write_value`](crate::Memory::write_value).
+pub trait Word: Element {
+    /// The bits.
+    fn bits(self) -> u32;
+}
+
+macro_rules! element {
+    ($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr) => {
+        impl sealed::Sealed for $type {}
+        // SAFETY: the library's type of this name has this layout, and all of its bit patterns are values.
+        unsafe impl Element for $type {
+            const DTYPE: i32 = sys::$dtype;
+
+            #[inline]
+            unsafe fn load(from: *const Self, order: Ordering) -> Self {
+                // SAFETY: valid and aligned by contract; the atomic type has the size and alignment of the element.
+                let bits = unsafe { <$atomic>::from_ptr(from.cast_mut().cast()) }.load(order);
+                ($from)(bits)
+            }
+
+            #[inline]
+            unsafe fn store(to: *mut Self, value: Self, order: Ordering) {
+                // SAFETY: as in load().
+                unsafe { <$atomic>::from_ptr(to.cast()) }.store(($to)(value), order);
+            }
+        }
+        const _: () =
+            assert!(size_of::<$type>() == size_of::<$atomic>() && align_of::<$type>() == align_of::<$atomic>());
+    };
+}
+
+element!(i8, SYMM_DTYPE_I8, AtomicU8, |value: i8| value as u8, |bits: u8| bits as i8);
+element!(i32, SYMM_DTYPE_I32, AtomicU32, |value: i32| value as u32, |bits: u32| bits as i32);
+element!(i64, SYMM_DTYPE_I64, AtomicU64, |value: i64| value as u64, |bits: u64| bits as i64);
+element!(u8, SYMM_DTYPE_U8, AtomicU8, std::convert::identity, std::convert::identity);
+element!(u32, SYMM_DTYPE_U32, AtomicU32, std::convert::identity, std::convert::identity);
+element!(u64, SYMM_DTYPE_U64, AtomicU64, std::convert::identity, std::convert::identity);
+element!(f32, SYMM_DTYPE_F32, AtomicU32, f32::to_bits, f32::from_bits);
+element!(f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits);
+element!(crate::F8E4M3, SYMM_DTYPE_F8E4M3, AtomicU8, crate::F8E4M3::to_bits, crate::F8E4M3::from_bits);
+element!(crate::F8E5M2, SYMM_DTYPE_F8E5M2, AtomicU8, crate::F8E5M2::to_bits, crate::F8E5M2::from_bits);
+#[cfg(feature = "half")]
+element!(half::f16, SYMM_DTYPE_F16, std::sync::atomic::AtomicU16, half::f16::to_bits, half::f16::from_bits);
+#[cfg(feature = "half")]
+element!(half::bf16, SYMM_DTYPE_BF16, std::sync::atomic::AtomicU16, half::bf16::to_bits, half::bf16::from_bits);
+
+impl Word for u32 {
+    fn bits(self) -> u32 {
+        self
+    }
+}
+impl Word for i32 {
+    fn bits(self) -> u32 {
+        self as u32
+    }
+}
+impl Word for f32 {
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+}

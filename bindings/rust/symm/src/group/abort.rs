@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ending pending calls from elsewhere.
+
+use super::Shared;
+use crate::Status;
+use crate::error::{Error, Result, call};
+use crate::text::to_c;
+use std::sync::{Arc, Weak};
+
+/// Aborts a group from any thread, while another is in a call on it. Does not keep the group alive.
+#[derive(Clone)]
+pub struct AbortHandle(Weak<Shared>);
+
+impl AbortHandle {
+    pub(super) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Arc::downgrade(shared))
+    }
+
+    /// As [`Group::abort`](crate::Group::abort).
+    ///
+    /// # Errors
+    /// `InvalidHandle` if the group is no more; `InvalidArgument` for a reason with a NUL character.
+    pub fn abort(&self, reason: &str) -> Result<()> {
+        match self.0.upgrade() {
+            Some(shared) => shared.abort(reason),
+            None => Err(Error::new(Status::InvalidHandle, "the group was released, so there is nothing to abort")),
+        }
+    }
+}
+
+impl Shared {
+    pub(super) fn abort(&self, reason: &str) -> Result<()> {
+        let reason = to_c("reason", reason)?;
+        // SAFETY: the handle is alive, the string until the end of the call.
+        call(|api| unsafe { api.symm_group_abort(self.handle.as_ptr(), reason.as_ptr()) })
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How to make a group.
+
+use crate::error::{Error, Result, call};
+use crate::handle::Handle;
+use crate::store::{Adapter, Store};
+use crate::text::to_c;
+use crate::{Backend, Group, Timeout};
+use std::ffi::CString;
+use std::ptr;
+use symm_sys as sys;
+
+/// How to make a group. What is not said is left to the environment and the library's defaults.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// let group = symm::GroupConfig::new().name("workers").timeout(Duration::from_secs(5)).create()?;
+/// # Ok::<(), symm::Error>(())
+/// ```
+#[derive(Default)]
+#[must_use = "a configuration does nothing until create() is called"]
+pub struct GroupConfig {
+    ranks: Option<(usize, usize)>,
+    backend: Option<Backend>,
+    device: Option<usize>,
+    flags: u64,
+    bootstrap: Option<String>,
+    store: Option<Box<dyn Store>>,
+    create_timeout: Timeout,
+    timeout: Timeout,
+    name: Option<String>,
+}
+
+impl GroupConfig {
+    /// Everything left to the environment.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This rank and the number of ranks. Otherwise both come from the bootstrap.
+    pub fn ranks(mut self, rank: usize, size: usize) -> Self {
+        self.ranks = Some((rank, size));
+        self
+    }
+
+    /// The back end; the same on all ranks. [`Backend::Auto`] otherwise.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = Some(backend);
+        self
+    }
+
+    /// The CUDA device. Otherwise the local rank's share.
+    pub fn device(mut self, device: usize) -> Self {
+        self.device = Some(device);
+        self
+    }
+
+    /// Whether several ranks may use one CUDA device.
+    pub fn overlapping_devices(self, allowed: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)
+    }
+
+    /// Whether every rank compares the arguments of every collective with every other.
+    pub fn check(self, compare: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_CHECK, compare)
+    }
+
+    fn flag(mut self, bit: u64, on: bool) -> Self {
+        self.flags = if on { self.flags | bit } else { self.flags & !bit };
+        self
+    }
+
+    /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
+    /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
+    pub fn bootstrap(mut self, place: impl Into<String>) -> Self {
+        self.bootstrap = Some(place.into());
+        self
+    }
+
+    /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
+    pub fn store(mut self, store: impl Store + 'static) -> Self {
+        self.store = Some(Box::new(store));
+        self
+    }
+
+    /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+    pub fn create_timeout(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.create_timeout = timeout.into();
+        self
+    }
+
+    /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
+    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
+        self.timeout = timeout.into();
+        self
+    }
+
+    /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Forms the group. All ranks of it do this, and all succeed or all fail.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, `Unavailable` (library, back end, launcher), `Timeout` (names the missing ranks), `PeerFailed`,
+    /// `Mismatch`, `System`, `OutOfMemory`.
+    pub fn create(self) -> Result<Group> {
+        let (rank, size) = self.ranks.unwrap_or_default();
+        let bootstrap = self.bootstrap.map(|text| to_c("bootstrap", &text)).transpose()?;
+        let name = self.name.map(|text| to_c("name", &text)).transpose()?;
+        let store = self.store.map(Adapter::new);
+        let table = store.as_ref().map(Adapter::table);
+        let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+        let config = sys::symm_group_config_t {
+            struct_size: size_of::<sys::symm_group_config_t>(),
+            rank: number("rank", rank)?,
+            size: number("size", size)?,
+            backend: self.backend.unwrap_or(Backend::Auto).as_raw(),
+            device: self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
+            flags: self.flags,
+            bootstrap: pointer(&bootstrap),
+            store: table.as_ref().map_or(ptr::null(), ptr::from_ref),
+            create_timeout_ms: self.create_timeout.as_millis(),
+            timeout_ms: self.timeout.as_millis(),
+            name: pointer(&name),
+        };
+        if self.ranks.is_some() && size == 0 {
+            return Err(Error::argument("size is 0: a group has at least one rank"));
+        }
+        let mut out = ptr::null_mut();
+        // SAFETY: the struct says its size, its strings and its store live until the end of this function.
+        let made = call(|api| unsafe { api.symm_group_create(&config, &mut out) });
+        made.map_err(|mut error| {
+            error.message.push_str(&store.as_ref().and_then(Adapter::complaint).unwrap_or_default());
+            error
+        })?;
+        // SAFETY: a successful create gives one reference.
+        Group::adopt(unsafe { Handle::new(out) }?)
+    }
+}
+
+fn number(what: &str, value: usize) -> Result<i32> {
+    i32::try_from(value).map_err(|_| Error::argument(format!("{what} {value} is too large")))
+}

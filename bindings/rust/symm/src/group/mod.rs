@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ranks that share memory.
+
+mod abort;
+mod config;
+mod info;
+
+pub use abort::AbortHandle;
+pub use config::GroupConfig;
+pub(crate) use info::count;
+pub use info::{GroupInfo, GroupStatus};
+
+use crate::error::{Error, Result, call};
+use crate::handle::Handle;
+use crate::{Algorithm, Backend, Status, Stream, Timeout};
+use std::fmt;
+use std::ptr;
+use std::sync::Arc;
+use symm_sys::{Api, MissingSymbol, symm_group, symm_status_t};
+
+/// Ranks that share memory.
+///
+/// A clone is another handle to the same group. The group is released when the last of its handles, buffers and memories is
+/// dropped; peers that still wait for this rank then get [`Status::PeerFailed`]. To part politely, [`finalize`](Self::finalize)
+/// first.
+///
+/// Collective calls must be made in the same order on all ranks. Calls from several threads of one rank are put one after the
+/// other by the library.
+#[derive(Clone)]
+pub struct Group {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stream: Stream,
+    pub(crate) algorithm: Algorithm,
+    pub(crate) timeout: Timeout,
+}
+
+/// What the handles to a group have in common.
+pub(crate) struct Shared {
+    pub(crate) handle: Handle<symm_group>,
+    pub(crate) rank: usize,
+    pub(crate) size: usize,
+    pub(crate) backend: Backend,
+}
+
+impl Group {
+    /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
+    ///
+    /// # Errors
+    /// As [`GroupConfig::create`].
+    pub fn from_env() -> Result<Self> {
+        GroupConfig::new().create()
+    }
+
+    pub(crate) fn adopt(handle: Handle<symm_group>) -> Result<Self> {
+        let info = GroupInfo::of(&handle)?;
+        let shared = Shared { handle, rank: info.rank, size: info.size, backend: info.backend };
+        Ok(Self {
+            shared: Arc::new(shared),
+            stream: Stream::none(),
+            algorithm: Algorithm::Auto,
+            timeout: Timeout::Group,
+        })
+    }
+
+    /// This process's or thread's rank.
+    pub fn rank(&self) -> usize {
+        self.shared.rank
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        self.shared.size
+    }
+
+    /// What memory the group works on: [`Backend::Host`] or [`Backend::Cuda`].
+    pub fn backend(&self) -> Backend {
+        self.shared.backend
+    }
+
+    /// What is known of the group.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn info(&self) -> Result<GroupInfo> {
+        GroupInfo::of(&self.shared.handle)
+    }
+
+    /// Whether the group was revoked, and why. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn status(&self) -> Result<GroupStatus> {
+        GroupStatus::of(&self.shared.handle)
+    }
+
+    /// The same group; calls by this handle, and buffers and memories made by it, are ordered on `stream`.
+    #[must_use]
+    pub fn with_stream(&self, stream: Stream) -> Self {
+        Self { stream, ..self.clone() }
+    }
+
+    /// The same group; collectives by this handle use `algorithm`, which must be the same on all ranks.
+    #[must_use]
+    pub fn with_algorithm(&self, algorithm: Algorithm) -> Self {
+        Self { algorithm, ..self.clone() }
+    }
+
+    /// The same group; barriers and collectives by this handle have this deadline.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: impl Into<Timeout>) -> Self {
+        Self { timeout: timeout.into(), ..self.clone() }
+    }
+
+    /// Divides the group. Ranks that pass the same color form a new group, ordered by key, then by rank. `None` takes part in
+    /// the division and is in no new group. All ranks of the group call it.
+    ///
+    /// # Errors
+    /// As [`GroupConfig::create`].
+    pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
+        let color = match color {
+            None => -1,
+            Some(color) => {
+                i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?
+            }
+        };
+        let mut out = ptr::null_mut();
+        // SAFETY: the handle is alive, and `out` is written on success.
+        self.call(|api| unsafe { api.symm_group_split(self.as_raw(), color, key, &mut out) })?;
+        if out.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: a successful split gives one reference, or NULL for no group.
+        Self::adopt(unsafe { Handle::new(out) }?).map(Some)
+    }
+
+    /// Waits until all ranks are here. What they wrote before is visible after.
+    ///
+    /// # Errors
+    /// `Timeout` (names the first missing rank), `PeerFailed`, `Aborted`.
+    pub fn barrier(&self) -> Result<()> {
+        self.barrier_among(&[], 0)
+    }
+
+    /// Waits until the given ranks are here, this one among them; none are all. Barriers on different channels, and of different
+    /// sets, are independent.
+    ///
+    /// # Errors
+    /// As [`barrier`](Self::barrier), and `InvalidArgument`.
+    pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
+        let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
+        let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
+        let (channel, timeout) = (index(channel), self.timeout.as_millis());
+        // SAFETY: the handle is alive, and the list has that many elements.
+        self.call(|api| unsafe {
+            api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, timeout, self.stream.as_raw())
+        })
+    }
+
+    /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`]. Never waits; any thread; idempotent.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a reason with a NUL character, `InvalidHandle` in a forked child.
+    pub fn abort(&self, reason: &str) -> Result<()> {
+        self.shared.abort(reason)
+    }
+
+    /// Something by which another thread can abort the group, and which does not keep it alive.
+    pub fn abort_handle(&self) -> AbortHandle {
+        AbortHandle::new(&self.shared)
+    }
+
+    /// Politely ends the group: waits until all ranks are here, so that none sees another leave early. Afterwards only queries
+    /// are of use. All ranks call it.
+    ///
+    /// # Errors
+    /// `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
+    pub fn finalize(&self) -> Result<()> {
+        let timeout = self.timeout.as_millis();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_group_finalize(self.as_raw(), timeout) })
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.
+    #[inline]
+    pub fn as_raw(&self) -> *mut symm_group {
+        self.shared.handle.as_ptr()
+    }
+
+    #[inline]
+    pub(crate) fn call(
+        &self,
+        function: impl FnOnce(&Api) -> std::result::Result<symm_status_t, MissingSymbol>,
+    ) -> Result<()> {
+        call(function).map_err(|error| self.shared.blame(error))
+    }
+}
+
+impl Shared {
+    /// Adds the rank that is to blame, which the group's status knows if the group was revoked.
+    #[cold]
+    pub(crate) fn blame(&self, mut error: Error) -> Error {
+        if matches!(error.status, Status::InvalidArgument | Status::InvalidHandle) {
+            return error;
+        }
+        if let Ok(status) = GroupStatus::of(&self.handle) {
+            if status.status == error.status {
+                error.rank = status.failed_rank;
+            }
+        }
+        error
+    }
+}
+
+/// A rank, channel or root as C has it. What does not fit is out of range for the library too, which says so.
+#[inline]
+pub(crate) fn index(value: usize) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Group(rank {} of {}, {:?})", self.rank(), self.size(), self.backend())
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Moving elements between blocks and memory of one's own.
+
+use super::Memory;
+use crate::Element;
+use crate::buffer::bytes;
+use crate::collective::{Source, Target};
+use crate::element::Word;
+use crate::error::Result;
+use crate::group::index;
+
+/// Offsets and counts are in elements.
+impl<T: Element> Memory<T> {
+    /// Copies `source` to element `offset` of a rank's block. Visible to that rank after a signal or barrier. A local call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank out of range, or beyond the block; what revoked the group.
+    pub fn put<S>(&self, rank: usize, offset: usize, source: &S) -> Result<()>
+    where
+        S: Source<Element = T> + ?Sized,
+    {
+        let from = source.operand().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `source` is valid for that many elements.
+        self.call(|api| unsafe { api.symm_put(self.as_raw(), index(rank), offset, from.pointer(), size, stream) })
+    }
+
+    /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get<D>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()>
+    where
+        D: Target<Element = T> + ?Sized,
+    {
+        let to = target.operand_mut().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `target` is valid for that many elements.
+        self.call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
+    }
+
+    /// [`put`](Self::put), then [`put_signal`](Self::put_signal), in one call.
+    ///
+    /// # Errors
+    /// As both.
+    pub fn put_with_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
+    where
+        S: Source<Element = T> + ?Sized,
+    {
+        let from = source.operand().on(&self.inner.group, &self.stream)?;
+        let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive, and `source` is valid for that many elements.
+        self.call(|api| unsafe {
+            api.symm_put_with_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
+        })
+    }
+}
+
+/// Elements of 32 bits.
+impl<T: Word> Memory<T> {
+    /// Stores `count` copies of a value from element `offset` of a rank's block on. A local call.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn fill(&self, rank: usize, offset: usize, value: T, count: usize) -> Result<()> {
+        let offset = bytes::<T>(offset)?;
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_fill32(self.as_raw(), index(rank), offset, value.bits(), count, stream) })
+    }
+
+    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn write_value(&self, rank: usize, offset: usize, value: T) -> Result<()> {
+        let offset = bytes::<T>(offset)?;
+        let stream = self.stream.as_raw();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_write_value32(self.as_raw(), index(rank), offset, value.bits(), stream) })
+    }
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A buffer after rendezvous.
+
+mod data;
+mod signal;
+mod span;
+mod view;
+
+pub use span::Span;
+pub use view::View;
+
+use crate::buffer::{Buffer, on_host};
+use crate::error::{Error, Result, call};
+use crate::group::{Shared, index};
+use crate::handle::Handle;
+use crate::{Element, Group, Status, Stream};
+use std::ffi::c_void;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use symm_sys::{self as sys, Api, MissingSymbol, symm_buffer, symm_memory, symm_status_t};
+
+/// Blocks of all ranks, mapped here: made by [`Group::rendezvous`].
+///
+/// # Who may touch what
+///
+/// Any rank may write to any block at any time: that is what symmetric memory is for. So there is no safe `&[T]` to a block. There
+/// are, from the safest to the fastest:
+///
+/// * [`put`](Self::put), [`get`](Self::get) and the collectives copy between blocks and memory of your own. They are done by the
+///   library, outside of what the compiler reasons about; if ranks race, elements are old, new or mixed, and every
+///   bit pattern is a value.
+/// * [`view`](Self::view) loads and stores single elements of any rank's block atomically.
+/// * [`local`](Self::local) and [`local_mut`](Self::local_mut) borrow this rank's own block as a slice. They are `unsafe`: you
+///   promise that no rank writes to it, or touches it at all, during the borrow, which you know if barriers or signals say so.
+///
+/// What one rank wrote is visible to another after a barrier, or after a signal that was sent after the write.
+///
+/// # Life
+///
+/// A memory keeps its group and its own block alive, and the mappings of the others, even after their ranks died. What
+/// is borrowed from it cannot outlive it:
+///
+/// ```compile_fail,E0505
+/// # fn main() -> symm::Result<()> {
+/// # let group = symm::Group::from_env()?;
+/// let memory = group.memory::<f32>(1024)?;
+/// let view = memory.view(0)?;
+/// drop(memory);
+/// println!("{}", view.load(0));
+/// # Ok(()) }
+/// ```
+///
+/// ```compile_fail,E0505
+/// # fn main() -> symm::Result<()> {
+/// # let group = symm::Group::from_env()?;
+/// let memory = group.memory::<f32>(1024)?;
+/// let mut span = memory.span(0..16)?;
+/// drop(memory);
+/// group.allreduce_in_place(&mut span, symm::Op::Sum)?;
+/// # Ok(()) }
+/// ```
+///
+/// A clone is another handle to the same memory.
+pub struct Memory<T: Element> {
+    pub(crate) inner: Arc<Inner>,
+    stream: Stream,
+    _type: PhantomData<fn() -> T>,
+}
+
+/// What the handles to a memory have in common. The order of the fields is that of their release.
+pub(crate) struct Inner {
+    handle: Handle<symm_memory>,
+    /// To meet on another group. A memory that was found by an address has none.
+    buffer: Option<Handle<symm_buffer>>,
+    pub(crate) group: Arc<Shared>,
+    info: sys::symm_memory_info_t,
+    own: *mut c_void,
+}
+
+// SAFETY: the handles are Send and Sync; `own` is an address, and what is done with it is decided by Span, View and local().
+unsafe impl Send for Inner {}
+// SAFETY: as above.
+unsafe impl Sync for Inner {}
+
+impl Group {
+    /// Shares a block: afterwards every rank's is mapped here. All ranks call it, with buffers of the same size, and all succeed
+    /// or all fail.
+    ///
+    /// The buffer is taken even if the call fails, since then it cannot always be known that no peer has mapped it.
+    ///
+    /// # Errors
+    /// `Mismatch` (sizes differ), `Timeout`, `PeerFailed`, `Aborted`, `System`, `OutOfMemory`.
+    pub fn rendezvous<T: Element>(&self, buffer: Buffer<T>) -> Result<Memory<T>> {
+        self.rendezvous_tagged(buffer, 0)
+    }
+
+    /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several threads of a rank can share blocks of one
+    /// group at once.
+    ///
+    /// # Errors
+    /// As [`rendezvous`](Self::rendezvous).
+    pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
+        let handle = self.meet(&buffer.handle, tag)?;
+        Memory::adopt(handle, Some(buffer.handle), self)
+    }
+
+    /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and [`rendezvous`](Self::rendezvous).
+    ///
+    /// # Errors
+    /// Those of both.
+    pub fn memory<T: Element>(&self, len: usize) -> Result<Memory<T>> {
+        self.rendezvous(self.alloc(len)?)
+    }
+
+    /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
+    pub fn find<T: Element>(&self, address: *const T) -> Result<Found> {
+        let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
+        // SAFETY: the handle is alive; the address is only looked up.
+        self.call(|api| unsafe {
+            api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        Ok(Found { memory, rank: crate::group::count(rank), offset })
+    }
+
+    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
+        let mut out = ptr::null_mut();
+        // SAFETY: both handles are alive.
+        self.call(|api| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, &mut out) })?;
+        // SAFETY: a successful rendezvous gives one reference.
+        unsafe { Handle::new(out) }
+    }
+}
+
+/// What [`Group::find`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The memory, as bytes; [`Memory::cast`] it as needed.
+    pub memory: Memory<u8>,
+    /// Whose block it is.
+    pub rank: usize,
+    /// Bytes from the start of the block.
+    pub offset: usize,
+}
+
+impl<T: Element> Memory<T> {
+    fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
+        // SAFETY: all zeros is a value of this struct of integers.
+        let mut info: sys::symm_memory_info_t = unsafe { std::mem::zeroed() };
+        info.struct_size = size_of_val(&info);
+        // SAFETY: the handle is alive, and the struct says its size.
+        call(|api| unsafe { api.symm_memory_info(handle.as_ptr(), &mut info) })?;
+        let mut own = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, &mut own) })?;
+        let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
+        Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
+    }
+
+    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it.
+    ///
+    /// # Errors
+    /// As [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
+    pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
+        let Some(buffer) = &self.inner.buffer else {
+            return Err(Error::new(
+                Status::Unsupported,
+                "a memory that was found by an address has no buffer to share",
+            ));
+        };
+        let handle = group.meet(buffer, tag)?;
+        let mut again = ptr::null_mut();
+        // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
+        call(|api| unsafe {
+            again = buffer.as_ptr();
+            api.symm_buffer_retain(again)
+        })?;
+        // SAFETY: the reference was added above.
+        Self::adopt(handle, Some(unsafe { Handle::new(again) }?), group)
+    }
+
+    /// The same memory; calls by this handle are ordered on `stream`.
+    #[must_use]
+    pub fn with_stream(&self, stream: Stream) -> Self {
+        Self { inner: self.inner.clone(), stream, _type: PhantomData }
+    }
+
+    /// The same memory as elements of another type; a rest of a block that is no whole element is out of reach.
+    #[must_use]
+    pub fn cast<U: Element>(&self) -> Memory<U> {
+        Memory { inner: self.inner.clone(), stream: self.stream.clone(), _type: PhantomData }
+    }
+
+    /// Elements of each block.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.inner.info.bytes).unwrap_or(usize::MAX) / size_of::<T>()
+    }
+
+    /// Whether a block has none, which can only be after a [`cast`](Self::cast).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// This rank, in the memory's group.
+    pub fn rank(&self) -> usize {
+        crate::group::count(self.inner.info.rank)
+    }
+
+    /// Number of ranks.
+    pub fn size(&self) -> usize {
+        crate::group::count(self.inner.info.size)
+    }
+
+    /// The same on all ranks, different for every memory.
+    pub fn id(&self) -> u64 {
+        self.inner.info.id
+    }
+
+    /// Signal channels: `0 .. channels`.
+    pub fn channels(&self) -> usize {
+        crate::group::count(self.inner.info.channels)
+    }
+
+    /// The address at which a rank's block is mapped here, for code of your own. Of device memory in a CUDA group.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank out of range.
+    pub fn pointer(&self, rank: usize) -> Result<*mut T> {
+        let mut pointer = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), &mut pointer) })?;
+        Ok(pointer.cast())
+    }
+
+    /// This rank's own block.
+    ///
+    /// # Errors
+    /// `Unsupported` if it is in device memory.
+    ///
+    /// # Safety
+    /// During the borrow, nobody writes to the block: no rank by `put`, `fill`, a [`View`], a pointer or a collective into it, and
+    /// this rank not by another handle or a collective. A barrier or signal before the borrow, and one after it, is the usual
+    /// way to know. The compiler assumes that what it has read does not change; if it does, anything can happen.
+    pub unsafe fn local(&self) -> Result<&[T]> {
+        on_host(&self.inner.group)?;
+        // SAFETY: the block is mapped, initialised and aligned, and lives as long as the memory; that it does not change is the
+        // caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts(self.own(), self.len()) })
+    }
+
+    /// This rank's own block, to be written.
+    ///
+    /// # Errors
+    /// `Unsupported` if it is in device memory.
+    ///
+    /// # Safety
+    /// As [`local`](Self::local), and nobody reads the block either.
+    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
+        on_host(&self.inner.group)?;
+        // SAFETY: as in local(); that nobody else touches it is the caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.own(), self.len()) })
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the memory, lives.
+    #[inline]
+    pub fn as_raw(&self) -> *mut symm_memory {
+        self.inner.handle.as_ptr()
+    }
+
+    #[inline]
+    fn own(&self) -> *mut T {
+        self.inner.own.cast()
+    }
+
+    #[inline]
+    fn call(&self, function: impl FnOnce(&Api) -> std::result::Result<symm_status_t, MissingSymbol>) -> Result<()> {
+        call(function).map_err(|error| self.inner.group.blame(error))
+    }
+}
+
+impl<T: Element> Clone for Memory<T> {
+    fn clone(&self) -> Self {
+        self.cast()
+    }
+}
+
+impl<T: Element> fmt::Debug for Memory<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = std::any::type_name::<T>();
+        write!(f, "Memory<{name}>({} elements, rank {} of {})", self.len(), self.rank(), self.size())
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A part of one's own block, as an operand.
+
+use super::Memory;
+use crate::Element;
+use crate::collective::{Operand, Place, Source, Target};
+use crate::error::{Error, Result};
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+/// Elements of this rank's own block, to be passed to collectives, [`put`](Memory::put) and [`get`](Memory::get). Collectives use
+/// it without a copy.
+///
+/// It is an address and a length, not a borrow of the elements, so spans may overlap. What a collective does with
+/// operands that overlap is said by the collective: an error, unless it is the in-place form.
+pub struct Span<'m, T: Element> {
+    pointer: *mut T,
+    len: usize,
+    place: Place,
+    _memory: PhantomData<&'m Memory<T>>,
+}
+
+// SAFETY: nothing is read or written through a span here; it is an address for the library, whose calls may be made from any
+// thread.
+unsafe impl<T: Element> Send for Span<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for Span<'_, T> {}
+
+impl<T: Element> Memory<T> {
+    /// A part of this rank's own block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the range is not within the block.
+    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
+        let len = self.len();
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(start) => start.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(end) => end.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            Bound::Unbounded => len,
+        };
+        if start > end || end > len {
+            return Err(Error::argument(format!("range {start}..{end} is not within the block of {len} elements")));
+        }
+        let place = Place::of(self.inner.group.backend);
+        Ok(Span { pointer: self.own().wrapping_add(start), len: end - start, place, _memory: PhantomData })
+    }
+}
+
+impl<T: Element> Span<'_, T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Address of the first element.
+    pub fn as_ptr(&self) -> *mut T {
+        self.pointer
+    }
+}
+
+// SAFETY: the elements lie in a block that lives as long as the span's borrow of the memory, and whose contents nobody borrows
+// in safe code.
+unsafe impl<T: Element> Source for Span<'_, T> {
+    type Element = T;
+    fn operand(&self) -> Operand<T> {
+        Operand::new(self.pointer, self.len, self.place)
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T: Element> Target for Span<'_, T> {
+    fn operand_mut(&mut self) -> Operand<T> {
+        self.operand()
+    }
+}
+
+impl<T: Element> Clone for Span<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T: Element> Copy for Span<'_, T> {}
+
+impl<T: Element> fmt::Debug for Span<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Span<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
+    }
+}

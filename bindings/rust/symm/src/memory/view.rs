@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Single elements of any rank's block.
+
+use super::Memory;
+use crate::Element;
+use crate::buffer::on_host;
+use crate::error::Result;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::Ordering;
+
+/// A rank's block, element by element. Every load and store is atomic, because other ranks may do the same at any time: what is read
+/// is what somebody wrote, never a mixture. The order in which stores become visible elsewhere is given by barriers and signals, or
+/// by [`store_release`](Self::store_release) and [`load_acquire`](Self::load_acquire).
+///
+/// (What the library copies by `put`, `get` or a collective is not atomic as a whole. It moves whole aligned words on the
+/// processors that are supported, so an element is old or new here, too.)
+///
+/// An index out of range panics, as a slice does.
+pub struct View<'m, T: Element> {
+    pointer: *mut T,
+    len: usize,
+    _memory: PhantomData<&'m Memory<T>>,
+}
+
+// SAFETY: all access is atomic.
+unsafe impl<T: Element> Send for View<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for View<'_, T> {}
+
+impl<T: Element> Memory<T> {
+    /// A rank's block, this one's or another's.
+    ///
+    /// # Errors
+    /// `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
+    pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
+        on_host(&self.inner.group)?;
+        Ok(View { pointer: self.pointer(rank)?, len: self.len(), _memory: PhantomData })
+    }
+}
+
+impl<T: Element> View<'_, T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// One element.
+    #[inline]
+    pub fn load(&self, at: usize) -> T {
+        // SAFETY: at() is within the block, which is mapped while the memory lives, and aligned.
+        unsafe { T::load(self.at(at), Ordering::Relaxed) }
+    }
+
+    /// Stores one element.
+    #[inline]
+    pub fn store(&self, at: usize, value: T) {
+        // SAFETY: as in load().
+        unsafe { T::store(self.at(at), value, Ordering::Relaxed) }
+    }
+
+    /// One element; whatever its writer stored before its [`store_release`](Self::store_release) is seen by later loads.
+    #[inline]
+    pub fn load_acquire(&self, at: usize) -> T {
+        // SAFETY: as in load().
+        unsafe { T::load(self.at(at), Ordering::Acquire) }
+    }
+
+    /// Stores one element, after everything that was stored before.
+    #[inline]
+    pub fn store_release(&self, at: usize, value: T) {
+        // SAFETY: as in load().
+        unsafe { T::store(self.at(at), value, Ordering::Release) }
+    }
+
+    /// The elements one after the other, each loaded when it is its turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = T> + '_ {
+        (0..self.len).map(|at| self.load(at))
+    }
+
+    /// A copy of the elements.
+    pub fn to_vec(&self) -> Vec<T> {
+        self.iter().collect()
+    }
+
+    /// Stores all of `from`, beginning at element `at`.
+    pub fn write(&self, at: usize, from: &[T]) {
+        assert!(
+            from.len() <= self.len.saturating_sub(at),
+            "{} elements at {at} in a block of {}",
+            from.len(),
+            self.len
+        );
+        for (i, value) in from.iter().enumerate() {
+            self.store(at + i, *value);
+        }
+    }
+
+    #[inline]
+    fn at(&self, at: usize) -> *mut T {
+        assert!(at < self.len, "element {at} of a block of {}", self.len);
+        self.pointer.wrapping_add(at)
+    }
+}
+
+impl<T: Element> fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "View<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How long a call may wait.
+
+use std::time::Duration;
+
+/// Deadline of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Timeout {
+    /// The group's own ([`GroupConfig::timeout`](crate::GroupConfig::timeout)).
+    #[default]
+    Group,
+    /// This long, rounded up to milliseconds; zero is one millisecond.
+    After(Duration),
+    /// None: wait for ever, or until the group fails.
+    Never,
+}
+
+impl Timeout {
+    pub(crate) fn as_millis(self) -> u64 {
+        match self {
+            Self::Group => 0,
+            Self::Never => symm_sys::SYMM_TIMEOUT_INFINITE,
+            Self::After(time) => {
+                let millis = time.as_nanos().div_ceil(1_000_000).max(1);
+                u64::try_from(millis).unwrap_or(u64::MAX).min(symm_sys::SYMM_TIMEOUT_INFINITE - 1)
+            }
+        }
+    }
+}
+
+impl From<Duration> for Timeout {
+    fn from(time: Duration) -> Self {
+        Self::After(time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_duration_means_the_default_or_no_deadline() {
+        assert_eq!(Timeout::from(Duration::ZERO).as_millis(), 1);
+        assert_eq!(Timeout::from(Duration::from_micros(1001)).as_millis(), 2);
+        assert_eq!(Timeout::from(Duration::MAX).as_millis(), u64::MAX - 1);
+        assert_eq!(Timeout::Never.as_millis(), u64::MAX);
+        assert_eq!(Timeout::default().as_millis(), 0);
+    }
+}
