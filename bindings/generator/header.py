@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""symm.h as libclang understands it. A declaration of a kind that is not known here is an error, so that nothing is left out of the
+bindings in silence."""
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clang import cindex
+from clang.cindex import CursorKind, TypeKind
+
+INTEGERS = {
+    TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.SHORT, TypeKind.USHORT, TypeKind.INT, TypeKind.UINT, TypeKind.LONG,
+    TypeKind.ULONG, TypeKind.LONGLONG, TypeKind.ULONGLONG,
+}
+UNSIGNED = {TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, TypeKind.ULONGLONG}
+
+
+@dataclass(frozen=True)
+class Type:
+    """kind: void, integer, pointer, callback (pointer to a function), array, struct or handle (a struct without fields)."""
+    kind: str
+    name: str = ""        # the spelling in C, for integers and structs: size_t, symm_status_t, symm_plan_info_t
+    bytes: int = 0
+    signed: bool = False
+    of: "Type" = None     # of a pointer or array
+    count: int = 0        # of an array
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: Type
+    offset: int
+    bytes: int
+    comment: str
+
+
+@dataclass(frozen=True)
+class Struct:
+    name: str
+    bytes: int
+    alignment: int
+    fields: tuple
+    comment: str
+
+
+@dataclass(frozen=True)
+class Constant:
+    name: str
+    value: int
+    comment: str
+
+
+@dataclass(frozen=True)
+class Enum:
+    name: str
+    constants: tuple
+    comment: str
+
+
+@dataclass(frozen=True)
+class Macro:
+    name: str
+    value: int
+    bytes: int
+    signed: bool
+
+
+@dataclass(frozen=True)
+class Function:
+    name: str
+    result: Type
+    parameters: tuple  # of (name, Type)
+    comment: str
+
+
+@dataclass
+class Header:
+    integers: dict = field(default_factory=dict)   # typedef -> (Type, comment)
+    handles: dict = field(default_factory=dict)    # typedef -> comment
+    callbacks: dict = field(default_factory=dict)  # typedef -> comment
+    enums: list = field(default_factory=list)
+    structs: list = field(default_factory=list)
+    macros: list = field(default_factory=list)
+    functions: list = field(default_factory=list)
+
+
+def read(path):
+    path = Path(path).resolve()
+    unit = parse(path, None)
+    header, macros = Header(), []
+    for cursor in unit.cursor.get_children():
+        if cursor.location.file is None or Path(cursor.location.file.name).resolve() != path:
+            continue
+        if cursor.kind == CursorKind.MACRO_DEFINITION:
+            tokens = [token.spelling for token in cursor.get_tokens()][1:]
+            # The guard, the attribute of exported functions and the struct initialisers are for C only.
+            if tokens and tokens[0] not in ("{", "__attribute__"):
+                macros.append(cursor.spelling)
+        elif cursor.kind == CursorKind.ENUM_DECL:
+            constants = tuple(Constant(c.spelling, c.enum_value, text(c)) for c in cursor.get_children())
+            header.enums.append(Enum(cursor.spelling, constants, text(cursor)))
+        elif cursor.kind == CursorKind.TYPEDEF_DECL:
+            typedef(header, cursor)
+        elif cursor.kind == CursorKind.FUNCTION_DECL:
+            parameters = tuple((p.spelling, type_of(p.type)) for p in cursor.get_arguments())
+            header.functions.append(Function(cursor.spelling, type_of(cursor.result_type), parameters, text(cursor)))
+        elif cursor.kind not in (CursorKind.STRUCT_DECL, CursorKind.MACRO_INSTANTIATION, CursorKind.INCLUSION_DIRECTIVE):
+            raise SystemExit(f"{cursor.location}: {cursor.kind} is not understood")
+    header.macros = evaluate(path, macros)
+    return header
+
+
+def parse(path, extra):
+    source = f'#include "{path}"\n{extra}' if extra else None
+    name = "values.c" if extra else str(path)
+    unit = cindex.Index.create().parse(
+        name, args=["-x", "c", "-std=c99"], unsaved_files=[(name, source)] if extra else None,
+        options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
+    if unit.diagnostics:
+        raise SystemExit("\n".join(str(d) for d in unit.diagnostics))
+    return unit
+
+
+def typedef(header, cursor):
+    name, underlying = cursor.spelling, cursor.underlying_typedef_type.get_canonical()
+    if underlying.kind in INTEGERS:
+        header.integers[name] = (type_of(cursor.type), text(cursor))
+    elif underlying.kind == TypeKind.POINTER and underlying.get_pointee().kind == TypeKind.FUNCTIONPROTO:
+        header.callbacks[name] = text(cursor)
+    elif underlying.kind == TypeKind.RECORD:
+        fields = tuple(
+            Field(f.spelling, type_of(f.type), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
+        if fields:
+            header.structs.append(Struct(name, underlying.get_size(), underlying.get_align(), fields, text(cursor)))
+        else:
+            header.handles[name] = text(cursor)
+    else:
+        raise SystemExit(f"{cursor.location}: typedef {name} is not understood")
+
+
+def offset(record, cursor):
+    bits = record.get_offset(cursor.spelling)
+    if bits < 0 or bits % 8 or cursor.is_bitfield():
+        raise SystemExit(f"{cursor.location}: field {cursor.spelling} has no offset in bytes")
+    return bits // 8
+
+
+def type_of(type_):
+    canonical = type_.get_canonical()
+    if canonical.kind == TypeKind.VOID:
+        return Type("void")
+    if canonical.kind in INTEGERS:
+        name = type_.spelling.replace("const ", "")
+        return Type("integer", name, canonical.get_size(), canonical.kind not in UNSIGNED)
+    if canonical.kind == TypeKind.POINTER:
+        pointee = canonical.get_pointee()
+        if pointee.kind == TypeKind.FUNCTIONPROTO:
+            return Type("callback", bytes=canonical.get_size())
+        # The typedef names what is pointed to where there is one: const char *, symm_group_t **.
+        named = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
+        return Type("pointer", bytes=canonical.get_size(), of=type_of(named))
+    if canonical.kind == TypeKind.CONSTANTARRAY:
+        return Type("array", bytes=canonical.get_size(), of=type_of(type_.element_type), count=canonical.element_count)
+    if canonical.kind == TypeKind.RECORD:
+        kind = "struct" if any(True for _ in canonical.get_fields()) else "handle"
+        return Type(kind, type_.spelling.replace("const ", ""), max(canonical.get_size(), 0))
+    raise SystemExit(f"type {type_.spelling} is not understood")
+
+
+def evaluate(path, names):
+    """libclang for Python does not evaluate expressions, but it tells the values of enumerators, which are ints."""
+    parts = {"LOW": "(int)((unsigned long long)({0}) & 0xffffffffu)", "HIGH": "(int)((unsigned long long)({0}) >> 32)",
+             "SIGNED": "(({0}) - ({0}) - 1) < 0", "BYTES": "(int)sizeof({0})"}
+    enumerators = ", ".join(f"{part}_{name} = {how.format(name)}" for name in names for part, how in parts.items())
+    found = {}
+    for cursor in parse(path, f"enum evaluated {{ {enumerators} }};").cursor.get_children():
+        if cursor.kind == CursorKind.ENUM_DECL and cursor.spelling == "evaluated":
+            found = {c.spelling: c.enum_value for c in cursor.get_children()}
+    macros = []
+    for name in names:
+        value = (found[f"HIGH_{name}"] & 0xFFFFFFFF) << 32 | found[f"LOW_{name}"] & 0xFFFFFFFF
+        signed, width = bool(found[f"SIGNED_{name}"]), found[f"BYTES_{name}"]
+        if signed and value >> 63:
+            value -= 1 << 64
+        macros.append(Macro(name, value, width, signed))
+    return macros
+
+
+def text(cursor):
+    """A comment without its ornaments, its line breaks kept."""
+    raw = cursor.raw_comment or ""
+    lines = []
+    for line in raw.splitlines():
+        line = line.strip()
+        for ornament in ("/**<", "/**", "/*"):
+            if line.startswith(ornament):
+                line = line[len(ornament):]
+                break
+        else:
+            line = line[1:] if line.startswith("*") and not line.startswith("*/") else line
+        lines.append(line.removesuffix("*/").rstrip().removeprefix(" "))
+    return "\n".join(lines).strip()

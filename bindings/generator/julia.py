@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
+import re
+
+TITLE = """# SPDX-License-Identifier: Apache-2.0
+#
+# Generated from symm.h by bindings/generator. Do not edit: `bindings/julia/dev generate` writes it, a test compares.
+#
+# Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl."""
+
+PLAIN = {"size_t": "Csize_t", "char": "UInt8"}  # char arrays are text; UTF-8 is bytes
+
+
+def render(header):
+    known = {struct.name: struct for struct in header.structs}
+    parts = [TITLE]
+    parts.append("\n".join(constant(m.name, integer(m), m.value) for m in header.macros))
+    for name, (type_, comment) in header.integers.items():
+        parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + enumeration(header, name))
+    typed = {f"{name.removesuffix('_t')}_values" for name in header.integers}
+    for enum in header.enums:
+        if enum.name not in typed:
+            lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
+            parts.append(lead + constants(enum, "Int32"))
+    parts += [documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()]
+    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, comment in header.callbacks.items()]
+    parts += [mirror(struct) for struct in header.structs]
+    parts.append("const STRUCTS = (" + ", ".join(known) + ")")
+    names = [f"    :{function.name}," for function in header.functions]
+    parts.append("\n".join(["const FUNCTIONS = (", *names, ")"]))
+    parts += [wrapper(function, known) for function in header.functions]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def integer(type_):
+    return f"{'' if type_.signed else 'U'}Int{8 * type_.bytes}"
+
+
+def constant(name, type_, value, comment=""):
+    literal = f"0x{value:x}" if type_.startswith("UInt") else str(value)
+    line = f"const {name} = {type_}({literal})"
+    return f"{line}  # {one_line(comment)}" if comment else line
+
+
+def constants(enum, type_):
+    return "\n".join(constant(c.name, type_, c.value, c.comment) for c in enum.constants)
+
+
+def enumeration(header, typedef):
+    """The header keeps an enum beside each integer type: symm_op_t has symm_op_values."""
+    name = typedef.removesuffix("_t") + "_values"
+    for enum in header.enums:
+        if enum.name == name:
+            return constants(enum, typedef)
+    raise SystemExit(f"{typedef} has no enum {name}")
+
+
+def julia_type(type_):
+    if type_.kind == "void":
+        return "Cvoid"
+    if type_.kind == "integer":
+        if type_.name.startswith("symm_"):
+            return type_.name
+        return PLAIN.get(type_.name) or integer(type_)
+    if type_.kind == "callback":
+        return "Ptr{Cvoid}"
+    if type_.kind == "pointer":
+        return "Cstring" if type_.of.name == "char" else f"Ptr{{{julia_type(type_.of)}}}"
+    if type_.kind == "array":
+        return f"NTuple{{{type_.count}, {julia_type(type_.of)}}}"
+    return type_.name
+
+
+def mirror(struct):
+    lines = []
+    for field in struct.fields:
+        lines += [f"    # {line.strip()}" for line in field.comment.splitlines()]
+        lines.append(f"    {field.name}::{julia_type(field.type)}")
+    return documented(struct.comment) + f"struct {struct.name}\n" + "\n".join(lines) + "\nend"
+
+
+def calls_back(type_, known):
+    """Whether a function that is given this may call a function of the caller's before it returns."""
+    if type_.kind == "callback":
+        return True
+    if type_.kind == "pointer":
+        return calls_back(type_.of, known)
+    return type_.kind == "struct" and any(calls_back(field.type, known) for field in known[type_.name].fields)
+
+
+def waits(function):
+    """What is [blocking], or ordered on a stream and so blocking with the host back end."""
+    return "[blocking" in function.comment or any(name == "stream" for name, _ in function.parameters)
+
+
+def wrapper(function, known):
+    names = ", ".join(name for name, _ in function.parameters)
+    typed = ", ".join(f"{name}::{julia_type(type_)}" for name, type_ in function.parameters)
+    back = any(calls_back(type_, known) for _, type_ in function.parameters)
+    how = "@waiting" if waits(function) and not back else "@call"
+    text = documented(function.comment) + definition(function, function.name, names, typed, how)
+    if waits(function) and back:
+        # Julia code must not run in a region that is safe for the collector, where the waiting calls are.
+        other = f"{function.name}_without_callbacks"
+        comment = f"`{function.name}()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."
+        text += "\n\n" + documented(comment) + definition(function, other, names, typed, "@waiting")
+    return text
+
+
+def definition(function, name, names, typed, how):
+    return f"{name}({names}) =\n    {how} {function.name}({typed})::{julia_type(function.result)}"
+
+
+def one_line(comment):
+    return " ".join(comment.split())
+
+
+def documented(comment):
+    if not comment:
+        return ""
+    text = comment.replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
+    lines, inside = [], False
+    for line in text.splitlines():
+        # Two blanks or more carry a tag's text on; Markdown would make code of them.
+        if match := re.match(r"\s*@param(\[[^]]*\])?\s+(\w+)\s+(.*)", line):
+            lines += [] if inside else [""]
+            lines.append(f"- `{match[2]}`{' ' + match[1] if match[1] else ''}: {match[3]}")
+            inside = True
+        elif match := re.match(r"\s*@return\s+(.*)", line):
+            lines += [] if inside else [""]
+            lines.append(f"- returns {match[1]}")
+            inside = True
+        elif inside:
+            lines.append("  " + line.strip())
+        else:
+            lines.append(line.strip())
+    return '"""\n' + "\n".join(lines) + '\n"""\n'

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Symmetric memory for any language, from Julia. Each rank of a [`Group`](@ref) allocates a block of the same size; as a
+[`SymmArray`](@ref) it is an array whose blocks on all other ranks are arrays here, too. Collectives, signals, puts and gets work on
+these arrays, and on any other dense ones.
+
+Ranks are counted from 0, as in MPI and in every other language that may be in the group; elements from 1.
+
+The functions of `symm.h` are all there under their own names (`Symm.symm_allreduce`), with their documentation.
+"""
+module Symm
+
+import FileWatching
+import Libdl
+
+export Group, Buffer, Memory, SymmArray, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
+export status, abort, finalize_group, barrier, put_signal!, wait_signal, put_with_signal!, write_value!, peer, avg
+export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
+
+include("call.jl")
+include("generated.jl")
+include("library.jl")
+include("error.jl")
+include("structs.jl")
+include("formats.jl")
+include("element.jl")
+include("store.jl")
+include("group.jl")
+include("memory.jl")
+include("array.jl")
+include("operand.jl")
+include("signals.jl")
+include("data.jl")
+include("collectives.jl")
+include("plan.jl")
+include("devices.jl")
+include("log.jl")
+
+# What an image of this module remembers of the process that made it is not true of this one.
+function __init__()
+    OPENED[] = C_NULL
+    fill!(ADDRESSES, C_NULL)
+end
+
+end

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
+# `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`.
+
+const ALGORITHMS = (:auto, :ll, :one_shot, :two_shot, :two_shot_staged, :hybrid_cube_mesh)
+
+function algorithm_code(name::Symbol)
+    index = findfirst(==(name), ALGORITHMS)
+    index === nothing && throw(ArgumentError("an algorithm is one of $(join(ALGORITHMS, ", ")); not $name"))
+    return symm_algorithm_t(index - 1)
+end
+
+@inline options(::Nothing, ::Nothing) = C_NULL
+options(algorithm, timeout) = Ref(symm_collective_options_t(
+    sizeof(symm_collective_options_t), algorithm === nothing ? SYMM_ALGORITHM_AUTO : algorithm_code(algorithm), milliseconds(timeout)
+))
+
+@noinline differ(what) = throw(DimensionMismatch(what))
+@noinline differ_in_type(A, B) = throw(ArgumentError("elements of $(eltype(A)) and $(eltype(B)) do not go together"))
+@inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
+
+"""
+    allreduce!(A, op, group=Symm.group_of(A))
+    allreduce!(destination, source, op, group)
+
+`destination[i] = op` over all ranks' `source[i]`, on every rank; the first form in place. `op` is `+`, `*`, `min`, `max` or `avg`. Ranks are combined
+in the order 0, 1, ..., so the result has the same bits everywhere.
+"""
+@inline allreduce!(A, op, group::Group=group_of(A); keywords...) = allreduce!(A, A, op, group; keywords...)
+@inline function allreduce!(to, from, op, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+    same_type(to, from)
+    length(to) == length(from) || differ("all-reduce of $(length(from)) elements into $(length(to))")
+    check(symm_allreduce(
+        group, operand(from), operand(to), length(from), dtype(eltype(from)), reduction(op), options(algorithm, timeout),
+        stream_for(stream, group),
+    ))
+    return to
+end
+
+"""
+    allreduce(A, op, group=Symm.group_of(A))
+
+As [`allreduce!`](@ref), into a new array.
+"""
+allreduce(A::AbstractArray, op, group::Group=group_of(A); keywords...) = allreduce!(similar(A), A, op, group; keywords...)
+
+"""
+    reduce_scatter!(destination, source, op, group)
+    reduce_scatter!(A, op, group=Symm.group_of(A))
+
+Rank r receives the r-th part of the reduction of all ranks' `source`, which has `size` parts of the length of `destination`. The second form puts it
+in place, into the r-th part of `A`, and returns a view of that.
+"""
+function reduce_scatter!(to, from, op, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+    same_type(to, from)
+    length(from) == group.size * length(to) || differ("reduce-scatter of $(length(from)) elements to $(group.size) times $(length(to))")
+    check(symm_reduce_scatter(
+        group, operand(from), operand(to), length(to), dtype(eltype(to)), reduction(op), options(algorithm, timeout),
+        stream_for(stream, group),
+    ))
+    return to
+end
+reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(own_part(A, group), A, op, group; keywords...)
+
+"""
+    allgather!(destination, source, group)
+    allgather!(A, group=Symm.group_of(A))
+
+`destination` receives all ranks' `source`, one after the other. The second form is in place: rank r's source is the r-th part of `A`.
+"""
+function allgather!(to, from, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+    same_type(to, from)
+    length(to) == group.size * length(from) || differ("all-gather of $(group.size) times $(length(from)) elements into $(length(to))")
+    check(symm_allgather(
+        group, operand(from), operand(to), length(from), dtype(eltype(from)), options(algorithm, timeout), stream_for(stream, group)
+    ))
+    return to
+end
+allgather!(A, group::Group=group_of(A); keywords...) = (allgather!(A, own_part(A, group), group; keywords...); A)
+
+function own_part(A, group)
+    count, rest = divrem(length(A), group.size)
+    rest == 0 || differ("$(length(A)) elements are not $(group.size) equal parts")
+    return part(A, group.rank * count, count)
+end
+part(A::AbstractArray, first, count) = view(vec(A), (first + 1):(first + count))
+part(span::Span{T}, first, count) where {T} = Span{T}(span.address + first * sizeof(T), count)
+
+"""
+    broadcast!(A, group; root=0)
+    broadcast!(destination, source, group; root=0)
+
+`destination` receives `source` of the root on every rank. `source` is read on the root only, and may be `nothing` elsewhere. For an array in symmetric
+memory the group may be left out: `broadcast!(A; root=0)`.
+"""
+Base.broadcast!(A::Union{AbstractArray,Span}, group::Group; keywords...) = broadcast_from!(A, A, group; keywords...)
+Base.broadcast!(A::SymmArray; keywords...) = broadcast_from!(A, A, group_of(A); keywords...)
+Base.broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...) = broadcast_from!(to, from, group; keywords...)
+
+function broadcast_from!(to, from, group; root::Integer=0, algorithm=nothing, timeout=nothing, stream=nothing)
+    if from !== nothing
+        same_type(to, from)
+        length(to) == length(from) || differ("broadcast of $(length(from)) elements into $(length(to))")
+    end
+    check(symm_broadcast(
+        group, operand(from), operand(to), length(to), dtype(eltype(to)), root, options(algorithm, timeout), stream_for(stream, group)
+    ))
+    return to
+end
+
+"""
+    reduce!(A, op, group=Symm.group_of(A); root=0)
+    reduce!(destination, source, op, group; root=0)
+
+As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` elsewhere.
+"""
+reduce!(A, op, group::Group=group_of(A); keywords...) = reduce!(A, A, op, group; keywords...)
+function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0, algorithm=nothing, timeout=nothing, stream=nothing)
+    if to !== nothing
+        same_type(to, from)
+        length(to) == length(from) || differ("reduce of $(length(from)) elements into $(length(to))")
+    end
+    check(symm_reduce(
+        group, operand(from), operand(to), length(from), dtype(eltype(from)), reduction(op), root, options(algorithm, timeout),
+        stream_for(stream, group),
+    ))
+    return to
+end
+
+"""
+    alltoall!(A, group=Symm.group_of(A))
+    alltoall!(destination, source, group)
+
+The r-th part of `source` goes to rank r; the r-th part of `destination` comes from rank r.
+"""
+function alltoall!(to, from, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+    same_type(to, from)
+    length(to) == length(from) || differ("all-to-all of $(length(from)) elements into $(length(to))")
+    count, rest = divrem(length(from), group.size)
+    rest == 0 || differ("$(length(from)) elements are not $(group.size) equal parts")
+    check(symm_alltoall(
+        group, operand(from), operand(to), count, dtype(eltype(from)), options(algorithm, timeout), stream_for(stream, group)
+    ))
+    return to
+end
+alltoall!(A, group::Group=group_of(A); keywords...) = alltoall!(A, A, group; keywords...)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Into and out of other ranks' blocks. On an array, `at` is the index from which elements are meant; on a memory, `offset` counts bytes.
+
+"""
+    put!(A, rank, source; at=1, stream=nothing)
+    put!(memory, rank, source; offset=0, stream=nothing)
+
+Copy `source` to rank `rank`'s array, from index `at` on. Visible there after a signal or barrier.
+"""
+Base.put!(A::SymmArray, rank::Integer, source; at::Integer=1, stream=nothing) =
+    (put!(A.memory, rank, source; offset=offset_of(A, at, source), stream=stream); A)
+
+function Base.put!(memory::Memory, rank::Integer, source; offset::Integer=0, stream=nothing)
+    check(symm_put(memory, rank, offset, operand(source), bytes(source), stream_for(stream, memory.group)))
+    return memory
+end
+
+"""
+    put_with_signal!(A, rank, source; at=1, channel=0, stream=nothing)
+    put_with_signal!(memory, rank, source; offset=0, channel=0, stream=nothing)
+
+`put!`, then `put_signal!`, in one call.
+"""
+put_with_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing) =
+    (put_with_signal!(A.memory, rank, source; offset=offset_of(A, at, source), channel=channel, stream=stream); A)
+
+function put_with_signal!(memory::Memory, rank::Integer, source; offset::Integer=0, channel::Integer=0, stream=nothing)
+    check(symm_put_with_signal(memory, rank, offset, operand(source), bytes(source), channel, stream_for(stream, memory.group)))
+    return memory
+end
+
+"""
+    get!(destination, A, rank; at=1, stream=nothing)
+    get!(destination, memory, rank; offset=0, stream=nothing)
+
+Fill `destination` from rank `rank`'s array, from index `at` on.
+"""
+Base.get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing) =
+    get_from!(destination, A.memory, rank, offset_of(A, at, destination), stream)
+Base.get!(destination, memory::Memory, rank::Integer; offset::Integer=0, stream=nothing) =
+    get_from!(destination, memory, rank, offset, stream)
+
+function get_from!(destination, memory, rank, offset, stream)
+    check(symm_get(memory, rank, offset, operand(destination), bytes(destination), stream_for(stream, memory.group)))
+    return destination
+end
+
+"""
+    fill!(A, value, rank; at=1, count=length(A) - at + 1, stream=nothing)
+    fill!(memory, value::UInt32, rank; offset=0, count, stream=nothing)
+
+Store copies of a value of 4 bytes in rank `rank`'s array, in stream order.
+"""
+function Base.fill!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, count::Integer=length(A) - at + 1, stream=nothing) where {T}
+    fill!(A.memory, word(T, value), rank; offset=offset_at(A, at, count), count=count, stream=stream)
+    return A
+end
+
+function Base.fill!(memory::Memory, value::UInt32, rank::Integer; count::Integer, offset::Integer=0, stream=nothing)
+    check(symm_fill32(memory, rank, offset, value, count, stream_for(stream, memory.group)))
+    return memory
+end
+
+"""
+    write_value!(A, value, rank; at=1, stream=nothing)
+    write_value!(memory, value::UInt32, rank; offset=0, stream=nothing)
+
+Store one value of 4 bytes in rank `rank`'s array, after everything that this rank wrote before.
+"""
+function write_value!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, stream=nothing) where {T}
+    write_value!(A.memory, word(T, value), rank; offset=offset_at(A, at, 1), stream=stream)
+    return A
+end
+
+function write_value!(memory::Memory, value::UInt32, rank::Integer; offset::Integer=0, stream=nothing)
+    check(symm_write_value32(memory, rank, offset, value, stream_for(stream, memory.group)))
+    return memory
+end
+
+word(::Type{T}, value) where {T<:Union{Int32,UInt32,Float32}} = reinterpret(UInt32, convert(T, value))
+word(::Type{T}, value) where {T} = throw(ArgumentError("only elements of 4 bytes can be stored by value, not $T"))
+
+function offset_at(A, at, count)
+    1 <= at && at - 1 + count <= length(A) || throw(BoundsError(A, at:(at + count - 1)))
+    return A.offset + (at - 1) * sizeof(eltype(A))
+end
+
+function offset_of(A, at, other)
+    eltype(other) === eltype(A) || throw(ArgumentError("elements of $(eltype(other)) and $(eltype(A)) do not go together"))
+    return offset_at(A, at, length(other))
+end

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+    devices(backend=:auto)
+
+What is known of each device of a back end: a vector of named tuples with `name`, `uuid`, `memory_bytes`, `multicast` and
+`multicast_reason`, ...
+"""
+function devices(backend::Symbol=:auto)
+    count = Ref{Int32}(0)
+    check(symm_device_count(backend_code(backend), count))
+    return map(0:(count[] - 1)) do device
+        out = sized(symm_device_info_t)
+        check(symm_device_info(backend_code(backend), device, out))
+        (; fields(out[])..., backend=BACKEND_NAMES[out[].backend + 1])
+    end
+end
+
+const TOPOLOGY_NAMES = (:unknown, :fully_connected, :hybrid_cube_mesh)
+
+"""
+    topology(backend=:auto)
+
+The links between the devices of a back end: `class` (`:fully_connected`, `:hybrid_cube_mesh`, `:unknown`) and `links`, a symmetric matrix of the numbers
+of direct links.
+"""
+function topology(backend::Symbol=:auto)
+    count = Ref{Int32}(0)
+    check(symm_device_count(backend_code(backend), count))
+    class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count[], count[])
+    check(symm_topology(backend_code(backend), class, links, length(links)))
+    return (class=TOPOLOGY_NAMES[class[] + 1], links=permutedims(links))  # the library's matrix has its rows together
+end
+
+"""
+    Symm.version()
+
+Version of the loaded library.
+"""
+version() = VersionNumber(dotted(symm_version()))
+
+"""
+    Symm.build_info()
+
+How the library was built: a JSON object.
+"""
+build_info() = unsafe_string(symm_build_info())

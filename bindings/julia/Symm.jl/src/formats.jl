@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Narrow floats that Julia lacks, as storage: they convert from and to Float32, and have no arithmetic. A package that has it can name its
+# own types to symm, see `Symm.dtype`.
+
+"""Storage for bfloat16: the upper half of a Float32."""
+primitive type BFloat16 <: AbstractFloat 16 end
+
+"""Storage for an 8-bit float of 4 exponent and 3 mantissa bits without infinities (e4m3fn). Conversions saturate at 448."""
+primitive type Float8E4M3 <: AbstractFloat 8 end
+
+"""Storage for an 8-bit float of 5 exponent and 2 mantissa bits. Conversions saturate at 57344."""
+primitive type Float8E5M2 <: AbstractFloat 8 end
+
+const Narrow = Union{BFloat16,Float8E4M3,Float8E5M2}
+const Float8 = Union{Float8E4M3,Float8E5M2}
+
+bits(x::BFloat16) = reinterpret(UInt16, x)
+bits(x::Float8) = reinterpret(UInt8, x)
+
+Base.Float32(x::BFloat16) = reinterpret(Float32, UInt32(bits(x)) << 16)
+
+function BFloat16(x::Float32)
+    isnan(x) && return reinterpret(BFloat16, 0x7fc0)
+    word = reinterpret(UInt32, x)
+    half = 0x00007fff + ((word >> 16) & 0x00000001)  # to nearest, ties to even
+    return reinterpret(BFloat16, ((word + half) >> 16) % UInt16)
+end
+
+# The 127 codes of finite numbers >= 0 are in the order of their values.
+decode(code, mantissa, bias) =
+    let exponent = Int(code >> mantissa), fraction = Int(code & (0x01 << mantissa - 0x01))
+        exponent == 0 ? ldexp(Float32(fraction), 1 - bias - mantissa) :
+        ldexp(Float32(fraction + 1 << mantissa), exponent - bias - mantissa)
+    end
+const E4M3_VALUES = [decode(UInt8(code), 3, 7) for code in 0x00:0x7e]
+const E5M2_VALUES = [decode(UInt8(code), 2, 15) for code in 0x00:0x7b]
+values_of(::Type{Float8E4M3}) = E4M3_VALUES
+values_of(::Type{Float8E5M2}) = E5M2_VALUES
+
+function Base.Float32(x::Float8)
+    code = bits(x) & 0x7f
+    values = values_of(typeof(x))
+    magnitude = code < length(values) ? values[code + 1] : isinf(x) ? Inf32 : NaN32
+    return bits(x) > 0x7f ? -magnitude : magnitude
+end
+
+for T in (:Float8E4M3, :Float8E5M2)
+    @eval function $T(x::Float32)
+        isnan(x) && return reinterpret($T, 0x7f)
+        values = values_of($T)
+        above = searchsortedfirst(values, abs(x))  # index of the first value that is not less
+        code = if above > length(values)
+            length(values) - 1  # saturated
+        elseif above == 1 || values[above] == abs(x)
+            above - 1
+        else
+            down, up = abs(x) - values[above - 1], values[above] - abs(x)
+            # An index is a code and one, so the even code of two neighbours has the odd index.
+            down < up || (down == up && isodd(above - 1)) ? above - 2 : above - 1
+        end
+        return reinterpret($T, code % UInt8 | (signbit(x) ? 0x80 : 0x00))
+    end
+end
+
+(::Type{T})(x::Real) where {T<:Narrow} = T(Float32(x))
+(::Type{T})(x::T) where {T<:Narrow} = x
+Base.convert(::Type{T}, x::Real) where {T<:Narrow} = T(x)
+(::Type{T})(x::Narrow) where {T<:Union{Float16,Float64}} = T(Float32(x))
+Base.promote_rule(::Type{T}, ::Type{S}) where {T<:Narrow,S<:Union{Float32,Float64}} = S
+Base.isinf(x::Float8E5M2) = bits(x) & 0x7f == 0x7c
+Base.isinf(x::Float8E4M3) = false
+Base.isnan(x::Narrow) = isnan(Float32(x))
+Base.:(==)(x::T, y::T) where {T<:Narrow} = Float32(x) == Float32(y)
+Base.zero(::Type{T}) where {T<:Narrow} = T(0.0f0)
+Base.show(io::IO, x::Narrow) = print(io, typeof(x), "(", Float32(x), ")")

@@ -1,0 +1,715 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Generated from symm.h by bindings/generator. Do not edit: `bindings/julia/dev generate` writes it, a test compares.
+#
+# Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl.
+
+const SYMM_VERSION_MAJOR = Int32(0)
+const SYMM_VERSION_MINOR = Int32(1)
+const SYMM_VERSION_PATCH = Int32(0)
+const SYMM_VERSION = Int32(256)
+const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+
+"""
+Result of a call. Values are fixed for ever; new ones may be added.
+"""
+const symm_status_t = Int32
+const SYMM_OK = symm_status_t(0)
+const SYMM_ERR_INVALID_ARGUMENT = symm_status_t(-1)  # an argument is out of range; the message names it
+const SYMM_ERR_INVALID_HANDLE = symm_status_t(-2)  # NULL, released, of another type, or inherited through fork()
+const SYMM_ERR_OUT_OF_MEMORY = symm_status_t(-3)  # host or device memory, or a limit on it
+const SYMM_ERR_UNAVAILABLE = symm_status_t(-4)  # no such device, driver, launcher or feature on this machine
+const SYMM_ERR_UNSUPPORTED = symm_status_t(-5)  # this library does not do that (for instance a newer struct)
+const SYMM_ERR_TIMEOUT = symm_status_t(-6)  # a deadline passed; the message names who was awaited
+const SYMM_ERR_ABORTED = symm_status_t(-7)  # symm_group_abort() was called, here or on another rank
+const SYMM_ERR_PEER_FAILED = symm_status_t(-8)  # a rank died or left; the message gives its rank and pid
+const SYMM_ERR_MISMATCH = symm_status_t(-9)  # ranks disagree (size, operation, data type, count ...)
+const SYMM_ERR_SYSTEM = symm_status_t(-10)  # a system call failed; the message names it and its errno
+const SYMM_ERR_CUDA = symm_status_t(-11)  # a CUDA driver call failed; the message names it and its result
+const SYMM_ERR_BUSY = symm_status_t(-12)  # the object is in use
+const SYMM_ERR_INTERNAL = symm_status_t(-13)  # a defect of this library
+
+"""
+Data type. The value is (DLPack type code) << 8 | bits, one lane.
+"""
+const symm_dtype_t = Int32
+const SYMM_DTYPE_I8 = symm_dtype_t(8)
+const SYMM_DTYPE_I32 = symm_dtype_t(32)
+const SYMM_DTYPE_I64 = symm_dtype_t(64)
+const SYMM_DTYPE_U8 = symm_dtype_t(264)
+const SYMM_DTYPE_U32 = symm_dtype_t(288)
+const SYMM_DTYPE_U64 = symm_dtype_t(320)
+const SYMM_DTYPE_F16 = symm_dtype_t(528)
+const SYMM_DTYPE_F32 = symm_dtype_t(544)
+const SYMM_DTYPE_F64 = symm_dtype_t(576)
+const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
+const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)  # finite-only variant (DLPack float8_e4m3fn); results saturate at +-448
+const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)  # results saturate at +-57344
+
+"""
+Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
+has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
+Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
+(integers: truncated towards zero). The payload of a NaN result is unspecified.
+"""
+const symm_op_t = Int32
+const SYMM_OP_SUM = symm_op_t(0)
+const SYMM_OP_AVG = symm_op_t(1)
+const SYMM_OP_MIN = symm_op_t(2)
+const SYMM_OP_MAX = symm_op_t(3)
+const SYMM_OP_PROD = symm_op_t(4)
+
+"""
+What memory a group works on.
+"""
+const symm_backend_t = Int32
+const SYMM_BACKEND_AUTO = symm_backend_t(0)  # CUDA where a device is usable, else host
+const SYMM_BACKEND_HOST = symm_backend_t(1)  # memory shared between processes of one machine
+const SYMM_BACKEND_CUDA = symm_backend_t(2)
+
+"""
+Collective operations, for symm_collective_plan().
+"""
+const symm_collective_t = Int32
+const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0)
+const SYMM_COLLECTIVE_REDUCE_SCATTER = symm_collective_t(1)
+const SYMM_COLLECTIVE_ALLGATHER = symm_collective_t(2)
+const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
+const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4)
+const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
+
+"""
+Algorithms. All give the same bits.
+"""
+const symm_algorithm_t = Int32
+const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0)
+const SYMM_ALGORITHM_LL = symm_algorithm_t(1)  # flag in data: the message rides in the line that signals it
+const SYMM_ALGORITHM_ONE_SHOT = symm_algorithm_t(2)  # every rank publishes its input, every rank combines all
+const SYMM_ALGORITHM_TWO_SHOT = symm_algorithm_t(3)  # each rank combines its slice and stores it to all; on the host without a copy
+const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)  # the same in chunks through library memory; any buffer
+const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5)  # 8 ranks, each touching 4 neighbours only
+
+"""
+Class of the links between devices.
+"""
+const symm_topology_class_t = Int32
+const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
+const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
+const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
+
+"""
+Severity of a log message.
+"""
+const symm_log_level_t = Int32
+const SYMM_LOG_ERROR = symm_log_level_t(1)
+const SYMM_LOG_WARNING = symm_log_level_t(2)
+const SYMM_LOG_INFO = symm_log_level_t(3)
+const SYMM_LOG_DEBUG = symm_log_level_t(4)
+
+const SYMM_DEVICE_AUTO = Int32(-1)  # the local rank's share: device (local rank modulo device count)
+
+# Bits of symm_group_config_t.flags.
+const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1)  # several ranks may use one CUDA device
+const SYMM_GROUP_CHECK = Int32(2)  # compare the arguments of every collective on all ranks; as SYMM_CHECK=1
+
+mutable struct symm_group_t end
+
+mutable struct symm_buffer_t end
+
+mutable struct symm_memory_t end
+
+"""
+Receives log messages, possibly from the library's monitor thread. Must not call into the library.
+"""
+const symm_log_callback_t = Ptr{Cvoid}
+
+"""
+What is known of one device. Filled by symm_device_info().
+"""
+struct symm_device_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    device::Int32
+    # total memory
+    memory_bytes::UInt64
+    # processors this process may use, or multiprocessors
+    compute_units::Int32
+    # 1 if multicast addresses can be had
+    multicast::Int32
+    # 1 if memory can be shared across machines
+    fabric::Int32
+    # 1 if memory can be exported as DMA-BUF
+    dmabuf::Int32
+    # product name
+    name::NTuple{128, UInt8}
+    # GPU UUID; for the host, the boot id
+    uuid::NTuple{64, UInt8}
+    # why multicast is 0, else ""
+    multicast_reason::NTuple{128, UInt8}
+    # why fabric is 0, else ""
+    fabric_reason::NTuple{128, UInt8}
+    # why dmabuf is 0, else ""
+    dmabuf_reason::NTuple{128, UInt8}
+end
+
+"""
+Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
+is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
+status, which then fails the creation. A key is set once.
+"""
+struct symm_store_t
+    struct_size::Csize_t
+    # passed to every function
+    user::Ptr{Cvoid}
+    # Store `size` bytes under `key`.
+    set::Ptr{Cvoid}
+    # Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
+    # than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length.
+    get::Ptr{Cvoid}
+end
+
+"""
+How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
+"""
+struct symm_group_config_t
+    struct_size::Csize_t
+    # this rank; read only if size > 0
+    rank::Int32
+    # number of ranks; 0: rank and size come from the bootstrap
+    size::Int32
+    # must be the same on all ranks
+    backend::symm_backend_t
+    # CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it
+    device::Int32
+    # enum symm_group_flag_values
+    flags::UInt64
+    # Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
+    # "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single
+    # process); sources that disagree are an error. "dir:///path"    a directory of mode 0700 owned by this user, made if missing;
+    # ranks on one machine. "thread://name"  ranks are threads of this process; `name` is any string.
+    bootstrap::Cstring
+    # if not NULL, used instead of `bootstrap`; needs size > 0
+    store::Ptr{symm_store_t}
+    # for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
+    create_timeout_ms::UInt64
+    # for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
+    timeout_ms::UInt64
+    # tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
+    name::Cstring
+end
+
+"""
+What is known of a group. Filled by symm_group_info().
+"""
+struct symm_group_info_t
+    struct_size::Csize_t
+    rank::Int32
+    size::Int32
+    backend::symm_backend_t
+    device::Int32
+    # the same on all ranks, different for every group
+    id::UInt64
+    # barrier channels, and signal channels of each memory: 0 .. channels-1
+    channels::Int32
+    # peers whose death is noticed by their closed socket only, for want of a pidfd
+    unwatched_peers::Int32
+    # connection attempts refused during creation: wrong user or wrong group
+    rejected_connections::UInt64
+    # what the ranks were found by, for instance "env:// (Open MPI)"
+    bootstrap::NTuple{64, UInt8}
+    name::NTuple{64, UInt8}
+end
+
+"""
+Health of a group. Filled by symm_group_status().
+"""
+struct symm_group_status_t
+    struct_size::Csize_t
+    # SYMM_OK, or why the group was revoked
+    status::symm_status_t
+    # rank that caused it, -1 if none
+    failed_rank::Int32
+    # its process id where known, else 0
+    failed_pid::Int64
+    # "" while status is SYMM_OK
+    message::NTuple{256, UInt8}
+end
+
+"""
+What is known of a memory. Filled by symm_memory_info().
+"""
+struct symm_memory_info_t
+    struct_size::Csize_t
+    rank::Int32
+    # ranks
+    size::Int32
+    # of each block
+    bytes::UInt64
+    # the same on all ranks
+    id::UInt64
+    # signal channels
+    channels::Int32
+    # of each pad: channels * size * 4
+    signal_pad_bytes::Int32
+end
+
+"""
+Options of one collective call; NULL means the defaults.
+"""
+struct symm_collective_options_t
+    struct_size::Csize_t
+    # force one; must be the same on all ranks
+    algorithm::symm_algorithm_t
+    # 0: the group's
+    timeout_ms::UInt64
+end
+
+"""
+The algorithm chosen for a call, and why. Filled by symm_collective_plan().
+"""
+struct symm_plan_info_t
+    struct_size::Csize_t
+    algorithm::symm_algorithm_t
+    # parts into which the work is divided among the ranks
+    slices::Int32
+    # bytes moved per step and rank when staged, else 0
+    chunk_bytes::UInt64
+    # 1 if results bypass the cache
+    nontemporal::Int32
+    reason::NTuple{192, UInt8}
+end
+
+const STRUCTS = (symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t)
+
+const FUNCTIONS = (
+    :symm_version,
+    :symm_build_info,
+    :symm_status_string,
+    :symm_last_error,
+    :symm_set_log_callback,
+    :symm_dtype_size,
+    :symm_device_count,
+    :symm_device_info,
+    :symm_topology,
+    :symm_group_config_init,
+    :symm_group_create,
+    :symm_group_split,
+    :symm_group_rank,
+    :symm_group_size,
+    :symm_group_info,
+    :symm_group_status,
+    :symm_group_abort,
+    :symm_group_finalize,
+    :symm_group_retain,
+    :symm_group_release,
+    :symm_alloc,
+    :symm_buffer_pointer,
+    :symm_buffer_size,
+    :symm_buffer_retain,
+    :symm_buffer_release,
+    :symm_rendezvous,
+    :symm_memory_info,
+    :symm_memory_pointer,
+    :symm_memory_signal_pad,
+    :symm_memory_pointer_table,
+    :symm_memory_signal_pad_table,
+    :symm_memory_find,
+    :symm_memory_retain,
+    :symm_memory_release,
+    :symm_barrier,
+    :symm_put_signal,
+    :symm_wait_signal,
+    :symm_put,
+    :symm_get,
+    :symm_put_with_signal,
+    :symm_fill32,
+    :symm_write_value32,
+    :symm_collective_options_init,
+    :symm_allreduce,
+    :symm_reduce_scatter,
+    :symm_allgather,
+    :symm_broadcast,
+    :symm_reduce,
+    :symm_alltoall,
+    :symm_collective_plan,
+)
+
+"""
+Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1.
+"""
+symm_version() =
+    @call symm_version()::UInt32
+
+"""
+Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
+Since 0.1.
+"""
+symm_build_info() =
+    @call symm_build_info()::Cstring
+
+"""
+Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1.
+"""
+symm_status_string(status) =
+    @call symm_status_string(status::symm_status_t)::Cstring
+
+"""
+Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
+the next failing call on this thread. Never NULL. Since 0.1.
+"""
+symm_last_error() =
+    @call symm_last_error()::Cstring
+
+"""
+Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
+Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
+to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
+
+- returns INVALID_ARGUMENT for an unknown level.
+"""
+symm_set_log_callback(callback, user, level) =
+    @call symm_set_log_callback(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t)::symm_status_t
+
+"""
+Size of one element in bytes. [local] Since 0.1.
+
+- returns INVALID_ARGUMENT for an unknown dtype.
+"""
+symm_dtype_size(dtype, out_bytes) =
+    @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""
+Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
+Since 0.1.
+
+- returns UNAVAILABLE when the back end cannot be used here; the message says why.
+"""
+symm_device_count(backend, out_count) =
+    @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
+
+"""
+Describe device `device` of `backend`. [local] Since 0.1.
+
+- `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
+- returns UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range.
+"""
+symm_device_info(backend, device, out) =
+    @call symm_device_info(backend::symm_backend_t, device::Int32, out::Ptr{symm_device_info_t})::symm_status_t
+
+"""
+Links between the devices of a back end. [local] Since 0.1.
+
+- `out_class` [out]: class of the whole.
+- `out_links` [out]: row-major matrix [device_count][device_count] of the number of direct links; the diagonal is 0.
+  NULL with capacity 0 asks for the class only.
+- `capacity`: elements that out_links holds; at least device_count * device_count.
+- returns UNAVAILABLE, INVALID_ARGUMENT.
+"""
+symm_topology(backend, out_class, out_links, capacity) =
+    @call symm_topology(backend::symm_backend_t, out_class::Ptr{symm_topology_class_t}, out_links::Ptr{Int32}, capacity::Csize_t)::symm_status_t
+
+"""
+Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
+
+- returns INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1.
+"""
+symm_group_config_init(config, struct_size) =
+    @call symm_group_config_init(config::Ptr{symm_group_config_t}, struct_size::Csize_t)::symm_status_t
+
+"""
+Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
+leaves nothing behind. The first group of a process starts its monitor thread. Since 0.1.
+
+- `config`: NULL for the defaults.
+- `out` [out]: one reference, for symm_group_release().
+- returns INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
+  SYSTEM, OUT_OF_MEMORY.
+"""
+symm_group_create(config, out) =
+    @call symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+
+"""
+`symm_group_create()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile.
+"""
+symm_group_create_without_callbacks(config, out) =
+    @waiting symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+
+"""
+Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
+ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
+
+- `color`: >= 0, or negative to be in no new group: then *out is set to NULL.
+- returns as symm_group_create().
+"""
+symm_group_split(group, color, key, out) =
+    @waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+
+"""
+This process's rank in the group. [local] Since 0.1.
+"""
+symm_group_rank(group, out_rank) =
+    @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
+
+"""
+Number of ranks. [local] Since 0.1.
+"""
+symm_group_size(group, out_size) =
+    @call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
+
+"""
+Describe a group. [local] Since 0.1.
+"""
+symm_group_info(group, out) =
+    @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
+
+"""
+Ask whether the group was revoked, and why. [local] Never waits. Since 0.1.
+"""
+symm_group_status(group, out) =
+    @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
+
+"""
+Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
+
+- `reason`: shown in the messages; NULL for none. Since 0.1.
+"""
+symm_group_abort(group, reason) =
+    @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
+
+"""
+Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
+[collective] [blocking] Optional. Afterwards only queries and release are allowed. Since 0.1.
+
+- returns TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same.
+"""
+symm_group_finalize(group, timeout_ms) =
+    @waiting symm_group_finalize(group::Ptr{symm_group_t}, timeout_ms::UInt64)::symm_status_t
+
+"""
+Add a reference. [local] Since 0.1.
+"""
+symm_group_retain(group) =
+    @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
+
+"""
+Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1.
+"""
+symm_group_release(group) =
+    @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
+
+"""
+Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
+group and on any other group of the same device. Since 0.1.
+
+- `size`: bytes, > 0.
+- `flags`: 0.
+- returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT.
+"""
+symm_alloc(group, size, flags, out) =
+    @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+
+"""
+Address of the block; aligned to at least 4096 bytes. [local] Valid while the buffer or a memory of it lives. Since 0.1.
+"""
+symm_buffer_pointer(buffer, out_pointer) =
+    @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+
+"""
+Bytes asked for. [local] Since 0.1.
+"""
+symm_buffer_size(buffer, out_bytes) =
+    @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""
+Add a reference. [local] Since 0.1.
+"""
+symm_buffer_retain(buffer) =
+    @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
+
+"""
+Drop a reference. [local] NULL is accepted. Since 0.1.
+"""
+symm_buffer_release(buffer) =
+    @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
+
+"""
+Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
+Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
+Since 0.1.
+
+- `buffer`: of the same size on all ranks.
+- `tag`: calls with equal tags meet, in the order in which they are made; 0 is as good as any.
+- returns MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY.
+"""
+symm_rendezvous(group, buffer, tag, out) =
+    @waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, tag::UInt64, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+
+"""
+Describe a memory. [local] Since 0.1.
+"""
+symm_memory_info(memory, out) =
+    @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
+
+"""
+Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
+Since 0.1.
+"""
+symm_memory_pointer(memory, rank, out_pointer) =
+    @call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+
+"""
+Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
+source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. Since 0.1.
+"""
+symm_memory_signal_pad(memory, rank, out_pad) =
+    @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
+
+"""
+Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
+while the memory lives. Since 0.1.
+"""
+symm_memory_pointer_table(memory, out_table) =
+    @call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
+
+"""
+Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1.
+"""
+symm_memory_signal_pad_table(memory, out_table) =
+    @call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
+
+"""
+Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] Since 0.1.
+
+- `out` [out]: one reference, for symm_memory_release(); may be NULL.
+- `out_rank` [out]: whose block it is; may be NULL.
+- `out_offset` [out]: bytes from the start of the block; may be NULL.
+- returns INVALID_ARGUMENT if no memory of the group maps the address.
+"""
+symm_memory_find(group, address, out, out_rank, out_offset) =
+    @call symm_memory_find(group::Ptr{symm_group_t}, address::Ptr{Cvoid}, out::Ptr{Ptr{symm_memory_t}}, out_rank::Ptr{Int32}, out_offset::Ptr{Csize_t})::symm_status_t
+
+"""
+Add a reference. [local] Since 0.1.
+"""
+symm_memory_retain(memory) =
+    @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
+
+"""
+Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1.
+"""
+symm_memory_release(memory) =
+    @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
+
+"""
+Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
+Barriers on different channels, and of different sets, are independent. Since 0.1.
+
+- `ranks`: distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
+- `channel`: 0 .. channels-1.
+- returns TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT.
+"""
+symm_barrier(group, ranks, count, channel, timeout_ms, stream) =
+    @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
+outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1.
+"""
+symm_put_signal(memory, rank, channel, stream) =
+    @waiting symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
+
+- returns TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
+  revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED.
+"""
+symm_wait_signal(memory, rank, channel, timeout_ms, stream) =
+    @waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
+be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1.
+"""
+symm_put(memory, rank, offset, source, size, stream) =
+    @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1.
+"""
+symm_get(memory, rank, offset, destination, size, stream) =
+    @waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1.
+"""
+symm_put_with_signal(memory, rank, offset, source, size, channel, stream) =
+    @waiting symm_put_with_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1.
+"""
+symm_fill32(memory, rank, offset, value, count, stream) =
+    @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
+(release order). [local] [stream] Since 0.1.
+"""
+symm_write_value32(memory, rank, offset, value, stream) =
+    @waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
+"""
+symm_collective_options_init(options, struct_size) =
+    @call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
+
+"""
+recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1.
+"""
+symm_allreduce(group, send, recv, count, dtype, op, options, stream) =
+    @waiting symm_allreduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
+In place: recv == send + rank * recv_count elements. Since 0.1.
+"""
+symm_reduce_scatter(group, send, recv, recv_count, dtype, op, options, stream) =
+    @waiting symm_reduce_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
+In place: send == recv + rank * send_count elements. Since 0.1.
+"""
+symm_allgather(group, send, recv, send_count, dtype, options, stream) =
+    @waiting symm_allgather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, send_count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1.
+"""
+symm_broadcast(group, send, recv, count, dtype, root, options, stream) =
+    @waiting symm_broadcast(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
+Since 0.1.
+"""
+symm_reduce(group, send, recv, count, dtype, op, root, options, stream) =
+    @waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
+Since 0.1.
+"""
+symm_alltoall(group, send, recv, count, dtype, options, stream) =
+    @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
+
+- `count`: as the collective's own count argument.
+- `op`: ignored where the collective has none.
+"""
+symm_collective_plan(group, collective, send, recv, count, dtype, op, options, out) =
+    @call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+    Group(; options...)
+    Group(rank, size, address; options...)
+    Group(rank, size, store::Store; options...)
+
+The ranks that share memory. Collective: every rank makes it. The first form takes rank and size from the launcher (`symm run`, `mpirun`,
+`torchrun`, `srun`; alone, a group of one). `address` says where ranks meet without a launcher: `"dir:///path"`, a private directory, or
+`"thread://name"`, for ranks that are threads of this process.
+
+Options: `backend` (`:auto`, `:host`, `:cuda`), `device` (CUDA ordinal), `name` (tells apart groups that are made at once), `timeout` and
+`create_timeout` (seconds; `Inf` for none), `overlapping_devices` (several ranks may use one GPU), `check` (compare the arguments of every
+collective on all ranks).
+
+Its fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases it; what was made from it stays valid.
+"""
+mutable struct Group
+    handle::Ptr{symm_group_t}
+    rank::Int
+    size::Int
+    backend::Symbol
+
+    # Takes over the reference to `handle`.
+    function Group(handle::Ptr{symm_group_t})
+        info = sized(symm_group_info_t)
+        check(symm_group_info(handle, info))
+        return finalizer(release, new(handle, info[].rank, info[].size, BACKEND_NAMES[info[].backend + 1]))
+    end
+end
+
+const BACKEND_NAMES = (:auto, :host, :cuda)
+
+function backend_code(name::Symbol)
+    index = findfirst(==(name), BACKEND_NAMES)
+    index === nothing && throw(ArgumentError("a back end is one of $(join(BACKEND_NAMES, ", ")); not $name"))
+    return symm_backend_t(index - 1)
+end
+
+Group(; options...) = Group(0, 0, nothing; options...)
+
+function Group(
+    rank::Integer,
+    size::Integer,
+    meet::Union{AbstractString,Store,Nothing};
+    backend::Symbol=:auto,
+    device::Integer=SYMM_DEVICE_AUTO,
+    name::AbstractString="",
+    timeout=nothing,
+    create_timeout=nothing,
+    overlapping_devices::Bool=false,
+    check::Bool=false,
+)
+    config = Ref{symm_group_config_t}()
+    Symm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
+    name = Base.cconvert(Cstring, String(name))
+    address = meet isa AbstractString ? Base.cconvert(Cstring, String(meet)) : ""
+    call = StoreCall(meet isa Store ? meet : Store(nothing, nothing), nothing)
+    store = Ref(symm_store(call))
+    GC.@preserve name address call store begin
+        config[] = with(
+            config[];
+            rank=rank,
+            size=size,
+            backend=backend_code(backend),
+            device=device,
+            flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK,
+            bootstrap=meet isa AbstractString ? Base.unsafe_convert(Cstring, address) : Cstring(C_NULL),
+            store=meet isa Store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL,
+            create_timeout_ms=milliseconds(create_timeout),
+            timeout_ms=milliseconds(timeout),
+            name=Base.unsafe_convert(Cstring, name),
+        )
+        return meet isa Store ? create(config, call) : create(config)
+    end
+end
+
+function create(config)
+    out = Ref{Ptr{symm_group_t}}(C_NULL)
+    check(symm_group_create_without_callbacks(config, out))
+    return Group(out[])
+end
+
+function create(config, call::StoreCall)
+    out = Ref{Ptr{symm_group_t}}(C_NULL)
+    task = current_task()
+    # A store that waits may move this task to another thread; the library and its error belong to the one that called.
+    sticky, task.sticky = task.sticky, true
+    status = symm_group_create(config, out)
+    problem = status == SYMM_OK ? nothing : SymmError(status, unsafe_string(symm_last_error()))
+    task.sticky = sticky
+    call.failure === nothing || throw(first(call.failure))
+    problem === nothing || throw(problem)
+    return Group(out[])
+end
+
+function release(group::Group)
+    handle, group.handle = group.handle, C_NULL
+    handle == C_NULL || symm_group_release(handle)
+    return nothing
+end
+
+Base.close(group::Group) = release(group)
+Base.isopen(group::Group) = group.handle != C_NULL
+Base.cconvert(::Type{Ptr{symm_group_t}}, group::Group) = group
+Base.unsafe_convert(::Type{Ptr{symm_group_t}}, group::Group) = group.handle
+Base.show(io::IO, group::Group) =
+    print(io, "Group(rank ", group.rank, " of ", group.size, ", ", group.backend, isopen(group) ? ")" : ", closed)")
+
+"""
+    split(group, color, key=group.rank)
+
+Divide a group. Collective. Ranks that pass the same color form a new group, in the order of their keys; a negative color is in none, and gives
+`nothing`.
+"""
+function Base.split(group::Group, color::Integer, key::Integer=group.rank)
+    out = Ref{Ptr{symm_group_t}}(C_NULL)
+    check(symm_group_split(group, color, key, out))
+    return out[] == C_NULL ? nothing : Group(out[])
+end
+
+"""
+    Symm.info(group)
+
+What is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ...
+"""
+function info(group::Group)
+    out = sized(symm_group_info_t)
+    check(symm_group_info(group, out))
+    return fields(out[])
+end
+
+"""
+    status(group)
+
+Health of a group, as a named tuple: `status` (`Symm.SYMM_OK`, or why the group was revoked), `failed_rank` (-1 if none), `failed_pid`,
+`message`. Never waits.
+"""
+function status(group::Group)
+    out = sized(symm_group_status_t)
+    check(symm_group_status(group, out))
+    return fields(out[])
+end
+
+"""
+    abort(group, reason="")
+
+Revoke the group on all ranks: pending and later calls fail with `SYMM_ERR_ABORTED`. Local, never waits, from any task or thread.
+"""
+abort(group::Group, reason::AbstractString="") = check(symm_group_abort(group, String(reason)))
+
+"""
+    finalize_group(group; timeout=nothing)
+
+Politely end a group: wait until all ranks have come here, so that none sees another leave early. Collective, optional.
+"""
+finalize_group(group::Group; timeout=nothing) = check(symm_group_finalize(group, milliseconds(timeout)))

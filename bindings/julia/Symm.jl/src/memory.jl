@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+"""
+    Buffer(group, bytes)
+
+One rank's allocation on the group's device, zeroed. Local.
+"""
+mutable struct Buffer
+    handle::Ptr{symm_buffer_t}
+    bytes::Int
+
+    function Buffer(group::Group, bytes::Integer)
+        out = Ref{Ptr{symm_buffer_t}}(C_NULL)
+        check(symm_alloc(group, bytes, 0, out))
+        return finalizer(release, new(out[], bytes))
+    end
+end
+
+"""
+    Memory(group, buffer; tag=0)
+    Memory(group, bytes; tag=0)
+
+A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
+
+`pointer(memory, rank)` is the address of a rank's block, `Symm.signal_pad(memory, rank)` that of its signal pad. On the host a
+[`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
+"""
+mutable struct Memory
+    handle::Ptr{symm_memory_t}
+    group::Group
+    rank::Int
+    size::Int
+    bytes::Int
+
+    # Takes over the reference to `handle`.
+    function Memory(handle::Ptr{symm_memory_t}, group::Group)
+        about = sized(symm_memory_info_t)
+        check(symm_memory_info(handle, about))
+        return finalizer(release, new(handle, group, about[].rank, about[].size, about[].bytes))
+    end
+end
+
+function Memory(group::Group, buffer::Buffer; tag::Integer=0)
+    out = Ref{Ptr{symm_memory_t}}(C_NULL)
+    check(symm_rendezvous(group, buffer, tag, out))
+    return Memory(out[], group)
+end
+
+function Memory(group::Group, bytes::Integer; tag::Integer=0)
+    buffer = Buffer(group, bytes)
+    try
+        return Memory(group, buffer; tag=tag)
+    finally
+        close(buffer)  # the memory keeps the block
+    end
+end
+
+for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), (:Memory, :symm_memory_t, :symm_memory_release))
+    @eval begin
+        # Also the finalizer: local, and neither waits nor fails, whatever was released before.
+        function release(x::$Handle)
+            handle, x.handle = x.handle, C_NULL
+            handle == C_NULL || $free(handle)
+            return nothing
+        end
+        Base.close(x::$Handle) = release(x)
+        Base.isopen(x::$Handle) = x.handle != C_NULL
+        Base.cconvert(::Type{Ptr{$handle}}, x::$Handle) = x
+        Base.unsafe_convert(::Type{Ptr{$handle}}, x::$Handle) = x.handle
+    end
+end
+
+Base.show(io::IO, m::Memory) =
+    print(io, "Memory(", m.bytes, " bytes of each of ", m.size, " ranks", isopen(m) ? ")" : ", closed)")
+
+"""
+    pointer(buffer)
+    pointer(memory, rank=memory.rank)
+
+Address of a block. Valid while the buffer or a memory of it is open.
+"""
+function Base.pointer(buffer::Buffer)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    check(symm_buffer_pointer(buffer, out))
+    return out[]
+end
+
+function Base.pointer(memory::Memory, rank::Integer=memory.rank)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    check(symm_memory_pointer(memory, rank, out))
+    return out[]
+end
+
+"""
+    Symm.signal_pad(memory, rank)
+
+Address of a rank's signal pad, `UInt32[size, channels]` in Julia's order, indexed by source rank and channel.
+"""
+function signal_pad(memory::Memory, rank::Integer)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    check(symm_memory_signal_pad(memory, rank, out))
+    return Ptr{UInt32}(out[])
+end
+
+"""
+    Symm.pointer_table(memory)
+    Symm.signal_pad_table(memory)
+
+Address of the table of all ranks' blocks or pads, readable by the group's device: for kernels of your own.
+"""
+function pointer_table(memory::Memory)
+    out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
+    check(symm_memory_pointer_table(memory, out))
+    return out[]
+end
+
+function signal_pad_table(memory::Memory)
+    out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
+    check(symm_memory_signal_pad_table(memory, out))
+    return out[]
+end
+
+function info(memory::Memory)
+    out = sized(symm_memory_info_t)
+    check(symm_memory_info(memory, out))
+    return fields(out[])
+end
+
+"""
+    Symm.find(group, address)
+
+The memory of `group` that maps an address, whose block it is in, and how many bytes from its start: `(memory, rank, offset)`.
+"""
+function find(group::Group, address)
+    out, rank, offset = Ref{Ptr{symm_memory_t}}(C_NULL), Ref{Int32}(-1), Ref{Csize_t}(0)
+    check(symm_memory_find(group, operand(address), out, rank, offset))
+    return (memory=Memory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
+end
