@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Device memory of [cudarc](::cudarc) as operands. Both crates use the device's primary context.
+//! Device memory of [cudarc](https://docs.rs/cudarc) as operands. Both crates use the device's primary context.
 //!
 //! ```no_run
 //! use cudarc::driver::CudaContext;

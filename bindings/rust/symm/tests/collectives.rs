@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All six, on slices and on symmetric memory, in place and not.
+
+mod ranks;
+
+use ranks::{processes, threads};
+use symm::{Algorithm, Collective, Element, F8E4M3, F8E5M2, Group, Op, Status};
+
+const RANKS: usize = 3;
+
+/// What rank `r` has at `i`: small integers, so that every type can hold every result.
+fn value(r: usize, i: usize) -> i64 {
+    ((31 * r + 7 * i) % 11) as i64
+}
+
+fn values<T>(r: usize, range: std::ops::Range<usize>, make: &impl Fn(i64) -> T) -> Vec<T> {
+    range.map(|i| make(value(r, i))).collect()
+}
+
+/// All collectives, on operands of `n` elements a rank that are private and symmetric.
+fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -> T) {
+    let me = group.rank();
+    let memory = group.memory::<T>(4 * RANKS * n).expect("blocks");
+    let mut symmetric = memory.span(..RANKS * n).expect("within");
+    let whole = values(me, 0..RANKS * n, &make);
+    let sum = |range: std::ops::Range<usize>| -> Vec<T> {
+        range.map(|i| make((0..RANKS).map(|r| value(r, i)).sum())).collect()
+    };
+    let own = me * n..(me + 1) * n;
+    let blank = vec![make(0); RANKS * n];
+
+    // From slices to slices, each also in place.
+    let mut recv = blank.clone();
+    group.allreduce(&whole, &mut recv, Op::Sum).expect("allreduce");
+    assert_eq!(recv, sum(0..RANKS * n));
+    let mut data = whole.clone();
+    group.allreduce_in_place(&mut data, Op::Sum).expect("allreduce in place");
+    assert_eq!(data, recv);
+
+    group.reduce_scatter(&whole, &mut recv[..n], Op::Sum).expect("reduce_scatter");
+    assert_eq!(recv[..n], sum(own.clone()));
+    data.clone_from(&whole);
+    group.reduce_scatter_in_place(&mut data, Op::Sum).expect("reduce_scatter in place");
+    assert_eq!(data[own.clone()], sum(own.clone()));
+
+    let gathered: Vec<T> = (0..RANKS).flat_map(|r| values(r, 0..n, &make)).collect();
+    group.allgather(&whole[..n], &mut recv).expect("allgather");
+    assert_eq!(recv, gathered);
+    data.clone_from(&blank);
+    data[own].copy_from_slice(&whole[..n]);
+    group.allgather_in_place(&mut data).expect("allgather in place");
+    assert_eq!(data, gathered);
+
+    let nothing: &[T] = &[];
+    group.broadcast(if me == 1 { &whole[..] } else { nothing }, &mut recv, 1).expect("broadcast");
+    assert_eq!(recv, values(1, 0..RANKS * n, &make));
+    data.clone_from(&whole);
+    group.broadcast_in_place(&mut data, 2).expect("broadcast in place");
+    assert_eq!(data, values(2, 0..RANKS * n, &make));
+
+    recv.clone_from(&blank);
+    group.reduce(&whole, if me == 0 { &mut recv[..] } else { &mut [] }, Op::Max, 0).expect("reduce");
+    let most: Vec<T> = (0..RANKS * n).map(|i| make((0..RANKS).map(|r| value(r, i)).max().unwrap_or(0))).collect();
+    assert_eq!(recv, if me == 0 { most.clone() } else { blank.clone() });
+    data.clone_from(&whole);
+    group.reduce_in_place(&mut data, Op::Max, 2).expect("reduce in place");
+    assert_eq!(data, if me == 2 { most } else { whole.clone() });
+
+    let exchanged: Vec<T> = (0..RANKS).flat_map(|r| values(r, me * n..(me + 1) * n, &make)).collect();
+    group.alltoall(&whole, &mut recv).expect("alltoall");
+    assert_eq!(recv, exchanged);
+    data.clone_from(&whole);
+    group.alltoall_in_place(&mut data).expect("alltoall in place");
+    assert_eq!(data, exchanged);
+
+    // The same from and to symmetric memory.
+    let mut got = blank;
+    memory.put(me, 0, &whole).expect("it fits");
+    group.allreduce_in_place(&mut symmetric, Op::Sum).expect("allreduce in place, symmetric");
+    memory.get(me, 0, &mut got).expect("it fits");
+    assert_eq!(got, sum(0..RANKS * n));
+    group.allgather(&whole[..n], &mut symmetric).expect("allgather to symmetric");
+    let mut elsewhere = memory.span(RANKS * n..2 * RANKS * n).expect("within");
+    group.alltoall(&symmetric, &mut elsewhere).expect("alltoall, symmetric");
+    memory.get(me, RANKS * n, &mut got).expect("it fits");
+    let again: Vec<T> = (0..RANKS).flat_map(|_| values(me, 0..n, &make)).collect();
+    assert_eq!(got, again, "everybody's part for this rank is what this rank had sent to all");
+}
+
+#[test]
+fn all_six_between_processes() {
+    processes("all_six_between_processes", RANKS, |group| {
+        all_six(&group, 1, |v| v as f32);
+        all_six(&group, 1001, |v| v as f32);
+        all_six(&group, 40_000, |v| v as f64);
+    });
+}
+
+#[test]
+fn all_six_between_threads_in_every_type() {
+    threads(RANKS, |group| {
+        all_six(&group, 333, |v| v as f64);
+        all_six(&group, 333, |v| v as i8);
+        all_six(&group, 333, |v| v as u8);
+        all_six(&group, 333, |v| v as i32);
+        all_six(&group, 333, |v| v as u32);
+        all_six(&group, 333, |v| v);
+        all_six(&group, 333, |v| v as u64);
+    });
+}
+
+#[cfg(feature = "half")]
+#[test]
+fn all_six_in_half_precision() {
+    threads(RANKS, |group| {
+        all_six(&group, 333, |v| half::f16::from_f32(v as f32));
+        all_six(&group, 333, |v| half::bf16::from_f32(v as f32));
+    });
+}
+
+/// The element of an eight-bit type that is this number.
+fn fp8<T: Copy>(number: f32, from: impl Fn(u8) -> T, to: impl Fn(T) -> f32) -> T {
+    (0..=255).map(from).find(|candidate| to(*candidate) == number).expect("the type has this number")
+}
+
+#[test]
+fn eight_bits_are_rounded_once() {
+    threads(RANKS, |group| {
+        // 15 + 2 + 2 = 19 lies between 18 and 20 and goes to the even 20. Rounded at each step it would be 16 + 2 = 18.
+        let mine = [15.0, 2.0, 2.0][group.rank()];
+        let mut data = [fp8(mine, F8E4M3::from_bits, F8E4M3::to_f32); 5];
+        group.allreduce_in_place(&mut data, Op::Sum).expect("a sum");
+        assert_eq!(data.map(F8E4M3::to_f32), [20.0; 5]);
+        let mut data = [fp8(40960.0, F8E5M2::from_bits, F8E5M2::to_f32); 5];
+        group.allreduce_in_place(&mut data, Op::Sum).expect("a sum");
+        assert_eq!(data.map(F8E5M2::to_f32), [57344.0; 5], "it saturates");
+    });
+}
+
+#[test]
+fn every_operation() {
+    threads(RANKS, |group| {
+        let mine = [group.rank() as i32 + 2, -5];
+        let mut recv = [0; 2];
+        for (op, expected) in
+            [(Op::Sum, [9, -15]), (Op::Avg, [3, -5]), (Op::Min, [2, -5]), (Op::Max, [4, -5]), (Op::Prod, [24, -125])]
+        {
+            group.allreduce(&mine, &mut recv, op).expect("it can be reduced");
+            assert_eq!(recv, expected, "{op:?}");
+        }
+        let error = group.allreduce(&mine, &mut recv, Op::Unknown(9)).expect_err("there is no such operation");
+        assert!(error.status == Status::InvalidArgument && error.message.contains('9'), "{error}");
+    });
+}
+
+#[test]
+fn every_algorithm_gives_the_same_bits() {
+    threads(RANKS, |group| {
+        let memory = group.memory::<f32>(20_000).expect("blocks");
+        let mine: Vec<f32> = (0..10_000).map(|i| 1.0 / (1 + i + 7 * group.rank()) as f32).collect();
+        memory.put(group.rank(), 0, &mine).expect("it fits");
+        let send = memory.span(..10_000).expect("within");
+        let expected: Vec<f32> = (0..10_000).map(|i| (0..RANKS).map(|r| 1.0 / (1 + i + 7 * r) as f32).sum()).collect();
+        for algorithm in [Algorithm::Auto, Algorithm::OneShot, Algorithm::TwoShot, Algorithm::TwoShotStaged] {
+            let mut recv = memory.span(10_000..).expect("within");
+            let forced = group.with_algorithm(algorithm);
+            let plan = forced.plan(Collective::Allreduce, &send, &recv, 10_000, Op::Sum).expect("it can be planned");
+            assert!(algorithm == Algorithm::Auto || plan.algorithm == algorithm, "{plan:?}");
+            assert!(!plan.reason.is_empty());
+            forced.allreduce(&send, &mut recv, Op::Sum).expect("it can be reduced");
+            let mut got = vec![0.0; 10_000];
+            memory.get(group.rank(), 10_000, &mut got).expect("it is there");
+            assert!(got.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{algorithm:?}");
+        }
+        let error = group.with_algorithm(Algorithm::Ll).allreduce_in_place(&mut vec![0.0f32; 1000], Op::Sum);
+        let error = error.expect_err("it is too large for that");
+        assert!(error.status == Status::InvalidArgument && error.message.contains("algorithm"), "{error}");
+    });
+}
+
+#[test]
+fn lengths_that_do_not_fit() {
+    threads(RANKS, |group| {
+        let refused = |result: symm::Result<()>| {
+            let error = result.expect_err("the lengths do not fit");
+            assert_eq!((error.status, error.rank), (Status::InvalidArgument, None), "{error}");
+        };
+        let (send, mut recv) = ([0f32; 6], [0f32; 5]);
+        refused(group.allreduce(&send, &mut recv, Op::Sum));
+        refused(group.reduce_scatter(&send, &mut recv, Op::Sum));
+        refused(group.reduce_scatter_in_place(&mut recv, Op::Sum));
+        refused(group.allgather(&send, &mut recv));
+        refused(group.allgather_in_place(&mut recv));
+        refused(group.broadcast(&send, &mut recv, 0));
+        refused(group.reduce(&send, &mut recv, Op::Sum, 0));
+        refused(group.alltoall(&recv, &mut [0f32; 5]));
+        refused(group.broadcast_in_place(&mut recv, 3));
+        let memory = group.memory::<f32>(8).expect("blocks");
+        let (a, mut b) = (memory.span(0..4).expect("within"), memory.span(2..6).expect("within"));
+        refused(group.allreduce(&a, &mut b, Op::Sum));
+        // SAFETY: it is refused before anything is touched.
+        let mut device = unsafe { symm::Raw::new(std::ptr::null_mut::<f32>(), 5, symm::Place::Device) };
+        refused(group.allreduce_in_place(&mut device, Op::Sum));
+        group.allreduce(&[0f32; 0], &mut [0f32; 0], Op::Sum).expect("nothing is little");
+        group.barrier().expect("no harm was done");
+    });
+}

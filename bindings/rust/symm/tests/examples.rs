@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The examples do what they say, as a launcher would start them.
+
+mod ranks;
+
+use ranks::{Directory, example, launch, wait};
+
+fn run(name: &str, size: usize) -> Vec<String> {
+    wait(launch(&example(name), size, &Directory::new(name), &[]), |_, status| status.success())
+}
+
+#[test]
+fn first() {
+    for (rank, said) in run("first", 4).iter().enumerate() {
+        assert_eq!(said.trim(), format!("rank {rank}: [6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0, 6.0]"));
+    }
+}
+
+#[test]
+fn the_readme_shows_the_first_example() {
+    let readme = include_str!("../README.md");
+    let program = include_str!("../examples/first.rs").trim_start_matches("// SPDX-License-Identifier: Apache-2.0\n");
+    assert!(readme.contains(&format!("```rust\n{program}```")), "README.md and examples/first.rs differ");
+    assert!(program.lines().count() <= 15);
+}
+
+#[test]
+fn tensor_parallel() {
+    for (rank, said) in run("tensor_parallel", 3).iter().enumerate() {
+        assert!(said.contains(&format!("rank {rank} of 3")) && said.contains("as the unsplit product"), "{said}");
+    }
+}
+
+#[test]
+fn demo() {
+    for (rank, said) in run("demo", 4).iter().enumerate() {
+        let next = (rank + 1) % 4;
+        assert!(said.starts_with(&format!("rank {rank} (Rust): put 16384 B to rank {next} in ")), "{said}");
+        assert!(said.contains("; all-reduce 262144 B in ") && said.contains("; all bits right"), "{said}");
+    }
+}

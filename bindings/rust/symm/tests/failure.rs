@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Dead, late and disagreeing ranks are errors that say who and why.
+
+mod ranks;
+
+use ranks::{die, died, processes_ending, threads};
+use std::time::Duration;
+use symm::{Op, Status};
+
+#[test]
+fn a_killed_peer_is_named() {
+    let body = |group: symm::Group| {
+        let memory = group.memory::<u8>(4096).expect("a block each");
+        memory.view(group.rank()).expect("mapped").store(9, 40 + group.rank() as u8);
+        group.barrier().expect("all come");
+        if group.rank() == 2 {
+            die();
+        }
+        let error = group.allreduce_in_place(&mut [1.0f32; 100], Op::Sum).expect_err("rank 2 is dead");
+        assert_eq!((error.status, error.rank), (Status::PeerFailed, Some(2)), "{error}");
+        assert!(error.message.contains("rank 2"), "{error}");
+        let status = group.status().expect("it can still be asked");
+        assert_eq!((status.status, status.failed_rank), (Status::PeerFailed, Some(2)));
+        assert!(status.failed_pid.is_some(), "{status:?}");
+        assert_eq!(memory.wait_signal(2, 0).expect_err("rank 2 is dead").rank, Some(2));
+        assert_eq!(memory.view(2).expect("still mapped").load(9), 42, "what it left can be read");
+    };
+    processes_ending(
+        "a_killed_peer_is_named",
+        3,
+        body,
+        |rank, status| if rank == 2 { died(status) } else { status.success() },
+    );
+}
+
+#[test]
+fn a_late_rank_is_named() {
+    threads(2, |group| {
+        let memory = group.memory::<u8>(64).expect("a block each");
+        if group.rank() == 0 {
+            let error = group.with_timeout(Duration::from_millis(50)).barrier().expect_err("rank 1 does not come");
+            assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
+        } else {
+            let error = memory.wait_signal(0, 0).expect_err("rank 0 has given up");
+            assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
+        }
+        let error = group.allreduce_in_place(&mut [1u8], Op::Sum).expect_err("the group is revoked");
+        assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
+    });
+}
+
+#[test]
+fn ranks_that_disagree_are_told() {
+    threads(2, |group| {
+        let error = group.allreduce_in_place(&mut vec![0f32; 8 + group.rank()], Op::Sum).expect_err("they disagree");
+        assert_eq!(error.status, Status::Mismatch, "{error}");
+        assert!(error.message.contains('8') && error.message.contains('9'), "{error}");
+    });
+}
+
+#[test]
+fn another_thread_ends_a_wait() {
+    threads(2, |group| {
+        let memory = group.memory::<u8>(64).expect("a block each");
+        let handle = group.abort_handle();
+        if group.rank() == 0 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(30));
+                    handle.abort("had enough").expect("the group is alive");
+                });
+                let error = memory.wait_signal(1, 0).expect_err("nobody signals");
+                assert_eq!((error.status, error.rank), (Status::Aborted, Some(0)), "{error}");
+                assert!(error.message.contains("had enough"), "{error}");
+            });
+        } else {
+            let error = memory.wait_signal(0, 0).expect_err("nobody signals");
+            assert_eq!((error.status, error.rank), (Status::Aborted, Some(0)), "{error}");
+        }
+        assert_eq!(handle.abort("a\0b").expect_err("a NUL").status, Status::InvalidArgument);
+        drop(memory);
+        drop(group);
+        assert_eq!(handle.abort("too late").expect_err("it is gone").status, Status::InvalidHandle);
+    });
+}
+
+#[test]
+fn one_who_leaves_is_named() {
+    threads(2, |group| {
+        if group.rank() == 1 {
+            return;
+        }
+        let error = group.barrier().expect_err("rank 1 has left");
+        assert_eq!((error.status, error.rank), (Status::PeerFailed, Some(1)), "{error}");
+    });
+}
+
+#[test]
+fn an_error_is_an_error() {
+    let error: Box<dyn std::error::Error + Send + Sync> = symm::device_info(symm::Backend::Host, 7).unwrap_err().into();
+    let text = error.to_string();
+    assert!(text.starts_with("invalid argument: ") && text.contains('7'), "{text}");
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Forming groups, and what they say of themselves.
+
+mod ranks;
+
+use ranks::{processes, threads, unique};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use symm::{Backend, Group, GroupConfig, Status, Store, StoreError};
+
+#[test]
+fn a_group_knows_itself() {
+    processes("a_group_knows_itself", 3, |group| {
+        assert_eq!((group.size(), group.backend()), (3, Backend::Host));
+        let info = group.info().expect("it is alive");
+        assert_eq!((info.rank, info.size, info.channels), (group.rank(), 3, 64));
+        assert!(info.bootstrap.contains("dir://"), "{info:?}");
+        let status = group.status().expect("it is alive");
+        assert_eq!((status.status, status.failed_rank, status.message.as_str()), (Status::Ok, None, ""));
+        group.barrier().expect("all come");
+        group.finalize().expect("all come");
+        let error = group.barrier().expect_err("it is finalized");
+        assert_eq!(error.status, Status::InvalidHandle, "{error}");
+    });
+}
+
+#[test]
+fn a_group_of_one_needs_nothing() {
+    let group =
+        GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("one"))).create();
+    let group = group.expect("it is alone");
+    let mut data = [3.5f32, -1.0];
+    group.allreduce_in_place(&mut data, symm::Op::Sum).expect("a sum of one");
+    assert_eq!(data, [3.5, -1.0]);
+}
+
+#[test]
+fn parts_of_a_group() {
+    threads(4, |group| {
+        let color = (group.rank() % 2) as u32;
+        let half = group.split(Some(color), -(group.rank() as i32)).expect("all split").expect("it has a color");
+        assert_eq!((half.size(), half.rank()), (2, 1 - group.rank() / 2));
+        half.barrier().expect("both come");
+        let rest = group.split((group.rank() > 0).then_some(0), 0).expect("all split");
+        assert_eq!(rest.map(|rest| rest.size()), (group.rank() > 0).then_some(3));
+    });
+}
+
+#[test]
+fn a_barrier_of_some() {
+    threads(3, |group| {
+        if group.rank() != 1 {
+            group.barrier_among(&[2, 0], 5).expect("both come");
+        } else {
+            let error = group.barrier_among(&[0, 2], 5).expect_err("rank 1 is not among them");
+            assert!(error.status == Status::InvalidArgument && error.message.contains("not among"), "{error}");
+        }
+        let error = group.barrier_among(&[], 64).expect_err("there is no such channel");
+        assert!(error.status == Status::InvalidArgument && error.message.contains("64"), "{error}");
+        group.barrier().expect("no harm was done");
+    });
+}
+
+#[test]
+fn what_cannot_be_a_group() {
+    let refused = |config: GroupConfig| config.create().expect_err("it cannot be created");
+    let error = refused(GroupConfig::new().name("a\0b"));
+    assert!(error.status == Status::InvalidArgument && error.message.contains("name"), "{error}");
+    let error = refused(GroupConfig::new().ranks(0, 0));
+    assert!(error.status == Status::InvalidArgument && error.message.contains("size"), "{error}");
+    let error = refused(GroupConfig::new().ranks(2, 2).bootstrap("thread://nobody"));
+    assert!(error.status == Status::InvalidArgument && error.message.contains("rank"), "{error}");
+    let error = refused(GroupConfig::new().ranks(0, 1 << 40).bootstrap("thread://nobody"));
+    assert_eq!(error.status, Status::InvalidArgument, "{error}");
+    let alone =
+        GroupConfig::new().ranks(0, 2).backend(Backend::Host).bootstrap(format!("thread://{}", unique("alone")));
+    let error = refused(alone.create_timeout(Duration::from_millis(50)));
+    assert!(error.status == Status::Timeout && error.message.contains('1'), "{error}");
+}
+
+type Values = HashMap<String, Vec<u8>>;
+
+/// What a program might have: bytes by key.
+#[derive(Clone, Default)]
+struct Shelf(Arc<(Mutex<Values>, Condvar)>);
+
+impl Store for Shelf {
+    fn set(&self, key: &str, value: &[u8], _: Duration) -> Result<(), StoreError> {
+        self.0.0.lock().unwrap().insert(key.to_owned(), value.to_owned());
+        self.0.1.notify_all();
+        Ok(())
+    }
+
+    fn get(&self, key: &str, timeout: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        let found = self.0.1.wait_timeout_while(self.0.0.lock().unwrap(), timeout, |values| !values.contains_key(key));
+        Ok(found.unwrap().0.get(key).cloned())
+    }
+}
+
+fn with_store(rank: usize, store: impl Store + 'static) -> symm::Result<Group> {
+    let config = GroupConfig::new().ranks(rank, 2).backend(Backend::Host).store(store);
+    config.create_timeout(Duration::from_secs(20)).create()
+}
+
+#[test]
+fn a_store_of_ones_own() {
+    let shelf = Shelf::default();
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let shelf = shelf.clone();
+            scope.spawn(move || with_store(rank, shelf).expect("a group").barrier().expect("both come"));
+        }
+    });
+    assert!(!shelf.0.0.lock().unwrap().is_empty(), "the store was used");
+}
+
+struct Broken;
+
+impl Store for Broken {
+    fn set(&self, _: &str, _: &[u8], _: Duration) -> Result<(), StoreError> {
+        Err("the shelf fell down".into())
+    }
+    fn get(&self, _: &str, _: Duration) -> Result<Option<Vec<u8>>, StoreError> {
+        panic!("there is no shelf")
+    }
+}
+
+#[test]
+fn a_store_that_fails_fails_the_creation() {
+    let error = with_store(0, Broken).expect_err("nothing can be set");
+    assert!(error.message.contains("the shelf fell down") || error.message.contains("it panicked"), "{error}");
+}
+
+#[test]
+fn everything_may_cross_threads() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<Group>();
+    crosses::<symm::AbortHandle>();
+    crosses::<symm::Buffer<f32>>();
+    crosses::<symm::Memory<f32>>();
+    crosses::<symm::Span<'_, f32>>();
+    crosses::<symm::View<'_, f32>>();
+    crosses::<symm::Error>();
+}

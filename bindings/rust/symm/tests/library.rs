@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is said of the library, its devices and its log; and what happens without it.
+
+mod ranks;
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use symm::{Backend, LogLevel, Status, TopologyClass};
+
+#[test]
+fn the_library_knows_itself() {
+    let version = symm::version().expect("there is a library");
+    assert_eq!(version.major, symm::symm_sys::SYMM_VERSION_MAJOR);
+    assert!(symm::build_info().expect("there is a library").contains(&version.to_string()));
+}
+
+#[test]
+fn the_host_is_a_device() {
+    assert_eq!(symm::device_count(Backend::Host).expect("a host"), 1);
+    let info = symm::device_info(Backend::Host, 0).expect("a host");
+    assert!(info.backend == Backend::Host && info.memory_bytes > 0 && info.compute_units > 0, "{info:?}");
+    assert!(info.multicast.is_err_and(|reason| !reason.is_empty()));
+    let topology = symm::topology(Backend::Host).expect("a host");
+    assert!(matches!(topology.class, TopologyClass::FullyConnected | TopologyClass::Other), "{topology:?}");
+    assert_eq!(topology.links, [[0]]);
+    if let Err(error) = symm::device_count(Backend::Cuda) {
+        assert!(error.status == Status::Unavailable && !error.message.is_empty(), "{error}");
+    }
+}
+
+#[test]
+fn messages_of_the_log() {
+    static SAID: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
+    symm::set_log_callback(LogLevel::Debug, |level, message| {
+        SAID.lock().unwrap().push((level, message.to_owned()));
+        panic!("a panic in a callback ends there");
+    })
+    .expect("a callback");
+    ranks::threads(2, |group| group.abort("the log is to hear of it").expect("abort"));
+    symm::clear_log_callback().expect("no callback");
+    let heard = SAID.lock().unwrap().len();
+    assert!(SAID.lock().unwrap().iter().any(|(_, message)| message.contains("the log is to hear of it")));
+    ranks::threads(2, |group| group.abort("the log is not to hear of it").expect("abort"));
+    assert_eq!(SAID.lock().unwrap().len(), heard);
+    let error = symm::set_log_callback(LogLevel::Unknown(77), |_, _| ()).expect_err("there is no such level");
+    assert_eq!(error.status, Status::InvalidArgument, "{error}");
+}
+
+/// What this program prints when it is started with another library.
+fn asked(library: &Path) -> String {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "answer", "--ignored", "--nocapture"]).env("SYMM_LIB", library);
+    String::from_utf8(command.output().expect("it starts").stdout).expect("UTF-8")
+}
+
+/// Not a test: what the processes of the tests below run.
+#[test]
+#[ignore = "started by the tests beside it"]
+fn answer() {
+    println!("{:?}", symm::version());
+    println!("{:?}", symm::Group::from_env());
+    println!("{:?}", symm::set_log_callback(LogLevel::Error, |_, _| ()));
+}
+
+#[cfg(not(feature = "linked"))]
+#[test]
+fn without_the_library_calls_say_so() {
+    let said = asked(Path::new("/nowhere/libsymm.so"));
+    assert_eq!(said.matches("Unavailable").count(), 3, "{said}");
+    assert_eq!(said.matches("/nowhere/libsymm.so").count(), 3 * 2, "{said}");
+}
+
+#[cfg(not(feature = "linked"))]
+#[test]
+fn an_older_library_says_what_it_lacks() {
+    let directory = ranks::Directory::new("older");
+    let (source, library) = (directory.0.join("old.rs"), directory.0.join("libsymm.so.0"));
+    std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }").expect("a file");
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    let built =
+        Command::new(rustc).args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]).status();
+    assert!(built.expect("rustc").success());
+    let said = asked(&library);
+    assert!(said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"), "{said}");
+    assert!(
+        said.contains("no function symm_group_create") && said.contains("no function symm_set_log_callback"),
+        "{said}"
+    );
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Blocks, and what can be done with them.
+
+mod ranks;
+
+use ranks::{processes, threads};
+use std::time::Duration;
+use symm::{Group, Status};
+
+fn left(group: &Group) -> usize {
+    (group.rank() + group.size() - 1) % group.size()
+}
+
+fn right(group: &Group) -> usize {
+    (group.rank() + 1) % group.size()
+}
+
+#[test]
+fn a_buffer_is_zero_and_ones_own() {
+    threads(1, |group| {
+        let mut buffer = group.alloc::<i64>(1000).expect("a block");
+        assert_eq!((buffer.len(), buffer.as_ptr() as usize % 4096), (1000, 0));
+        assert_eq!(buffer.as_slice().expect("on the host"), [0; 1000]);
+        buffer.as_mut_slice().expect("on the host")[999] = -2;
+        let bytes = buffer.cast::<u8>();
+        assert_eq!((bytes.len(), bytes.as_slice().expect("on the host")[7992]), (8000, 0xfe));
+        let error = group.alloc::<f32>(0).expect_err("nothing cannot be allocated");
+        assert!(error.status == Status::InvalidArgument && error.message.contains("size"), "{error}");
+        let error = group.alloc::<f64>(usize::MAX).expect_err("there is not so much memory");
+        assert_eq!(error.status, Status::InvalidArgument, "{error}");
+    });
+}
+
+#[test]
+fn every_block_is_seen_everywhere() {
+    processes("every_block_is_seen_everywhere", 3, |group| {
+        let mut buffer = group.alloc::<f32>(100).expect("a block");
+        buffer.as_mut_slice().expect("on the host").fill(group.rank() as f32 + 0.5);
+        let memory = group.rendezvous(buffer).expect("all come");
+        assert_eq!((memory.len(), memory.rank(), memory.size(), memory.channels()), (100, group.rank(), 3, 64));
+        for rank in 0..3 {
+            assert_eq!(memory.view(rank).expect("it is mapped").to_vec(), [rank as f32 + 0.5; 100]);
+        }
+        group.barrier().expect("all come");
+        // By stores through the mapping of a neighbour's block.
+        let there = memory.view(right(&group)).expect("it is mapped");
+        there.write(10, &[7.0, 8.0]);
+        there.store_release(99, group.rank() as f32);
+        group.barrier().expect("all come");
+        let here = memory.view(group.rank()).expect("it is mapped");
+        assert_eq!((here.load(10), here.load(11), here.load_acquire(99)), (7.0, 8.0, left(&group) as f32));
+        // SAFETY: nobody writes any more.
+        assert_eq!(unsafe { memory.local() }.expect("on the host")[99], left(&group) as f32);
+        let error = memory.view(3).expect_err("there is no rank 3");
+        assert!(error.status == Status::InvalidArgument && error.message.contains('3'), "{error}");
+        group.barrier().expect("all come");
+    });
+}
+
+#[test]
+#[should_panic(expected = "element 4 of a block of 4")]
+fn a_view_has_an_end() {
+    let group = symm::GroupConfig::new().ranks(0, 1).bootstrap("thread://end").backend(symm::Backend::Host);
+    let memory = group.create().expect("a group").memory::<u64>(4).expect("a block");
+    memory.view(0).expect("it is mapped").load(4);
+}
+
+#[test]
+fn put_get_and_signals() {
+    processes("put_get_and_signals", 3, |group| {
+        let memory = group.memory::<u32>(4096).expect("a block each");
+        let mine: Vec<u32> = (0..100).map(|i| group.rank() as u32 * 1000 + i).collect();
+        memory.put(right(&group), 200, &mine).expect("it fits");
+        memory.put_signal(right(&group), 3).expect("a signal");
+        memory.wait_signal(left(&group), 3).expect("a signal");
+        let mut got = vec![0; 100];
+        memory.get(group.rank(), 200, &mut got).expect("it is there");
+        assert_eq!(got[99], left(&group) as u32 * 1000 + 99);
+        memory.put_with_signal(left(&group), 400, &mine[..10], 7).expect("it fits");
+        memory.wait_signal(right(&group), 7).expect("a signal");
+        assert_eq!(memory.view(group.rank()).expect("mapped").load(409), right(&group) as u32 * 1000 + 9);
+        memory.fill(right(&group), 1000, 77, 5).expect("it fits");
+        memory.write_value(right(&group), 1005, u32::MAX).expect("it fits");
+        group.barrier().expect("all come");
+        let here = memory.view(group.rank()).expect("mapped");
+        assert_eq!((999..1007).map(|i| here.load(i)).collect::<Vec<_>>(), [0, 77, 77, 77, 77, 77, u32::MAX, 0]);
+        // A part of one's own block is an operand, too.
+        memory.put(right(&group), 2000, &memory.span(200..300).expect("within")).expect("it fits");
+        group.barrier().expect("all come");
+        assert_eq!(here.load(2000), left(&group).checked_sub(1).unwrap_or(2) as u32 * 1000);
+    });
+}
+
+#[test]
+fn a_signal_that_does_not_come_names_its_sender() {
+    threads(2, |group| {
+        let memory = group.memory::<u8>(64).expect("a block each");
+        let error = memory.wait_signal_for(left(&group), 9, Duration::from_millis(20)).expect_err("nobody sends one");
+        assert_eq!((error.status, error.rank), (Status::Timeout, Some(left(&group))), "{error}");
+        assert!(error.message.contains("channel 9"), "{error}");
+        assert_eq!(group.status().expect("alive").status, Status::Ok);
+        group.barrier().expect("the group is none the worse");
+    });
+}
+
+#[test]
+fn what_is_refused() {
+    threads(2, |group| {
+        let memory = group.memory::<u32>(16).expect("a block each");
+        let refused = |result: symm::Result<()>, words: &str| {
+            let error = result.expect_err(words);
+            assert!(error.status == Status::InvalidArgument && error.message.contains(words), "{error}");
+        };
+        refused(memory.put(0, 15, &[1, 2]), "beyond the block of 64 bytes");
+        refused(memory.get(0, 16, &mut [0]), "beyond the block");
+        refused(memory.put(2, 0, &[1]), "rank");
+        refused(memory.put(usize::MAX, 0, &[1]), "rank");
+        refused(memory.put(0, usize::MAX, &[1]), "more than can be addressed");
+        refused(memory.put_signal(0, 64), "channel");
+        refused(memory.fill(0, 10, 1, 7), "beyond the block");
+        assert!(memory.span(3..17).is_err() && memory.span(5..=16).is_err());
+        #[allow(clippy::reversed_empty_ranges)]
+        let backwards = memory.span(5..4);
+        assert!(backwards.is_err());
+        assert_eq!(memory.span(..).expect("all").len(), 16);
+        group.barrier().expect("no harm was done");
+    });
+}
+
+#[test]
+fn blocks_that_differ_do_not_meet() {
+    threads(3, |group| {
+        let len = if group.rank() == 2 { 8192 } else { 4096 };
+        let error = group.memory::<u8>(len).expect_err("rank 2's is larger");
+        assert!(error.status == Status::Mismatch && error.message.contains("8192"), "{error}");
+        group.memory::<u8>(64).expect("the group is none the worse");
+    });
+}
+
+#[test]
+fn an_address_is_found() {
+    threads(2, |group| {
+        let memory = group.memory::<f64>(100).expect("a block each");
+        let address = memory.pointer(left(&group)).expect("mapped").wrapping_add(12);
+        let found = group.find(address).expect("it lies in a block");
+        assert_eq!((found.memory.id(), found.rank, found.offset), (memory.id(), left(&group), 96));
+        assert_eq!(found.memory.cast::<f64>().len(), 100);
+        assert!(found.memory.rendezvous_on(&group, 0).is_err(), "it has no buffer");
+        let elsewhere = 0u8;
+        assert_eq!(group.find(&elsewhere).expect_err("on the stack").status, Status::InvalidArgument);
+        assert!(!memory.signal_pad(0).expect("a pad").is_null());
+        group.barrier().expect("all come");
+    });
+}
+
+#[test]
+fn one_block_in_two_groups() {
+    threads(4, |group| {
+        let memory = group.memory::<i32>(8).expect("a block each");
+        let half = group.split(Some((group.rank() % 2) as u32), 0).expect("all split").expect("it has a color");
+        let again = memory.rendezvous_on(&half, 1).expect("both come");
+        assert_eq!((again.size(), again.rank()), (2, half.rank()));
+        drop(memory);
+        again.view(1 - half.rank()).expect("mapped").store(3, group.rank() as i32);
+        half.barrier().expect("both come");
+        assert_eq!(again.view(half.rank()).expect("mapped").load(3), (group.rank() as i32 + 2) % 4);
+        half.barrier().expect("both come");
+    });
+}
+
+#[test]
+fn handles_may_go_in_any_order() {
+    threads(2, |group| {
+        let mut memory = group.memory::<u8>(100).expect("a block each");
+        let other = memory.clone();
+        group.barrier().expect("all come");
+        drop(group);
+        drop(other);
+        // SAFETY: nobody else touches the block.
+        unsafe { memory.local_mut() }.expect("on the host")[5] = 1;
+        assert_eq!(memory.view(memory.rank()).expect("mapped").load(5), 1);
+    });
+}
