@@ -107,8 +107,9 @@ void retain(const void* handle, const char* argument) {
   slot_of<Object>(handle, argument).references.fetch_add(1, std::memory_order_relaxed);
 }
 
-template <class Object>
-void release(const void* handle) noexcept {
+// `last` is called with the object before its last reference goes.
+template <class Object, class Last>
+void release(const void* handle, Last&& last) noexcept {
   if (handle == nullptr) return;
   Slot<Object>* slot = nullptr;
   try {
@@ -116,7 +117,14 @@ void release(const void* handle) noexcept {
   } catch (...) {
     return;  // no arena could be made: there are no handles
   }
-  if (slot != nullptr && slot->references.fetch_sub(1, std::memory_order_acq_rel) == 1) Arena<Object>::instance().give(slot);
+  if (slot == nullptr || slot->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  last(*slot->object);
+  Arena<Object>::instance().give(slot);
+}
+
+template <class Object>
+void release(const void* handle) noexcept {
+  release<Object>(handle, [](Object&) {});
 }
 
 }  // namespace symm::capi

@@ -2,31 +2,18 @@
 #include "core/group.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 
 #include "core/log.hpp"
+#include "core/timeout.hpp"
 #include "core/vote.hpp"
 
 namespace symm {
 namespace {
 
 constexpr uint64_t kDefaultCreateTimeoutMs = 300'000;
-constexpr uint64_t kDefaultTimeoutMs = 60'000;
 constexpr int kFinalizeChannel = kChannels;  // one more than users have
-
-uint64_t timeout_from_environment(const char* variable, uint64_t fallback) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return fallback;
-  uint64_t value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc{} || stop != end || value == 0) {
-    throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0", variable, text));
-  }
-  return value;
-}
 
 bool check_from_environment() {
   const char* text = std::getenv("SYMM_CHECK");

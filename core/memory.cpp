@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/memory.hpp"
 
+#include "core/ipc/ipc.hpp"
+
 namespace symm {
+namespace {
+
+// What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
+std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, uint64_t flags) {
+  try {
+    return backend.allocate(bytes, flags);
+  } catch (const Error& error) {
+    if (error.status() != Status::out_of_memory) throw;
+    const ipc::Report report = ipc::collect();
+    if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
+  }
+  return backend.allocate(bytes, flags);
+}
+
+}  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (flags != 0)
     throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", static_cast<unsigned long long>(flags)));
   Backend& backend = group.backend();
-  return std::make_shared<Buffer>(backend.allocate(bytes, flags), bytes, backend.kind(), backend.device());
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, flags), bytes, backend.kind(), backend.device());
+  ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
+  return buffer;
 }
+
+Buffer::~Buffer() { ipc::buffer_gone(*block_); }
 
 Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
     : group_(std::move(group)),

@@ -18,6 +18,9 @@ class Buffer {
 
   Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device)
       : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device) {}
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
   std::byte* data() const noexcept { return block_->data(); }
   size_t bytes() const noexcept { return bytes_; }
   const std::shared_ptr<Block>& block() const noexcept { return block_; }

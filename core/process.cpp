@@ -26,7 +26,7 @@ void fill_random(void* data, size_t size) {
 }
 
 std::atomic<uint32_t> generation{0};
-constexpr size_t kMaxHandlers = 4;
+constexpr size_t kMaxHandlers = 8;
 std::atomic<void (*)() noexcept> handlers[kMaxHandlers];
 
 void child() {

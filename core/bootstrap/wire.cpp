@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/little_endian.hpp"
+
 namespace symm::wire {
 namespace {
 
@@ -11,48 +13,6 @@ constexpr size_t kReportSize = 16;  // then the text
 constexpr size_t kIdentitySize = 76;
 constexpr size_t kAddressSize = 4;      // then name and directory
 constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
-
-// Reads little-endian numbers one after the other. The caller has checked the size.
-class Reader {
- public:
-  explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <class T>
-  T number() {
-    T value = 0;
-    for (size_t i = 0; i < sizeof(T); ++i)
-      value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
-    bytes_ = bytes_.subspan(sizeof(T));
-    return value;
-  }
-  std::string text(size_t size) {
-    std::string value(size, '\0');
-    std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size), value.begin(),
-                   [](std::byte b) { return static_cast<char>(b); });
-    bytes_ = bytes_.subspan(size);
-    return value;
-  }
-  size_t left() const { return bytes_.size(); }
-
- private:
-  std::span<const std::byte> bytes_;
-};
-
-class Writer {
- public:
-  template <class T>
-  void number(T value) {
-    for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
-  }
-  void text(const std::string& value) {
-    for (const char c : value) bytes_.push_back(static_cast<std::byte>(c));
-  }
-  Buffer bytes_;
-};
-
-// Text ends up in messages and logs: no control characters, so that a peer cannot forge lines.
-bool is_clean(const std::string& text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
 
 bool is_name(const std::string& text) {
   return std::all_of(text.begin(), text.end(),

@@ -128,7 +128,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
   return register_segment(std::move(fd), inode, bytes, mapped);
 }
 
-std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
+std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes, Descriptor descriptor) {
   struct stat status {};
   const Inode inode = inode_of(fd.get(), &status);
   const size_t mapped = round_up(bytes, page_size());
@@ -142,10 +142,13 @@ std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
   // Under one lock, so that two threads which import the same inode share one mapping.
   const std::lock_guard lock(registry().mutex);
   if (const auto found = registry().segments.find(inode); found != registry().segments.end()) {
-    if (auto segment = found->second.lock()) return segment;
+    if (auto segment = found->second.lock()) {
+      if (descriptor == Descriptor::keep && !segment->fd_) segment->fd_ = std::move(fd);
+      return segment;
+    }
   }
   auto segment = register_segment(std::move(fd), inode, bytes, mapped);
-  segment->will_not_be_shared();
+  if (descriptor == Descriptor::close) segment->will_not_be_shared();
   return segment;
 }
 

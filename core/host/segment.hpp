@@ -17,7 +17,12 @@ class Segment final : public Block {
   static std::shared_ptr<Segment> create(size_t bytes, const char* name);
   // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change
   // size.
-  static std::shared_ptr<Segment> import(Fd fd, size_t bytes);
+  // The mapping alone keeps the memory; the descriptor is needed only to hand it on.
+  enum class Descriptor {
+    close,
+    keep
+  };
+  static std::shared_ptr<Segment> import(Fd fd, size_t bytes, Descriptor descriptor = Descriptor::close);
 
   using Inode = std::pair<uint64_t, uint64_t>;  // device, number
 
@@ -28,7 +33,7 @@ class Segment final : public Block {
   std::byte* data() const noexcept override { return data_; }
   size_t size() const noexcept override { return bytes_; }
   void will_not_be_shared() noexcept override { fd_.reset(); }
-  int fd() const noexcept { return fd_.get(); }  // -1 for a peer's segment: the mapping alone keeps it alive
+  int fd() const noexcept { return fd_.get(); }  // -1 if it was closed
 
  private:
   Fd fd_;

@@ -21,6 +21,13 @@
            void* h) { return static_cast<void>(w), function(static_cast<symm_memory_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
   }
 
+#define SYMM_IPC_USE(function, ...)                                                                                    \
+  {                                                                                                                    \
+#function, "ipc",                                                                                                  \
+        [](World & w,                                                                                                  \
+           void* h) { return static_cast<void>(w), function(static_cast<symm_ipc_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
+  }
+
 namespace symm_test {
 
 namespace {
@@ -70,6 +77,10 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_MEMORY_USE(symm_put_with_signal, 0, 0, w.source.data(), 8, 0, nullptr),
       SYMM_MEMORY_USE(symm_fill32, 0, 0, 7, 1, nullptr),
       SYMM_MEMORY_USE(symm_write_value32, 0, 0, 7, nullptr),
+
+      SYMM_IPC_USE(symm_ipc_pointer, w.out<void*>()),
+      SYMM_IPC_USE(symm_ipc_size, w.out<size_t>()),
+      SYMM_IPC_USE(symm_ipc_info, w.out_struct<symm_ipc_info_t>()),
   };
   return rows;
 }
@@ -87,6 +98,8 @@ const std::vector<Exemption>& exemptions() {
       {"symm_group_release", "group", "never fails"},
       {"symm_buffer_release", "buffer", "never fails"},
       {"symm_memory_release", "memory", "never fails"},
+      {"symm_ipc_release", "ipc", "never fails"},
+      {"symm_ipc_release", "stream", "never fails"},
       {"symm_rendezvous", "tag", "any number is a tag"},
       {"symm_memory_find", "out", "may be NULL"},
       {"symm_memory_find", "out_rank", "may be NULL"},

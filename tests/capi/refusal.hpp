@@ -14,10 +14,11 @@
 
 namespace symm_test {
 
-// A group of one rank with a buffer and a memory, and poisoned places for outputs.
+// A group of one rank with a buffer, a memory and an import of the buffer, and poisoned places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // of the block
+  static constexpr size_t kToken = SYMM_IPC_TOKEN_MAX_SIZE;
 
   World();
   ~World();
@@ -37,13 +38,17 @@ class World {
     std::memcpy(places_.back().before.data(), &size, sizeof size);
     return static_cast<T*>(place);
   }
+  void* out_token() { return poisoned(kToken); }
   bool outputs_untouched() const;
   void forget_outputs() { places_.clear(); }
 
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
+  symm_ipc_t* ipc = nullptr;
   std::byte* block = nullptr;
+  std::array<std::byte, kToken + 1> token{};
+  size_t token_size = 0;
   std::array<float, 64> source{};
   float* destination();  // 64 poisoned floats
 
@@ -80,6 +85,7 @@ struct Exemption {
 
 const std::vector<Refusal>& library_refusals();
 const std::vector<Refusal>& group_refusals();
+const std::vector<Refusal>& ipc_refusals();
 const std::vector<Refusal>& memory_refusals();
 const std::vector<Refusal>& data_refusals();
 const std::vector<Refusal>& collective_refusals();

@@ -19,13 +19,16 @@ World::World() {
   config.size = 1;
   void* pointer = nullptr;
   if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, 0, &buffer) != SYMM_OK ||
-      symm_rendezvous(group, buffer, 0, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK) {
+      symm_rendezvous(group, buffer, 0, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
+      symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
+      symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
   }
   block = static_cast<std::byte*>(pointer);
 }
 
 World::~World() {
+  symm_ipc_release(ipc, nullptr);
   symm_memory_release(memory);
   symm_buffer_release(buffer);
   symm_group_release(group);
@@ -59,7 +62,7 @@ constexpr Parameter kParameters[] = {
 std::vector<Refusal> all_refusals() {
   std::vector<Refusal> all;
   for (const auto* rows :
-       {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals()}) {
+       {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals(), &ipc_refusals()}) {
     all.insert(all.end(), rows->begin(), rows->end());
   }
   return all;
@@ -101,6 +104,9 @@ TEST(Refusal, wrong_handles) {
   ASSERT_EQ(symm_group_split(world.group, 0, 0, &old_group), SYMM_OK) << symm_last_error();
   ASSERT_EQ(symm_alloc(old_group, 64, 0, &old_buffer), SYMM_OK) << symm_last_error();
   ASSERT_EQ(symm_rendezvous(old_group, old_buffer, 0, &old_memory), SYMM_OK) << symm_last_error();
+  symm_ipc_t* old_ipc = nullptr;
+  ASSERT_EQ(symm_ipc_import(world.token.data(), world.token_size, nullptr, &old_ipc, nullptr), SYMM_OK) << symm_last_error();
+  symm_ipc_release(old_ipc, nullptr);
   symm_memory_release(old_memory);
   symm_buffer_release(old_buffer);
   symm_group_release(old_group);
@@ -117,9 +123,11 @@ TEST(Refusal, wrong_handles) {
       {"a released group", old_group, ""},
       {"a released buffer", old_buffer, ""},
       {"a released memory", old_memory, ""},
+      {"a released import", old_ipc, ""},
       {"a group", world.group, "group"},
       {"a buffer", world.buffer, "buffer"},
       {"a memory", world.memory, "memory"},
+      {"an import", world.ipc, "ipc"},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
   };
   for (const HandleUse& use : handle_uses()) {
@@ -133,6 +141,7 @@ TEST(Refusal, wrong_handles) {
   for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
     if (wrong.except != std::string("group")) symm_group_release(static_cast<symm_group_t*>(wrong.handle));
     if (wrong.except != std::string("buffer")) symm_buffer_release(static_cast<symm_buffer_t*>(wrong.handle));
+    if (wrong.except != std::string("ipc")) symm_ipc_release(static_cast<symm_ipc_t*>(wrong.handle), nullptr);
     if (wrong.except != std::string("memory")) symm_memory_release(static_cast<symm_memory_t*>(wrong.handle));
   }
   int32_t size = 0;

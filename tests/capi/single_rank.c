@@ -131,6 +131,42 @@ static void collectives(symm_group_t* group) {
   EXPECT(plan.algorithm != SYMM_ALGORITHM_AUTO && plan.reason[0] != '\0');
 }
 
+/* A token works in the process that made it, too. */
+static void sharing(symm_buffer_t* buffer) {
+  symm_ipc_export_options_t to_export;
+  symm_ipc_import_options_t to_import;
+  symm_ipc_info_t info;
+  symm_ipc_stats_t stats;
+  symm_ipc_report_t report;
+  symm_ipc_t* ipc = NULL;
+  unsigned char token[SYMM_IPC_TOKEN_MAX_SIZE];
+  void *block = NULL, *piece = NULL;
+  size_t token_size = 0, bytes = 0;
+  memset(&info, 0, sizeof info);
+  memset(&stats, 0, sizeof stats);
+  memset(&report, 0, sizeof report);
+  info.struct_size = sizeof info;
+  stats.struct_size = sizeof stats;
+  report.struct_size = sizeof report;
+  CHECK(symm_ipc_export_options_init(&to_export, sizeof to_export));
+  CHECK(symm_ipc_import_options_init(&to_import, sizeof to_import));
+  CHECK(symm_buffer_pointer(buffer, &block));
+  CHECK(symm_ipc_export((char*)block + 8, 16, &to_export, token, sizeof token, &token_size, NULL));
+  CHECK(symm_ipc_import(token, token_size, &to_import, &ipc, NULL));
+  CHECK(symm_ipc_pointer(ipc, &piece));
+  CHECK(symm_ipc_size(ipc, &bytes));
+  CHECK(symm_ipc_info(ipc, &info));
+  EXPECT(piece == (char*)block + 8 && bytes == 16);
+  EXPECT(info.backend == SYMM_BACKEND_HOST && info.offset == 8 && info.block_bytes == BYTES && info.exporter_alive == 1);
+  CHECK(symm_ipc_stats(&stats));
+  EXPECT(stats.tokens == 1 && stats.leased == 1 && stats.limbo_blocks == 0);
+  EXPECT(symm_ipc_withdraw(block, BYTES, 1) == SYMM_ERR_TIMEOUT);
+  symm_ipc_release(ipc, NULL);
+  CHECK(symm_ipc_withdraw(block, BYTES, 1));
+  CHECK(symm_ipc_collect(&report));
+  EXPECT(report.leases_ended == 1);
+}
+
 int main(void) {
   symm_group_config_t config;
   symm_group_t *group = NULL, *half = NULL, *none = NULL;
@@ -151,6 +187,7 @@ int main(void) {
   memory_calls(group, buffer, memory);
   collectives(group);
   collectives(half);
+  sharing(buffer);
   CHECK(symm_group_abort(half, "enough"));
   EXPECT(symm_barrier(half, NULL, 0, 0, 0, NULL) == SYMM_ERR_ABORTED);
   EXPECT(strstr(symm_last_error(), "enough") != NULL);

@@ -113,7 +113,37 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
   ASSERT_EQ(symm_alloc(group, 64, 0, &buffer), SYMM_OK);
   ASSERT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK);
   check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(memory, out); });
+  void* pointer = nullptr;
+  size_t size = 0;
+  std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+  symm_ipc_t* ipc = nullptr;
+  ASSERT_EQ(symm_buffer_pointer(buffer, &pointer), SYMM_OK);
+  ASSERT_EQ(symm_ipc_export(pointer, 64, nullptr, token, sizeof token, &size, nullptr), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_ipc_import(token, size, nullptr, &ipc, nullptr), SYMM_OK) << symm_last_error();
+  check_output<symm_ipc_info_t>("symm_ipc_info", [&](auto* out) { return symm_ipc_info(ipc, out); });
+  check_output<symm_ipc_report_t>("symm_ipc_collect", [&](auto* out) { return symm_ipc_collect(out); });
+  check_output<symm_ipc_stats_t>("symm_ipc_stats", [&](auto* out) { return symm_ipc_stats(out); });
+  symm_ipc_release(ipc, nullptr);
   symm_memory_release(memory);
+  symm_buffer_release(buffer);
+}
+
+TEST_F(StructSize, newer_ipc_options_are_accepted_while_their_tail_is_zero) {
+  symm_buffer_t* buffer = nullptr;
+  void* pointer = nullptr;
+  size_t size = 0;
+  std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+  symm_ipc_t* ipc = nullptr;
+  ASSERT_EQ(symm_alloc(group, 64, 0, &buffer), SYMM_OK);
+  ASSERT_EQ(symm_buffer_pointer(buffer, &pointer), SYMM_OK);
+  auto to_export = newer(symm_ipc_export_options_t SYMM_IPC_EXPORT_OPTIONS_INIT, 0);
+  EXPECT_EQ(symm_ipc_export(pointer, 64, &to_export.known, token, sizeof token, &size, nullptr), SYMM_OK) << symm_last_error();
+  auto to_import = newer(symm_ipc_import_options_t SYMM_IPC_IMPORT_OPTIONS_INIT, 0);
+  EXPECT_EQ(symm_ipc_import(token, size, &to_import.known, &ipc, nullptr), SYMM_OK) << symm_last_error();
+  symm_ipc_release(ipc, nullptr);
+  to_export.appended = to_import.appended = 1;
+  EXPECT_EQ(symm_ipc_export(pointer, 64, &to_export.known, token, sizeof token, &size, nullptr), SYMM_ERR_UNSUPPORTED);
+  EXPECT_EQ(symm_ipc_import(token, size, &to_import.known, &ipc, nullptr), SYMM_ERR_UNSUPPORTED);
   symm_buffer_release(buffer);
 }
 
@@ -134,6 +164,21 @@ TEST_F(StructSize, init_functions_agree_with_the_macros) {
   EXPECT_EQ(options.struct_size, options_macro.struct_size);
   EXPECT_EQ(options.algorithm, options_macro.algorithm);
   EXPECT_EQ(options.timeout_ms, options_macro.timeout_ms);
+
+  const symm_ipc_export_options_t export_macro = SYMM_IPC_EXPORT_OPTIONS_INIT;
+  symm_ipc_export_options_t to_export;
+  std::memset(&to_export, 0xA5, sizeof to_export);
+  ASSERT_EQ(symm_ipc_export_options_init(&to_export, sizeof to_export), SYMM_OK);
+  EXPECT_EQ(std::memcmp(&to_export, &export_macro, sizeof export_macro), 0);
+
+  const symm_ipc_import_options_t import_macro = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  symm_ipc_import_options_t to_import;
+  std::memset(&to_import, 0xA5, sizeof to_import);
+  ASSERT_EQ(symm_ipc_import_options_init(&to_import, sizeof to_import), SYMM_OK);
+  EXPECT_EQ(to_import.struct_size, import_macro.struct_size);
+  EXPECT_EQ(to_import.timeout_ms, import_macro.timeout_ms);
+  EXPECT_EQ(to_import.directory, import_macro.directory);
+  EXPECT_EQ(to_import.device, import_macro.device);
 }
 
 }  // namespace

@@ -171,6 +171,7 @@ enum symm_group_flag_values {
 typedef struct symm_group symm_group_t;   /**< ranks that share memory */
 typedef struct symm_buffer symm_buffer_t; /**< one rank's allocation */
 typedef struct symm_memory symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
+typedef struct symm_ipc symm_ipc_t;       /**< memory of another process, imported by a token */
 
 /* ---- library --------------------------------------------------------------------------------------- */
 
@@ -518,6 +519,164 @@ typedef struct {
 SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, symm_collective_t collective, const void *send, const void *recv,
                                             size_t count, symm_dtype_t dtype, symm_op_t op,
                                             const symm_collective_options_t *options, symm_plan_info_t *out);
+
+/* ---- ipc ------------------------------------------------------------------------------------------- */
+
+/* Sharing memory with any process of this user on this machine, outside of any group. The owner makes a token, which is plain
+ * bytes and may travel by any means (queue, socket, file, standard input); whoever imports it gets the same physical memory.
+ *
+ *   Lease       Each import is a lease on the piece of memory that the token names. It ends with symm_ipc_release(), or with the
+ *               death of the process that holds it. A token may be imported any number of times, by any number of processes,
+ *               also in the process that made it, or never.
+ *   Lifetime    Memory lives as long as anybody maps it. Releasing the buffer ends its tokens: what was imported before stays
+ *               as it is, and is in limbo (counted by symm_ipc_stats()) until the last lease is over. When the process that
+ *               made a token dies, those that imported it keep the data.
+ *   Re-use      To write new data where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that piece
+ *               and waits for their leases.
+ *   Ordering    What was written before symm_ipc_export() (with CUDA: issued on its stream) is there after symm_ipc_import() (on
+ *               its stream); what the importer issued on the stream of symm_ipc_release() is over when its lease is.
+ *   Where       The importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else $XDG_RUNTIME_DIR/symm, else
+ *               /tmp/symm-<uid>. Processes in different PID, network or IPC namespaces need only share that directory.
+ *   Threads     The first export or import starts one thread, which serves importers and notices deaths. After fork() the child
+ *               starts afresh: buffers and imports of its parent are none of its own. */
+
+/** Longest token in bytes. */
+#define SYMM_IPC_TOKEN_MAX_SIZE 512
+
+/** How to export; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t hold_ms;      /**< keep the memory for this token, though its buffer is released, for as long from now; 0: do not */
+  uint64_t hold_imports; /**< or until so many imports of this token were made; 0: only hold_ms ends it */
+} symm_ipc_export_options_t;
+
+#define SYMM_IPC_EXPORT_OPTIONS_INIT \
+  { sizeof(symm_ipc_export_options_t), 0, 0 }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options, size_t struct_size);
+
+/** Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
+ *  @param pointer    anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
+ *                    allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
+ *                    until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
+ *                    this one if that one is dead.
+ *  @param size       bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
+ *  @param options    NULL for the defaults.
+ *  @param out_token  receives the token.
+ *  @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
+ *  @param out_size   receives the length of the token.
+ *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
+ *          directory is not private), PEER_FAILED, CUDA. Since 0.1. */
+SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size, const symm_ipc_export_options_t *options,
+                                       void *out_token, size_t capacity, size_t *out_size, void *stream);
+
+/** How to import; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t timeout_ms;   /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
+  const char *directory; /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
+  int32_t device;        /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
+} symm_ipc_import_options_t;
+
+#define SYMM_IPC_IMPORT_OPTIONS_INIT \
+  { sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
+SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options, size_t struct_size);
+
+/** Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
+ *  one mapping; after the first, importing another piece of it is local.
+ *  @param token       as made by symm_ipc_export(), exactly `token_size` bytes.
+ *  @param options     NULL for the defaults.
+ *  @param[out] out    one import, for symm_ipc_release().
+ *  @return INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
+ *          UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
+ *          INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
+ *          answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1. */
+SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size, const symm_ipc_import_options_t *options,
+                                       symm_ipc_t **out, void *stream);
+
+/** Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1. */
+SYMM_API symm_status_t symm_ipc_pointer(symm_ipc_t *ipc, void **out_pointer);
+/** Bytes of the imported piece. [local] Since 0.1. */
+SYMM_API symm_status_t symm_ipc_size(symm_ipc_t *ipc, size_t *out_bytes);
+
+/** What is known of an import. Filled by symm_ipc_info(). */
+typedef struct {
+  size_t struct_size;
+  symm_backend_t backend;
+  int32_t device;         /**< for which it is mapped here; 0 with the host back end */
+  uint64_t bytes;         /**< of the piece */
+  uint64_t offset;        /**< of the piece in the exporter's block */
+  uint64_t block_bytes;   /**< of that block */
+  int64_t exporter_pid;   /**< as the exporter itself knows it */
+  int32_t exporter_alive; /**< 0 once its death or departure was noticed */
+} symm_ipc_info_t;
+
+/** Describe an import. [local] Since 0.1. */
+SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
+
+/** End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
+ *  before is over. Since 0.1. */
+SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
+
+/** End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
+ *  may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
+ *  @param pointer     inside memory that this process can export.
+ *  @param size        bytes, > 0.
+ *  @param timeout_ms  0: $SYMM_TIMEOUT_MS, else 60,000.
+ *  @return TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
+ *          a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
+ *          INVALID_ARGUMENT. Since 0.1. */
+SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t size, uint64_t timeout_ms);
+
+/** What a collection did. Filled by symm_ipc_collect(). */
+typedef struct {
+  size_t struct_size;
+  uint64_t leases_ended;       /**< found released by their holders */
+  uint64_t leases_written_off; /**< of holders that died */
+  uint64_t blocks_freed;       /**< released buffers that nobody holds any more */
+  uint64_t bytes_freed;        /**< of these */
+  uint64_t mappings_dropped;   /**< of other processes' memory, kept here for the next import */
+  uint64_t blocks_in_limbo;    /**< released buffers that somebody still holds */
+  uint64_t bytes_in_limbo;     /**< of these */
+} symm_ipc_report_t;
+
+/** Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
+ *  symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
+ *  @param[in,out] out  what was done since the last collection; NULL: not asked for. */
+SYMM_API symm_status_t symm_ipc_collect(symm_ipc_report_t *out);
+
+/** The state of sharing in this process. Filled by symm_ipc_stats(). */
+typedef struct {
+  size_t struct_size;
+  uint64_t tokens;                  /**< made so far */
+  uint64_t exported_blocks;         /**< that can be imported now */
+  uint64_t exported_bytes;          /**< of these */
+  uint64_t grants;                  /**< leases given so far */
+  uint64_t leased;                  /**< leases that others, and this process, hold on memory of this process */
+  uint64_t leased_blocks;           /**< on which there are leases */
+  uint64_t limbo_blocks;            /**< released, but still held */
+  uint64_t limbo_bytes;             /**< of these */
+  uint64_t quarantined_blocks;      /**< on which a holder that is gone may still write; never to be used again */
+  uint64_t quarantined_bytes;       /**< of these */
+  uint64_t written_off;             /**< leases of dead holders so far */
+  uint64_t refused;                 /**< imports refused so far: forged, stale */
+  uint64_t rejected_connections;    /**< of other users, or that broke the protocol */
+  uint64_t consumers;               /**< processes connected to this one */
+  uint64_t imported;                /**< imports of this process that are not released */
+  uint64_t imported_blocks;         /**< mapped here for them, or kept for the next */
+  uint64_t imported_bytes;          /**< of these */
+  uint64_t exporters;               /**< processes to which this one is connected */
+  uint64_t collections;             /**< run so far */
+  uint64_t oldest_lease_ms;         /**< age of the oldest lease, 0 if there is none */
+  int64_t oldest_lease_pid;         /**< its holder, 0 if the pid is not visible here */
+  uint64_t oldest_lease_start_time; /**< of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown */
+} symm_ipc_stats_t;
+
+/** Ask for the state of sharing. [local] Since 0.1. */
+SYMM_API symm_status_t symm_ipc_stats(symm_ipc_stats_t *out);
 
 #ifdef __cplusplus
 }

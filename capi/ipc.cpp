@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <symm/symm.h>
+
+#include "capi/objects.hpp"
+#include "capi/structs.hpp"
+#include "core/ipc/ipc.hpp"
+
+using symm::Error;
+using symm::Status;
+using symm::capi::guard;
+using symm::capi::require;
+using symm::ipc::Imported;
+
+static_assert(SYMM_IPC_TOKEN_MAX_SIZE == symm::ipc::kMaxToken);
+
+namespace {
+
+const symm_ipc_export_options_t kExportDefaults = SYMM_IPC_EXPORT_OPTIONS_INIT;
+const symm_ipc_import_options_t kImportDefaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
+constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, hold_imports);
+constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, device);
+
+Imported& ipc_of(symm_ipc_t* handle) { return *symm::capi::slot_of<Imported>(handle, "ipc").object; }
+
+// The defaults for a caller whose struct has this size.
+template <class Options>
+void init(Options* options, size_t struct_size, size_t first, const Options& defaults) {
+  require(options, "options");
+  symm::capi::require_struct_size(struct_size, first, "options");
+  options->struct_size = struct_size;
+  symm::capi::write_struct(defaults, options);
+}
+
+}  // namespace
+
+symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t* options, size_t struct_size) {
+  return guard([&] { init(options, struct_size, kExportOptionsSize, kExportDefaults); });
+}
+
+symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, size_t struct_size) {
+  return guard([&] { init(options, struct_size, kImportOptionsSize, kImportDefaults); });
+}
+
+symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
+                              size_t capacity, size_t* out_size, void* stream) {
+  return guard([&] {
+    require(out_size, "out_size");
+    if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
+    const symm_ipc_export_options_t given =
+        options == nullptr ? kExportDefaults : symm::capi::read_struct(*options, kExportDefaults, kExportOptionsSize, "options");
+    if (given.hold_imports != 0 && given.hold_ms == 0) {
+      throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+    }
+    const std::vector<std::byte> token = symm::ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
+    if (token.size() > capacity) {
+      throw Error(Status::invalid_argument,
+                  symm::format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+    }
+    std::memcpy(out_token, token.data(), token.size());
+    *out_size = token.size();
+  });
+}
+
+symm_status_t symm_ipc_import(const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out,
+                              void* stream) {
+  return guard([&] {
+    require(out, "out");
+    if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
+    const symm_ipc_import_options_t given =
+        options == nullptr ? kImportDefaults : symm::capi::read_struct(*options, kImportDefaults, kImportOptionsSize, "options");
+    if (given.device < SYMM_DEVICE_AUTO)
+      throw Error(Status::invalid_argument, symm::format("options.device: %d is negative", given.device));
+    symm::ipc::ImportOptions asked;
+    asked.timeout_ms = given.timeout_ms;
+    asked.directory = given.directory == nullptr ? "" : given.directory;
+    asked.device = given.device;
+    *out = symm::capi::make_handle<symm_ipc_t>(
+        symm::ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
+  });
+}
+
+symm_status_t symm_ipc_pointer(symm_ipc_t* ipc, void** out_pointer) {
+  return guard([&] { require(out_pointer, "out_pointer") = ipc_of(ipc).data(); });
+}
+
+symm_status_t symm_ipc_size(symm_ipc_t* ipc, size_t* out_bytes) {
+  return guard([&] { require(out_bytes, "out_bytes") = ipc_of(ipc).bytes(); });
+}
+
+symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), "out");
+    const Imported& of = ipc_of(ipc);
+    symm_ipc_info_t filled{};
+    filled.backend = static_cast<int32_t>(of.kind());
+    filled.device = of.device();
+    filled.bytes = of.bytes();
+    filled.offset = of.offset();
+    filled.block_bytes = of.block_bytes();
+    filled.exporter_pid = of.exporter_pid();
+    filled.exporter_alive = of.exporter_alive() ? 1 : 0;
+    symm::capi::write_struct(filled, out);
+  });
+}
+
+void symm_ipc_release(symm_ipc_t* ipc, void* stream) {
+  symm::capi::release<Imported>(ipc, [stream](Imported& last) { last.release_after(stream); });
+}
+
+symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeout_ms) {
+  return guard([&] { symm::ipc::withdraw(pointer, size, timeout_ms); });
+}
+
+symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
+  return guard([&] {
+    if (out != nullptr) {
+      symm::capi::require_struct_size(out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
+    }
+    const symm::ipc::Report report = symm::ipc::collect();
+    if (out == nullptr) return;
+    symm_ipc_report_t filled{};
+    filled.leases_ended = report.leases_ended;
+    filled.leases_written_off = report.leases_written_off;
+    filled.blocks_freed = report.blocks_freed;
+    filled.bytes_freed = report.bytes_freed;
+    filled.mappings_dropped = report.mappings_dropped;
+    filled.blocks_in_limbo = report.blocks_in_limbo;
+    filled.bytes_in_limbo = report.bytes_in_limbo;
+    symm::capi::write_struct(filled, out);
+  });
+}
+
+symm_status_t symm_ipc_stats(symm_ipc_stats_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time),
+                                    "out");
+    const symm::ipc::Stats stats = symm::ipc::stats();
+    symm_ipc_stats_t filled{};
+    filled.tokens = stats.tokens;
+    filled.exported_blocks = stats.exported_blocks;
+    filled.exported_bytes = stats.exported_bytes;
+    filled.grants = stats.grants;
+    filled.leased = stats.leased;
+    filled.leased_blocks = stats.leased_blocks;
+    filled.limbo_blocks = stats.limbo_blocks;
+    filled.limbo_bytes = stats.limbo_bytes;
+    filled.quarantined_blocks = stats.quarantined_blocks;
+    filled.quarantined_bytes = stats.quarantined_bytes;
+    filled.written_off = stats.written_off;
+    filled.refused = stats.refused;
+    filled.rejected_connections = stats.rejected_connections;
+    filled.consumers = stats.consumers;
+    filled.imported = stats.imported;
+    filled.imported_blocks = stats.imported_blocks;
+    filled.imported_bytes = stats.imported_bytes;
+    filled.exporters = stats.exporters;
+    filled.collections = stats.collections;
+    filled.oldest_lease_ms = stats.oldest_lease_ms;
+    filled.oldest_lease_pid = stats.oldest_lease_pid;
+    filled.oldest_lease_start_time = stats.oldest_lease_start_time;
+    symm::capi::write_struct(filled, out);
+  });
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of GPUs shared by tokens.
+#pragma once
+
+#include "core/ipc/provider.hpp"
+
+namespace symm::cuda {
+
+// Throws Error(unavailable) if there is no driver.
+const ipc::Provider& ipc_provider();
+
+}  // namespace symm::cuda

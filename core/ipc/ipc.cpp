@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/ipc.hpp"
+
+#include <unistd.h>
+
+#include "core/ipc/per_process.hpp"
+#include "core/timeout.hpp"
+
+namespace symm::ipc {
+namespace {
+
+// The thread that serves importers and notices deaths, and what it works for.
+struct Service {
+  Monitor monitor;
+  Exporter exporter{monitor};
+  Importer importer{monitor, exporter};
+  std::atomic<uint64_t> collections{0};
+  const int64_t pid = getpid();
+};
+using Services = PerProcess<Service>;
+
+struct Buffers {
+  struct Entry {
+    std::weak_ptr<Block> block;
+    uint64_t bytes;
+    BackendKind kind;
+    int device;
+  };
+  std::mutex mutex;
+  std::map<uintptr_t, Entry> by_address;
+};
+using AllBuffers = PerProcess<Buffers>;
+
+uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
+
+// Memory of this process: where it is, and how far into it the pointer.
+struct Local {
+  Exporter::Source source;
+  uint64_t offset = 0;
+};
+
+void require_range(uint64_t offset, uint64_t bytes, uint64_t whole) {
+  if (bytes <= whole - offset) return;
+  throw Error(Status::invalid_argument, format("size: %llu bytes at this pointer go beyond the memory of %llu bytes",
+                                               static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(whole)));
+}
+
+std::optional<Local> buffer_at(const void* pointer, uint64_t bytes) {
+  Buffers& buffers = AllBuffers::current();
+  const std::lock_guard lock(buffers.mutex);
+  auto at = buffers.by_address.upper_bound(number(pointer));
+  if (at == buffers.by_address.begin()) return std::nullopt;
+  --at;
+  const uint64_t offset = number(pointer) - at->first;
+  const Buffers::Entry& entry = at->second;
+  std::shared_ptr<Block> block = entry.block.lock();
+  if (offset >= entry.bytes || !block) return std::nullopt;
+  require_range(offset, bytes, entry.bytes);
+  return Local{{std::move(block), &provider(entry.kind), entry.device, false}, offset};
+}
+
+std::optional<Local> adopted_at(const void* pointer, uint64_t bytes) {
+  const Provider* cuda = nullptr;
+  try {
+    cuda = &provider(BackendKind::cuda);
+  } catch (const Error&) {
+    return std::nullopt;  // no driver, so nothing of its
+  }
+  Provider::Adopted adopted = cuda->adopt(pointer);
+  if (!adopted.block) return std::nullopt;
+  require_range(adopted.offset, bytes, adopted.block->size());
+  return Local{{std::move(adopted.block), cuda, adopted.device, true}, adopted.offset};
+}
+
+void require_piece(const void* pointer, uint64_t bytes) {
+  if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+}
+
+[[noreturn]] void unknown_pointer(const void* pointer) {
+  throw Error(Status::invalid_argument,
+              format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
+}
+
+// Only the process that made them leaves; a forked child of it has none.
+[[gnu::destructor]] void leave_at_exit() {
+  Service* service = Services::existing();
+  if (service != nullptr && service->pid == getpid()) service->exporter.leave();
+}
+
+}  // namespace
+
+void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device) {
+  Buffers& buffers = AllBuffers::current();
+  const std::lock_guard lock(buffers.mutex);
+  buffers.by_address[number(block->data())] = {block, bytes, kind, device};
+}
+
+void buffer_gone(const Block& block) noexcept {
+  Buffers* buffers = AllBuffers::existing();
+  if (buffers == nullptr) return;  // made before a fork
+  {
+    const std::lock_guard lock(buffers->mutex);
+    buffers->by_address.erase(number(block.data()));
+  }
+  if (Service* service = Services::existing()) service->exporter.released(block.data());
+}
+
+std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const ExportOptions& options, void* stream) {
+  require_piece(pointer, bytes);
+  std::optional<Local> local = buffer_at(pointer, bytes);
+  if (!local && Services::existing() != nullptr) {
+    if (auto found = Services::current().importer.find(pointer, bytes)) {
+      const Provider& memory = provider(static_cast<BackendKind>(found->token.backend));
+      memory.check_stream(stream, found->device);
+      if (found->exporter_alive) {
+        // The token names the owner, whose stream knows nothing of ours.
+        memory.finish(stream, found->device);
+        return encode(found->token);
+      }
+      local = Local{{std::move(found->block), &memory, found->device, false}, found->token.offset};
+    }
+  }
+  if (!local) local = adopted_at(pointer, bytes);
+  if (!local) unknown_pointer(pointer);
+  local->source.provider->check_stream(stream, local->source.device);
+  return encode(Services::current().exporter.make_token(local->source, local->offset, bytes, options, stream));
+}
+
+std::shared_ptr<Imported> import_memory(std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+  Token token;
+  const TokenFault fault = decode(bytes, token);
+  if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
+  if (options.timeout_ms == 0) options.timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
+  return Services::current().importer.import(token, options, stream);
+}
+
+void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
+  require_piece(pointer, bytes);
+  std::optional<Local> local = buffer_at(pointer, bytes);
+  if (!local && Services::existing() != nullptr) {
+    if (auto found = Services::current().importer.find(pointer, bytes)) {
+      if (found->exporter_alive)
+        throw Error(Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it");
+      local = Local{{std::move(found->block), nullptr, found->device, false}, found->token.offset};
+    }
+  }
+  if (!local) local = adopted_at(pointer, bytes);
+  if (!local) unknown_pointer(pointer);
+  if (timeout_ms == 0) timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
+  if (Service* service = Services::existing()) {
+    service->exporter.withdraw(local->source.block->data(), local->offset, bytes, timeout_ms);
+  }
+}
+
+Report collect() {
+  Report report;
+  Service* service = Services::existing();
+  if (service == nullptr) return report;
+  service->collections.fetch_add(1, std::memory_order_relaxed);
+  service->exporter.collect();
+  service->importer.collect(report);
+  service->exporter.add_to(report);
+  return report;
+}
+
+Stats stats() {
+  Stats stats;
+  Service* service = Services::existing();
+  if (service == nullptr) return stats;
+  service->exporter.add_to(stats);
+  service->importer.add_to(stats);
+  stats.collections = service->collections.load(std::memory_order_relaxed);
+  return stats;
+}
+
+}  // namespace symm::ipc

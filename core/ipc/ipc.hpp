@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sharing memory by tokens: what symm_ipc_* and the buffers ask for.
+#pragma once
+
+#include "core/ipc/importer.hpp"
+
+namespace symm::ipc {
+
+// A buffer of this process; its pointers can be exported until it is gone.
+void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
+void buffer_gone(const Block& block) noexcept;
+
+std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const ExportOptions& options, void* stream);
+std::shared_ptr<Imported> import_memory(std::span<const std::byte> token, ImportOptions options, void* stream);
+void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms);
+Report collect();
+Stats stats();
+
+}  // namespace symm::ipc

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/protocol.hpp"
+
+#include "core/little_endian.hpp"
+
+namespace symm::ipc {
+namespace {
+
+constexpr uint32_t kMagic = 0x43495953;  // "SYIC"
+constexpr uint16_t kVersion = 1;
+constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
+
+// Descriptors that a packet of this type may carry: at least, at most.
+struct Descriptors {
+  uint32_t least, most;
+};
+Descriptors descriptors_of(PacketType type) {
+  if (type == PacketType::welcome) return {2, 2};
+  if (type == PacketType::grant) return {0, 1};
+  return {0, 0};
+}
+
+const char* decode_body(Reader in, Packet& packet) {
+  switch (packet.type) {
+    case PacketType::request: {
+      if (in.left() < sizeof(uint64_t)) return "a request without a token";
+      const auto wants = in.number<uint64_t>();
+      if (wants > 1) return "a request with unknown wishes";
+      packet.wants_memory = wants == 1;
+      const TokenFault fault = decode(in.rest(), packet.token);
+      return fault.status == Status::ok ? nullptr : fault.why;
+    }
+    case PacketType::grant:
+      if (in.left() != 2 * sizeof(uint64_t)) return "a grant of wrong length";
+      packet.block_bytes = in.number<uint64_t>();
+      packet.mapped_bytes = in.number<uint64_t>();
+      return packet.block_bytes == 0 || packet.mapped_bytes < packet.block_bytes ? "a grant of an impossible block" : nullptr;
+    case PacketType::refusal: {
+      if (in.left() < sizeof(uint32_t) || in.left() > sizeof(uint32_t) + kMaxText) return "a refusal of wrong length";
+      const auto status = static_cast<int32_t>(in.number<uint32_t>());
+      if (status >= 0 || status < kLowestStatus) return "a refusal with an impossible status";
+      packet.status = static_cast<Status>(status);
+      packet.text = in.text(in.left());
+      return is_clean(packet.text) ? nullptr : "a refusal with control characters";
+    }
+    case PacketType::retired:
+      if (in.left() != sizeof(uint64_t)) return "a retirement of wrong length";
+      packet.block = in.number<uint64_t>();
+      return nullptr;
+    default: return in.left() == 0 ? nullptr : "a body where none belongs";
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const Packet& packet) {
+  Writer body;
+  if (packet.type == PacketType::request) {
+    body.number<uint64_t>(packet.wants_memory ? 1 : 0);
+    body.bytes(encode(packet.token));
+  } else if (packet.type == PacketType::grant) {
+    body.number(packet.block_bytes);
+    body.number(packet.mapped_bytes);
+  } else if (packet.type == PacketType::refusal) {
+    body.number(static_cast<uint32_t>(packet.status));
+    std::string text = packet.text.substr(0, kMaxText);
+    if (!is_clean(text)) text = "a reason that cannot be shown";
+    body.text(text);
+  } else if (packet.type == PacketType::retired) {
+    body.number(packet.block);
+  }
+  Writer out;
+  out.number(kMagic);
+  out.number(kVersion);
+  out.number(static_cast<uint16_t>(packet.type));
+  out.number(static_cast<uint32_t>(kPacketHeader + body.bytes_.size()));
+  out.number(packet.descriptors);
+  out.number(packet.lease);
+  out.bytes(body.bytes_);
+  return std::move(out.bytes_);
+}
+
+const char* decode(std::span<const std::byte> bytes, Packet& packet) {
+  if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return "a packet of impossible length";
+  Reader in(bytes);
+  if (in.number<uint32_t>() != kMagic) return "something that is no packet";
+  if (in.number<uint16_t>() != kVersion) return "a packet of another version of symm";
+  const auto type = in.number<uint16_t>();
+  if (type < static_cast<uint16_t>(PacketType::welcome) || type > static_cast<uint16_t>(PacketType::bye))
+    return "an unknown packet";
+  packet.type = static_cast<PacketType>(type);
+  if (in.number<uint32_t>() != bytes.size()) return "a packet of another length than it says";
+  packet.descriptors = in.number<uint32_t>();
+  packet.lease = in.number<uint64_t>();
+  const Descriptors allowed = descriptors_of(packet.type);
+  if (packet.descriptors < allowed.least || packet.descriptors > allowed.most) return "a wrong number of descriptors";
+  const bool leased =
+      packet.type == PacketType::request || packet.type == PacketType::grant || packet.type == PacketType::refusal;
+  if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";
+  return decode_body(in, packet);
+}
+
+}  // namespace symm::ipc

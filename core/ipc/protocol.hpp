@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an exporter and a consumer of its memory say to each other on their connection. As in core/bootstrap/wire.hpp, one
+// function decodes everything from a private copy, and is fuzzed.
+//
+// A packet is a header of 24 bytes, little-endian, and a body:
+//    0  u32 magic      4  u16 version    6  u16 type       8  u32 length of the whole    12  u32 descriptors    16  u64 lease
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/ipc/token.hpp"
+
+namespace symm::ipc {
+
+inline constexpr size_t kPacketHeader = 24;
+inline constexpr size_t kMaxText = 512;
+inline constexpr size_t kMaxPacket = kPacketHeader + 8 + kMaxToken + kMaxText;
+
+enum class PacketType : uint16_t {
+  welcome = 1,  // exporter, first: lease page and board, as descriptors
+  request = 2,  // consumer: `token`, for which it wants `lease`
+  grant = 3,    // exporter: the lease is given. `block_bytes`, `mapped_bytes`; the memory's descriptor if it was asked for
+  refusal = 4,  // exporter: it is not. `status`, `text`
+  retired = 5,  // exporter: `block` cannot be imported any more
+  nudge = 6,    // consumer: there is something in the lease page
+  bye = 7,      // consumer: it holds nothing more and will close
+};
+
+struct Packet {
+  PacketType type{};
+  uint32_t descriptors = 0;
+  uint64_t lease = 0;
+  bool wants_memory = false;
+  Token token;
+  uint64_t block = 0;
+  uint64_t block_bytes = 0;
+  uint64_t mapped_bytes = 0;
+  Status status = Status::ok;
+  std::string text;
+};
+
+std::vector<std::byte> encode(const Packet& packet);
+// nullptr if `bytes` is exactly one valid packet, else why not.
+[[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
+
+}  // namespace symm::ipc
