@@ -64,7 +64,7 @@ impl Group {
         // SAFETY: the handle is alive.
         call(|api| unsafe { api.symm_buffer_pointer(handle.as_ptr(), &mut pointer) })?;
         let pointer =
-            NonNull::new(pointer.cast()).ok_or_else(|| Error::new(Status::Internal, "the block is at NULL"))?;
+            NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
         Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
     }
 }
@@ -128,7 +128,7 @@ pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
 pub(crate) fn on_host(group: &Shared) -> Result<()> {
     match group.backend {
         Backend::Host => Ok(()),
-        other => Err(Error::new(
+        other => Err(Error::from_parts(
             Status::Unsupported,
             format!("the block is in {other:?} memory, which the host cannot reach; use get() and put()"),
         )),

@@ -87,7 +87,7 @@ pub struct Topology {
 pub fn topology(backend: Backend) -> Result<Topology> {
     let devices = device_count(backend)?;
     if devices == 0 {
-        return Err(Error::new(crate::Status::Unavailable, "the back end has no devices"));
+        return Err(Error::from_parts(crate::Status::Unavailable, "the back end has no devices"));
     }
     let (mut class, mut links) = (0, vec![0; devices * devices]);
     let to = links.as_mut_ptr();

@@ -23,12 +23,13 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+    /// An error of a program's own layer over the raw calls.
+    pub fn from_parts(status: Status, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), rank: None }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
-        Self::new(Status::InvalidArgument, message)
+        Self::from_parts(Status::InvalidArgument, message)
     }
 
     #[cold]
@@ -36,7 +37,7 @@ impl Error {
         // SAFETY: the string is never NULL and valid until the next failing call on this thread, of which there is none
         // before it is copied.
         let message = unsafe { api.symm_last_error().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };
-        Self::new(Status::from_raw(status), message.unwrap_or_default())
+        Self::from_parts(Status::from_raw(status), message.unwrap_or_default())
     }
 }
 
@@ -73,13 +74,13 @@ impl fmt::Display for Status {
 
 impl From<&LoadError> for Error {
     fn from(error: &LoadError) -> Self {
-        Self::new(Status::Unavailable, error.to_string())
+        Self::from_parts(Status::Unavailable, error.to_string())
     }
 }
 
 impl From<MissingSymbol> for Error {
     fn from(error: MissingSymbol) -> Self {
-        Self::new(Status::Unsupported, error.to_string())
+        Self::from_parts(Status::Unsupported, error.to_string())
     }
 }
 

@@ -42,7 +42,7 @@ impl<T: Object> Handle<T> {
     pub(crate) unsafe fn new(object: *mut T) -> Result<Self> {
         NonNull::new(object)
             .map(Self)
-            .ok_or_else(|| Error::new(crate::Status::Internal, "the library gave NULL for a handle"))
+            .ok_or_else(|| Error::from_parts(crate::Status::Internal, "the library gave NULL for a handle"))
     }
 
     #[inline]

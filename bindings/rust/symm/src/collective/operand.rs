@@ -78,7 +78,10 @@ impl<T: Element> Operand<T> {
 
 #[cold]
 fn misplaced(place: Place, backend: Backend) -> Error {
-    Error::new(Status::InvalidArgument, format!("an operand in {place:?} memory cannot be used by a {backend:?} group"))
+    Error::from_parts(
+        Status::InvalidArgument,
+        format!("an operand in {place:?} memory cannot be used by a {backend:?} group"),
+    )
 }
 
 /// What a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`](crate::Span)s, [`Raw`] pointers; with feature `cudarc` also

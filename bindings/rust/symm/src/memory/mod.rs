@@ -170,7 +170,7 @@ impl<T: Element> Memory<T> {
     /// As [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
     pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
         let Some(buffer) = &self.inner.buffer else {
-            return Err(Error::new(
+            return Err(Error::from_parts(
                 Status::Unsupported,
                 "a memory that was found by an address has no buffer to share",
             ));
