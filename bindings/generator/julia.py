@@ -90,6 +90,8 @@ def calls_back(type_, known):
 
 def waits(function):
     """What is [blocking], or ordered on a stream and so blocking with the host back end."""
+    if "never waits" in one_line(function.comment).lower():
+        return False
     return "[blocking" in function.comment or any(name == "stream" for name, _ in function.parameters)
 
 

@@ -16,6 +16,7 @@ import Libdl
 export Group, Buffer, Memory, SymmArray, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
 export status, abort, finalize_group, barrier, put_signal!, wait_signal, put_with_signal!, write_value!, peer, avg
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
+export export_token, import_token, ipc_collect, ipc_stats, ipc_withdraw
 
 include("call.jl")
 include("generated.jl")
@@ -34,6 +35,7 @@ include("data.jl")
 include("collectives.jl")
 include("plan.jl")
 include("devices.jl")
+include("ipc.jl")
 include("log.jl")
 
 # What an image of this module remembers of the process that made it is not true of this one.

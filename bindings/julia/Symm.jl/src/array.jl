@@ -1,6 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
+Arrays in host memory that the library maps. `A.data` borrows that memory, and `A` holds what keeps it mapped; so only `A` is handed out.
+"""
+abstract type MappedArray{T,N} <: DenseArray{T,N} end
+
+Base.size(A::MappedArray) = size(A.data)
+Base.length(A::MappedArray) = length(A.data)
+Base.IndexStyle(::Type{<:MappedArray}) = IndexLinear()
+Base.elsize(::Type{<:MappedArray{T}}) where {T} = sizeof(T)
+Base.@propagate_inbounds Base.getindex(A::MappedArray, i::Int) = A.data[i]
+Base.@propagate_inbounds Base.setindex!(A::MappedArray, value, i::Int) = (A.data[i] = value; A)
+Base.pointer(A::MappedArray) = pointer(A.data)
+Base.pointer(A::MappedArray, i::Integer) = pointer(A.data, i)
+Base.unsafe_convert(::Type{Ptr{T}}, A::MappedArray{T}) where {T} = pointer(A.data)
+Base.strides(A::MappedArray) = strides(A.data)
+Base.dataids(A::MappedArray) = Base.dataids(A.data)
+
+"""
     SymmArray{T}(group, dims...; tag=0)
     SymmArray(group, array; tag=0)
     SymmArray{T}(memory, dims; rank=memory.rank, offset=0)
@@ -11,8 +28,7 @@ give an array of zeros or a copy. The third is a view of a memory, `offset` byte
 It is an ordinary dense array: indexing, broadcasting, BLAS and `ccall` work on it. Other ranks see what is stored in it, so two sides agree
 on who writes when by signals or barriers. `peer(A, rank)` is the same array on another rank.
 """
-struct SymmArray{T,N} <: DenseArray{T,N}
-    # Borrows the block. Only this struct has it, together with the memory that keeps the block mapped.
+struct SymmArray{T,N} <: MappedArray{T,N}
     data::Array{T,N}
     memory::Memory
     rank::Int
@@ -22,12 +38,16 @@ struct SymmArray{T,N} <: DenseArray{T,N}
         dtype(T)
         memory.group.backend === :host ||
             throw(ArgumentError("a SymmArray is in host memory, this group's is $(memory.group.backend): see CuArray and Span"))
-        offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
-        all(>=(0), dims) && offset + widemul(prod(widen.(dims)), sizeof(T)) <= memory.bytes ||
-            throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $(memory.bytes) bytes"))
-        address = Ptr{T}(pointer(memory, rank) + offset)
-        return new{T,N}(unsafe_wrap(Array, address, dims), memory, rank, offset)
+        data = wrap_block(T, pointer(memory, rank), memory.bytes, dims, offset)
+        return new{T,N}(data, memory, rank, offset)
     end
+end
+
+function wrap_block(::Type{T}, block, bytes, dims, offset) where {T}
+    offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
+    all(>=(0), dims) && offset + widemul(prod(widen.(dims)), sizeof(T)) <= bytes ||
+        throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $bytes bytes"))
+    return unsafe_wrap(Array, Ptr{T}(block + offset), dims)
 end
 
 SymmArray{T}(memory::Memory, dims::Integer...; options...) where {T} = SymmArray{T}(memory, Dims(dims); options...)
@@ -43,18 +63,6 @@ function SymmArray(group::Group, array::AbstractArray{T}; tag::Integer=0) where 
     made = SymmArray{T}(group, size(array); tag=tag)
     return copyto!(made, array)
 end
-
-Base.size(A::SymmArray) = size(A.data)
-Base.length(A::SymmArray) = length(A.data)
-Base.IndexStyle(::Type{<:SymmArray}) = IndexLinear()
-Base.elsize(::Type{<:SymmArray{T}}) where {T} = sizeof(T)
-Base.@propagate_inbounds Base.getindex(A::SymmArray, i::Int) = A.data[i]
-Base.@propagate_inbounds Base.setindex!(A::SymmArray, value, i::Int) = (A.data[i] = value; A)
-Base.pointer(A::SymmArray) = pointer(A.data)
-Base.pointer(A::SymmArray, i::Integer) = pointer(A.data, i)
-Base.unsafe_convert(::Type{Ptr{T}}, A::SymmArray{T}) where {T} = pointer(A.data)
-Base.strides(A::SymmArray) = strides(A.data)
-Base.dataids(A::SymmArray) = Base.dataids(A.data)
 
 """
     peer(A, rank)

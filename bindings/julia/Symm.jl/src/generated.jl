@@ -9,6 +9,7 @@ const SYMM_VERSION_MINOR = Int32(1)
 const SYMM_VERSION_PATCH = Int32(0)
 const SYMM_VERSION = Int32(256)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 
 """
 Result of a call. Values are fixed for ever; new ones may be added.
@@ -117,6 +118,8 @@ mutable struct symm_group_t end
 mutable struct symm_buffer_t end
 
 mutable struct symm_memory_t end
+
+mutable struct symm_ipc_t end
 
 """
 Receives log messages, possibly from the library's monitor thread. Must not call into the library.
@@ -279,7 +282,123 @@ struct symm_plan_info_t
     reason::NTuple{192, UInt8}
 end
 
-const STRUCTS = (symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t)
+"""
+How to export; NULL means the defaults.
+"""
+struct symm_ipc_export_options_t
+    struct_size::Csize_t
+    # keep the memory for this token, though its buffer is released, for as long from now; 0: do not
+    hold_ms::UInt64
+    # or until so many imports of this token were made; 0: only hold_ms ends it
+    hold_imports::UInt64
+end
+
+"""
+How to import; NULL means the defaults.
+"""
+struct symm_ipc_import_options_t
+    struct_size::Csize_t
+    # for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
+    timeout_ms::UInt64
+    # where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
+    directory::Cstring
+    # CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
+    device::Int32
+end
+
+"""
+What is known of an import. Filled by symm_ipc_info().
+"""
+struct symm_ipc_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    # for which it is mapped here; 0 with the host back end
+    device::Int32
+    # of the piece
+    bytes::UInt64
+    # of the piece in the exporter's block
+    offset::UInt64
+    # of that block
+    block_bytes::UInt64
+    # as the exporter itself knows it
+    exporter_pid::Int64
+    # 0 once its death or departure was noticed
+    exporter_alive::Int32
+end
+
+"""
+What a collection did. Filled by symm_ipc_collect().
+"""
+struct symm_ipc_report_t
+    struct_size::Csize_t
+    # found released by their holders
+    leases_ended::UInt64
+    # of holders that died
+    leases_written_off::UInt64
+    # released buffers that nobody holds any more
+    blocks_freed::UInt64
+    # of these
+    bytes_freed::UInt64
+    # of other processes' memory, kept here for the next import
+    mappings_dropped::UInt64
+    # released buffers that somebody still holds
+    blocks_in_limbo::UInt64
+    # of these
+    bytes_in_limbo::UInt64
+end
+
+"""
+The state of sharing in this process. Filled by symm_ipc_stats().
+"""
+struct symm_ipc_stats_t
+    struct_size::Csize_t
+    # made so far
+    tokens::UInt64
+    # that can be imported now
+    exported_blocks::UInt64
+    # of these
+    exported_bytes::UInt64
+    # leases given so far
+    grants::UInt64
+    # leases that others, and this process, hold on memory of this process
+    leased::UInt64
+    # on which there are leases
+    leased_blocks::UInt64
+    # released, but still held
+    limbo_blocks::UInt64
+    # of these
+    limbo_bytes::UInt64
+    # on which a holder that is gone may still write; never to be used again
+    quarantined_blocks::UInt64
+    # of these
+    quarantined_bytes::UInt64
+    # leases of dead holders so far
+    written_off::UInt64
+    # imports refused so far: forged, stale
+    refused::UInt64
+    # of other users, or that broke the protocol
+    rejected_connections::UInt64
+    # processes connected to this one
+    consumers::UInt64
+    # imports of this process that are not released
+    imported::UInt64
+    # mapped here for them, or kept for the next
+    imported_blocks::UInt64
+    # of these
+    imported_bytes::UInt64
+    # processes to which this one is connected
+    exporters::UInt64
+    # run so far
+    collections::UInt64
+    # age of the oldest lease, 0 if there is none
+    oldest_lease_ms::UInt64
+    # its holder, 0 if the pid is not visible here
+    oldest_lease_pid::Int64
+    # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
+    oldest_lease_start_time::UInt64
+end
+
+const STRUCTS = (symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 const FUNCTIONS = (
     :symm_version,
@@ -332,6 +451,17 @@ const FUNCTIONS = (
     :symm_reduce,
     :symm_alltoall,
     :symm_collective_plan,
+    :symm_ipc_export_options_init,
+    :symm_ipc_export,
+    :symm_ipc_import_options_init,
+    :symm_ipc_import,
+    :symm_ipc_pointer,
+    :symm_ipc_size,
+    :symm_ipc_info,
+    :symm_ipc_release,
+    :symm_ipc_withdraw,
+    :symm_ipc_collect,
+    :symm_ipc_stats,
 )
 
 """
@@ -616,7 +746,7 @@ Add one to the signals that this rank has sent to `rank` on `channel`. [local] [
 outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1.
 """
 symm_put_signal(memory, rank, channel, stream) =
-    @waiting symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+    @call symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
 
 """
 Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
@@ -713,3 +843,102 @@ Which algorithm a collective would use if every rank passed memory like this ran
 """
 symm_collective_plan(group, collective, send, recv, count, dtype, op, options, out) =
     @call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
+
+"""
+Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
+"""
+symm_ipc_export_options_init(options, struct_size) =
+    @call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
+
+"""
+Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
+
+- `pointer`: anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
+  allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
+  until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
+  this one if that one is dead.
+- `size`: bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
+- `options`: NULL for the defaults.
+- `out_token`: receives the token.
+- `capacity`: bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
+- `out_size`: receives the length of the token.
+- returns INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
+  directory is not private), PEER_FAILED, CUDA. Since 0.1.
+"""
+symm_ipc_export(pointer, size, options, out_token, capacity, out_size, stream) =
+    @waiting symm_ipc_export(pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_ipc_export_options_t}, out_token::Ptr{Cvoid}, capacity::Csize_t, out_size::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
+"""
+symm_ipc_import_options_init(options, struct_size) =
+    @call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
+
+"""
+Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
+one mapping; after the first, importing another piece of it is local.
+
+- `token`: as made by symm_ipc_export(), exactly `token_size` bytes.
+- `options`: NULL for the defaults.
+- `out` [out]: one import, for symm_ipc_release().
+- returns INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
+  UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
+  INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
+  answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1.
+"""
+symm_ipc_import(token, token_size, options, out, stream) =
+    @waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
+
+"""
+Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1.
+"""
+symm_ipc_pointer(ipc, out_pointer) =
+    @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+
+"""
+Bytes of the imported piece. [local] Since 0.1.
+"""
+symm_ipc_size(ipc, out_bytes) =
+    @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+
+"""
+Describe an import. [local] Since 0.1.
+"""
+symm_ipc_info(ipc, out) =
+    @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
+
+"""
+End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
+before is over. Since 0.1.
+"""
+symm_ipc_release(ipc, stream) =
+    @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
+
+"""
+End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
+may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
+
+- `pointer`: inside memory that this process can export.
+- `size`: bytes, > 0.
+- `timeout_ms`: 0: \$SYMM_TIMEOUT_MS, else 60,000.
+- returns TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
+  a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
+  INVALID_ARGUMENT. Since 0.1.
+"""
+symm_ipc_withdraw(pointer, size, timeout_ms) =
+    @waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
+
+"""
+Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
+symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
+
+- `out` [in,out]: what was done since the last collection; NULL: not asked for.
+"""
+symm_ipc_collect(out) =
+    @call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
+
+"""
+Ask for the state of sharing. [local] Since 0.1.
+"""
+symm_ipc_stats(out) =
+    @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t

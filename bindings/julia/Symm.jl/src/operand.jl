@@ -30,6 +30,14 @@ operand(address::UInt) = Ptr{Cvoid}(address)
 operand(::Nothing) = C_NULL
 operand(x) = throw(ArgumentError("a $(typeof(x)) is not memory that can be passed to symm: a dense array, a Span or an address is"))
 
+"""An address, and what must live while it is used."""
+struct KeepAlive{T}
+    owner::T
+    address::Ptr{Cvoid}
+end
+Base.cconvert(::Type{Ptr{Cvoid}}, x::KeepAlive) = x
+Base.unsafe_convert(::Type{Ptr{Cvoid}}, x::KeepAlive) = x.address
+
 function contiguous(A::StridedArray)
     expected = 1
     for (n, stride) in zip(size(A), strides(A))

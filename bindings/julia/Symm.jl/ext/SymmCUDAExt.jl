@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CUDA.jl's arrays, pointers and streams as operands of Symm, and symmetric device memory as a `CuArray`."""
+module SymmCUDAExt
+
+import CUDA
+import Symm
+using CUDA: CuArray, CuPtr, CuStream
+using Symm: Memory, Span
+
+address(p::CuPtr) = reinterpret(Ptr{Cvoid}, p)
+
+Symm.operand(A::CuArray) = Symm.KeepAlive(A, address(pointer(A)))
+Symm.operand(p::CuPtr) = address(p)
+Symm.Span{T}(p::CuPtr, length::Integer) where {T} = Span{T}(address(p), length)
+Symm.stream_handle(stream::CuStream) = Ptr{Cvoid}(stream.handle)
+Symm.part(A::CuArray, first, count) = view(vec(A), (first + 1):(first + count))
+
+# A call on a CUDA group that names no stream is ordered with everything else that the current task does.
+task_stream() = Symm.stream_handle(CUDA.stream())
+
+"""
+    CuArray{T}(memory, dims; rank=memory.rank, offset=0)
+
+The block of a rank as a CUDA.jl array, `offset` bytes from its start. The array keeps the memory mapped; arrays made from it (views, reshapes)
+do not, once it is gone.
+"""
+function CUDA.CuArray{T}(memory::Memory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
+    Symm.dtype(T)
+    offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
+    offset + prod(dims) * sizeof(T) <= memory.bytes ||
+        throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $(memory.bytes) bytes"))
+    pointer_ = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
+    return finalizer(unsafe_wrap(CuArray, pointer_, dims; own=false)) do _
+        memory # held by this closure until the array is gone
+    end
+end
+CUDA.CuArray{T}(memory::Memory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
+
+__init__() = Symm.TASK_STREAM[] = task_stream
+
+end

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Memory handed to any process of this user on this machine, outside of any group.
+
+"""
+    export_token(A; hold=nothing, imports=0, stream=nothing)
+
+A token for the memory of `A` (an array in symmetric or imported memory, a `Buffer`, a `Memory`, a `Span`): bytes that may travel by any means.
+Whoever imports them has the same memory. `hold` keeps it for this token for so many seconds even if its buffer is released, or until it was
+imported `imports` times.
+"""
+function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
+    token, length_ = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_SIZE), Ref{Csize_t}(0)
+    hold_ms = hold === nothing ? UInt64(0) : milliseconds(hold)
+    how = Ref(symm_ipc_export_options_t(sizeof(symm_ipc_export_options_t), hold_ms, imports))
+    piece, size = exported(A)
+    check(symm_ipc_export(piece, size, how, token, length(token), length_, ipc_stream(stream)))
+    return resize!(token, length_[])
+end
+
+exported(A) = operand(A), bytes(A)
+exported(buffer::Buffer) = KeepAlive(buffer, pointer(buffer)), buffer.bytes
+exported(memory::Memory) = KeepAlive(memory, pointer(memory)), memory.bytes
+
+# The library wants no stream for host memory, and what is exported or imported may be either.
+ipc_stream(::Nothing) = C_NULL
+ipc_stream(stream) = stream_handle(stream)
+
+"""
+    import_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
+
+Map the memory that a token names. The result has `pointer(import)` and `import.bytes`; `close(import)`, or the garbage collector, ends the lease.
+`directory`: where the exporter's socket directory is seen here, if not under the same path.
+
+    import_token(T, token, dims...; options...)
+
+The same as an array of host memory with elements of type `T`; without dims a vector of the whole piece.
+"""
+function import_token(token::AbstractVector{UInt8}; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
+    bytes_ = convert(Vector{UInt8}, token)
+    path = directory === nothing ? "" : Base.cconvert(Cstring, String(directory))
+    out = Ref{Ptr{symm_ipc_t}}(C_NULL)
+    GC.@preserve path begin
+        how = Ref(symm_ipc_import_options_t(
+            sizeof(symm_ipc_import_options_t),
+            milliseconds(timeout),
+            directory === nothing ? Cstring(C_NULL) : Base.unsafe_convert(Cstring, path),
+            device === nothing ? SYMM_DEVICE_AUTO : device,
+        ))
+        check(symm_ipc_import(bytes_, length(bytes_), how, out, ipc_stream(stream)))
+    end
+    return Import(out[])
+end
+
+import_token(::Type{T}, token::AbstractVector{UInt8}, dims::Integer...; options...) where {T} =
+    ImportedArray{T}(import_token(token; options...), Dims(dims))
+function import_token(::Type{T}, token::AbstractVector{UInt8}; options...) where {T}
+    made = import_token(token; options...)
+    return ImportedArray{T}(made, (made.bytes ÷ sizeof(T),))
+end
+
+"""Memory of another process, made by [`import_token`](@ref)."""
+mutable struct Import
+    handle::Ptr{symm_ipc_t}
+    bytes::Int
+
+    function Import(handle::Ptr{symm_ipc_t})
+        size = Ref{Csize_t}(0)
+        check(symm_ipc_size(handle, size))
+        return finalizer(release, new(handle, size[]))
+    end
+end
+
+"""An array of imported host memory, made by [`import_token`](@ref)."""
+struct ImportedArray{T,N} <: MappedArray{T,N}
+    data::Array{T,N}
+    import_::Import
+
+    function ImportedArray{T}(made::Import, dims::Dims{N}) where {T,N}
+        info(made).backend == SYMM_BACKEND_HOST || throw(ArgumentError("a token for device memory: use import_token(token), and pointer() of that"))
+        return new{T,N}(wrap_block(T, pointer(made), made.bytes, dims, 0), made)
+    end
+end
+
+function release(made::Import, stream=C_NULL)
+    handle, made.handle = made.handle, C_NULL
+    handle == C_NULL || symm_ipc_release(handle, stream)
+    return nothing
+end
+
+"""
+    close(import; stream=nothing)
+    close(imported_array)
+
+End the lease, on the device when what was issued on `stream` before is over.
+"""
+Base.close(made::Import; stream=nothing) = release(made, ipc_stream(stream))
+Base.close(A::ImportedArray) = close(A.import_)
+Base.isopen(made::Import) = made.handle != C_NULL
+Base.cconvert(::Type{Ptr{symm_ipc_t}}, made::Import) = made
+Base.unsafe_convert(::Type{Ptr{symm_ipc_t}}, made::Import) = made.handle
+
+function Base.pointer(made::Import)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    check(symm_ipc_pointer(made, out))
+    return out[]
+end
+
+function info(made::Import)
+    out = sized(symm_ipc_info_t)
+    check(symm_ipc_info(made, out))
+    return fields(out[])
+end
+info(A::ImportedArray) = info(A.import_)
+
+"""
+    ipc_withdraw(A; timeout=nothing)
+
+End the tokens made so far for any part of the memory of `A`, and wait until nobody holds a lease on it: then it may be written anew.
+"""
+function ipc_withdraw(A; timeout=nothing)
+    piece, size = exported(A)
+    return check(symm_ipc_withdraw(piece, size, milliseconds(timeout)))
+end
+
+"""
+    ipc_collect()
+
+Free what is provably free, without waiting. What was done since the last time, as a named tuple: `leases_ended`, `blocks_freed`,
+`bytes_freed`, `blocks_in_limbo`, ...
+"""
+function ipc_collect()
+    out = sized(symm_ipc_report_t)
+    check(symm_ipc_collect(out))
+    return fields(out[])
+end
+
+"""
+    ipc_stats()
+
+The state of sharing in this process, as a named tuple: `tokens`, `leased`, `limbo_blocks`, `imported`, ...
+"""
+function ipc_stats()
+    out = sized(symm_ipc_stats_t)
+    check(symm_ipc_stats(out))
+    return fields(out[])
+end

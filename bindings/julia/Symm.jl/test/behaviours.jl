@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Runs tests/bindings/behaviours/table.txt as one of three ranks; README.md beside it says how a line is read. All goes through the package's
+own calls, but for a data type and an operation that do not exist, which Julia's types cannot say: these go through the raw layer.
+"""
+module Behaviours
+
+using Symm
+
+struct Line
+    ranks::Any
+    verb::String
+    keys::Dict{String,String}
+    used::Set{String}
+    failure::Union{Nothing,String}
+    words::Vector{String}
+end
+
+function Line(text)
+    parts = split(text, " -> "; limit=2)
+    words = split(parts[1])
+    ranks = words[1] == "all" ? (0:2) : parse.(Int, split(words[1], ','))
+    keys = Dict{String,String}(Pair(String.(split(word, '='; limit=2))...) for word in words[3:end])
+    length(parts) == 1 && return Line(ranks, words[2], keys, Set(), nothing, [])
+    failure, message = split(parts[2], ": "; limit=2)
+    return Line(ranks, words[2], keys, Set(), failure, split(message, " & "))
+end
+
+"""The things of one scenario by their names. What was released stays, so that it can be misused."""
+mutable struct Runner
+    rank::Int
+    things::Dict{String,Any}
+    line::Line
+end
+
+has(r, key) = haskey(r.line.keys, key)
+word(r, key) = (push!(r.line.used, key); r.line.keys[key])
+word(r, key, default) = has(r, key) ? word(r, key) : default
+thing(r, key) = r.things[word(r, key)]
+group(r) = r.things[word(r, "group", "group")]
+
+function integer(r, text::AbstractString)
+    occursin(',', text) && return integer(r, split(text, ',')[r.rank + 1])
+    text == "self" && return r.rank
+    text == "left" && return mod(r.rank + 2, 3)
+    text == "right" && return mod(r.rank + 1, 3)
+    return parse(Int64, text)
+end
+number(r, key) = integer(r, word(r, key))
+number(r, key, default) = has(r, key) ? number(r, key) : default
+seconds(r) = (ms = number(r, "timeout_ms", 0); ms == 0 ? nothing : ms / 1000)
+
+"""A constant of the header, or a number that stands for none."""
+function constant(prefix, text)
+    name = Symbol("SYMM_", prefix, "_", text)
+    prefix == "STATUS" && (name = text == "OK" ? :SYMM_OK : Symbol("SYMM_ERR_", text))
+    return isdefined(Symm, name) ? getfield(Symm, name) : Int32(parse(Int, text))
+end
+
+function address(r, key)
+    name, offset = split(word(r, key), '+')
+    at = r.things[name]
+    rank = at isa Memory && key == "at" ? number(r, "rank", at.rank) : nothing
+    start = at isa Memory ? (rank === nothing ? pointer(at) : pointer(at, rank)) : Ptr{Cvoid}(pointer(at))
+    return start + integer(r, offset)
+end
+
+# ---- elements, bit by bit ----------------------------------------------------------------------------------
+
+const TYPES = Dict(
+    Symm.dtype(T) => T for
+    T in (Int8, Int32, Int64, UInt8, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
+)
+const FORMATS = Dict(
+    Float16 => (10, 15), Float32 => (23, 127), Float64 => (52, 1023), BFloat16 => (7, 127), Float8E4M3 => (3, 7), Float8E5M2 => (2, 15)
+)
+const WORDS = Dict(1 => UInt8, 2 => UInt16, 4 => UInt32, 8 => UInt64)
+storage(T) = WORDS[sizeof(T)]
+
+encode(::Type{T}, value) where {T<:Integer} = value % storage(T)
+function encode(::Type{T}, value) where {T}
+    value == 0 && return zero(storage(T))
+    mantissa, bias = FORMATS[T]
+    magnitude = unsigned(abs(value))
+    k = 63 - leading_zeros(magnitude)
+    rest = magnitude - UInt64(1) << k
+    (rest << max(mantissa - k, 0)) >> max(k - mantissa, 0) << max(k - mantissa, 0) == rest << max(mantissa - k, 0) ||
+        error("the table expects an inexact value")
+    coded = UInt64(k + bias) << mantissa | (mantissa >= k ? rest << (mantissa - k) : rest >> (k - mantissa))
+    return (coded | UInt64(value < 0) << (8 * sizeof(T) - 1)) % storage(T)
+end
+
+function formula(r)
+    a, b, m, c = parse.(Int64, split(word(r, "f"), ':'))
+    return (rank, i) -> mod(a * rank + b * i, m) + c
+end
+
+const COMBINE = Dict("SUM" => +, "AVG" => +, "MIN" => min, "MAX" => max, "PROD" => *)
+
+function write_elements(r)
+    T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
+    at = Ptr{storage(T)}(address(r, "at"))
+    for i in 0:(number(r, "count") - 1)
+        unsafe_store!(at, encode(T, f(r.rank, i)), i + 1)
+    end
+end
+
+function expect_elements(r)
+    T, f = TYPES[constant("DTYPE", word(r, "dtype"))], formula(r)
+    at, shift, from = Ptr{storage(T)}(address(r, "at")), number(r, "shift", 0), number(r, "from", r.rank)
+    op = word(r, "op", nothing)
+    for i in 0:(number(r, "count") - 1)
+        value = op === nothing ? f(from, i + shift) : reduce(COMBINE[op], f(rank, i + shift) for rank in 0:2)
+        op == "AVG" && (value = div(value, 3))
+        seen = unsafe_load(at, i + 1)
+        seen == encode(T, value) || error("element $i has the bits $seen, not those of $value")
+    end
+end
+
+# ---- verbs ---------------------------------------------------------------------------------------------------
+
+same(what, seen, expected) = seen == expected || error("$what is $seen, not $expected")
+same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(name)), number(r, name, getfield(info, Symbol(name)))), names)
+
+const VERBS = Dict{String,Function}(
+    "expect_group" => r -> same_fields(r, Symm.info(group(r)), ("rank", "size", "channels")),
+    "expect_memory" => r -> same_fields(r, Symm.info(thing(r, "memory")), ("rank", "size", "bytes", "channels")),
+    "expect_status" => r -> expect_status(r),
+    "await" => r -> (timedwait(() -> status(group(r)).status != Symm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
+    "split" => r -> split_group(r),
+    "finalize" => r -> finalize_group(group(r)),
+    "abort" => r -> abort(group(r), word(r, "reason")),
+    "die" => r -> ccall(:kill, Cint, (Cint, Cint), getpid(), 9),
+    "private" => r -> (r.things[word(r, "as")] = zeros(UInt8, number(r, "bytes"))),
+    "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"))),
+    "rendezvous" => r -> (r.things[word(r, "as")] = Memory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0))),
+    "release" => r -> close(thing(r, "name")),
+    "find" => r -> find(r),
+    "write" => write_elements,
+    "expect" => expect_elements,
+    "put" => r -> put!(thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset")),
+    "put_with_signal" => r -> put_with_signal!(
+        thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset"), channel=number(r, "channel", 0)
+    ),
+    "get" => r -> get!(piece(r, "destination"), thing(r, "memory"), number(r, "rank"); offset=number(r, "offset")),
+    "fill32" => r -> fill!(
+        thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset"), count=number(r, "count")
+    ),
+    "write_value32" => r -> write_value!(thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
+    "put_signal" => r -> put_signal!(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0)),
+    "wait_signal" => r -> wait_signal(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
+    "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
+    "allreduce" => r -> reducing(r, (to, from, op; o...) -> allreduce!(to, from, op, group(r); o...)),
+    "reduce" => r -> reducing(r, (to, from, op; o...) -> reduce!(to, from, op, group(r); root=number(r, "root"), o...)),
+    "reduce_scatter" => r -> reducing(r, (to, from, op; o...) -> reduce_scatter!(to, from, op, group(r); o...); from=3),
+    "allgather" => r -> moving(r, (to, from; o...) -> allgather!(to, from, group(r); o...); to=3),
+    "broadcast" => r -> moving(r, (to, from; o...) -> broadcast!(to, from, group(r); root=number(r, "root"), o...)),
+    "alltoall" => r -> moving(r, (to, from; o...) -> alltoall!(to, from, group(r); o...); to=3, from=3),
+)
+
+piece(r, key) = Span{UInt8}(address(r, key), number(r, "bytes"))
+among(r) = has(r, "among") ? parse.(Int, split(word(r, "among"), ':')) : nothing
+
+function expect_status(r)
+    now = status(group(r))
+    same("status ($(now.message))", now.status, constant("STATUS", word(r, "status")))
+    has(r, "failed_rank") && same("failed_rank", now.failed_rank, number(r, "failed_rank"))
+end
+
+function split_group(r)
+    color = number(r, "color")
+    part = split(group(r), color, number(r, "key"))
+    (part === nothing) == (color < 0) || error("a group although color < 0, or none")
+    part === nothing ? word(r, "as") : (r.things[word(r, "as")] = part)
+end
+
+function find(r)
+    found = Symm.find(group(r), address(r, "at"))
+    same("id", Symm.info(found.memory).id, Symm.info(thing(r, "memory")).id)
+    same("rank", found.rank, number(r, "rank"))
+    same("offset", found.offset, number(r, "offset"))
+end
+
+# Lengths of destination and source are multiples of the collective's own count.
+function operands(r, to, from)
+    code, count = constant("DTYPE", word(r, "dtype")), number(r, "count")
+    T = get(TYPES, code, nothing)
+    T === nothing && return nothing, nothing, code
+    return Span{T}(address(r, "recv"), to * count), Span{T}(address(r, "send"), from * count), code
+end
+
+options(r) = has(r, "algorithm") ? (algorithm=Symbol(lowercase(word(r, "algorithm"))),) : NamedTuple()
+
+const OPS = Dict(
+    Symm.SYMM_OP_SUM => +, Symm.SYMM_OP_AVG => avg, Symm.SYMM_OP_MIN => min, Symm.SYMM_OP_MAX => max, Symm.SYMM_OP_PROD => *
+)
+
+function reducing(r, call; to=1, from=1)
+    receive, send, code = operands(r, to, from)
+    op = constant("OP", word(r, "op"))
+    if receive === nothing || !haskey(OPS, op)
+        r.line.verb == "allreduce" || error("only all-reduce is called with what does not exist")
+        return Symm.check(
+            Symm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
+        )
+    end
+    return call(receive, send, OPS[op]; options(r)...)
+end
+
+function moving(r, call; to=1, from=1)
+    receive, send, _ = operands(r, to, from)
+    return call(receive, send; options(r)...)
+end
+
+# ---- the table -----------------------------------------------------------------------------------------------
+
+function run_line(r)
+    try
+        VERBS[r.line.verb](r)
+    catch why
+        why isa SymmError || rethrow()
+        r.line.failure === nothing && rethrow()
+        same("status ($(why.message))", why.status, constant("STATUS", r.line.failure))
+        missing_ = filter(words -> !occursin(words, why.message), r.line.words)
+        isempty(missing_) || error("'$(missing_[1])' is not in '$(why.message)'")
+        return
+    end
+    r.line.failure === nothing || error("it succeeded")
+    unused = setdiff(keys(r.line.keys), r.line.used)
+    isempty(unused) || error("not understood: $(join(unused, ", "))")
+end
+
+function begin_scenario(r, name)
+    foreach(x -> x isa Vector || close(x), values(r.things))
+    empty!(r.things)
+    r.things["group"] = Group(backend=:host, name=name, timeout=60, create_timeout=60)
+end
+
+"""The number of scenarios, when all have gone well."""
+function run_table(path, rank)
+    scenarios, r = 0, Runner(rank, Dict(), Line("all nothing"))
+    for (number_, text) in enumerate(eachline(path))
+        try
+            if isempty(text) || startswith(text, '#')
+                continue
+            elseif startswith(text, "scenario ")
+                begin_scenario(r, text[10:end])
+                scenarios += 1
+            else
+                r.line = Line(text)
+                rank in r.line.ranks && run_line(r)
+            end
+        catch why
+            println("table.txt:", number_, ": rank ", rank, ": ", sprint(showerror, why))
+            exit(1)
+        end
+    end
+    scenarios > 0 || (println(path, " has no scenarios"); exit(1))
+    return scenarios
+end
+
+end

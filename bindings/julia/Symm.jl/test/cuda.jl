@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The package extension, with a stand-in for CUDA.jl: see standin/CUDA. Julia before 1.9 loads no extensions, so it is included here.
+
+pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))
+import CUDA
+@static if VERSION < v"1.9"
+    include(joinpath(@__DIR__, "..", "ext", "SymmCUDAExt.jl"))
+end
+popfirst!(LOAD_PATH)
+
+@testset "CUDA.jl's names" begin
+    group = Group(backend=:host)
+    x = CUDA.CuArray(Float32[1, 2, 3, 4])
+    y = CUDA.CuArray(zeros(Float32, 4))
+    @test allreduce!(y, x, +, group) === y && Array(y) == 1:4
+    @test Array(broadcast!(CUDA.CuArray([7, 8]), group)) == [7, 8]
+    span = Span{Float32}(pointer(x), 4)
+    @test Array(allreduce!(y, span, max, group)) == 1:4
+    @test_throws DimensionMismatch allreduce!(CUDA.CuArray(zeros(Float32, 3)), x, +, group)
+
+    memory = Memory(group, 64)
+    put!(memory, 0, x; offset=16)
+    view_ = CUDA.CuArray{Float32}(memory, 2, 2; offset=16)
+    @test pointer(view_) == reinterpret(CUDA.CuPtr{Float32}, pointer(memory) + 16) && Array(view_) == [1 3; 2 4]
+    @test Array(get!(y, memory, 0; offset=20))[1:3] == 2:4
+    @test Symm.find(group, pointer(view_)).offset == 16
+    @test Array(import_token(Float32, export_token(view_))) == 1:4
+    @test_throws ArgumentError CUDA.CuArray{Float32}(memory, 16; offset=16)
+    # The array keeps the memory.
+    other = CUDA.CuArray{Int64}(Memory(group, 8), 1)
+    GC.gc()
+    @test Array(allreduce!(other, +, group)) == [0]
+
+    # The current task's stream, where the group has streams.
+    CUDA.CURRENT[] = CUDA.CuStream(Ptr{Cvoid}(UInt(0x1234)))
+    @test Symm.stream_for(nothing, group) == C_NULL
+    group.backend = :cuda
+    @test Symm.stream_for(nothing, group) == Ptr{Cvoid}(UInt(0x1234))
+    @test Symm.stream_for(CUDA.CuStream(Ptr{Cvoid}(UInt(0x99))), group) == Ptr{Cvoid}(UInt(0x99))
+    @test Symm.stream_for(UInt(0x77), group) == Ptr{Cvoid}(UInt(0x77))
+    @test_throws ArgumentError SymmArray{Float32}(memory, 1)
+    CUDA.CURRENT[] = CUDA.CuStream(C_NULL)
+    close(group)
+end

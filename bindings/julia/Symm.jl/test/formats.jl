@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+
+@testset "narrow floats" begin
+    for (T, code, value) in (
+        (BFloat16, 0x3f80, 1.0f0), (BFloat16, 0xc2f7, -123.5f0), (BFloat16, 0x0001, 9.1835f-41), (BFloat16, 0x7f80, Inf32),
+        (Float8E4M3, 0x38, 1.0f0), (Float8E4M3, 0x7e, 448.0f0), (Float8E4M3, 0x81, -0.001953125f0), (Float8E4M3, 0x00, 0.0f0),
+        (Float8E5M2, 0x3c, 1.0f0), (Float8E5M2, 0x7b, 57344.0f0), (Float8E5M2, 0x01, 1.5258789f-5), (Float8E5M2, 0xfc, -Inf32),
+    )
+        x = reinterpret(T, code)
+        @test Float32(x) ≈ value
+        # Results saturate, so no infinity comes back.
+        T <: Symm.Float8 && isinf(value) || @test T(value) === x
+    end
+    @test isnan(Float32(reinterpret(Float8E4M3, 0x7f))) && isnan(Float32(reinterpret(Float8E5M2, 0x7e)))
+    @test all(isnan(Float32(T(NaN32))) for T in (BFloat16, Float8E4M3, Float8E5M2))
+
+    # To nearest, ties to even; saturated beyond.
+    @test Float32(BFloat16(1.00390625f0)) == 1.0f0 && Float32(BFloat16(1.01171875f0)) == 1.015625f0
+    @test Float32(Float8E4M3(17.0f0)) == 16.0f0 && Float32(Float8E4M3(19.0f0)) == 20.0f0
+    @test Float32(Float8E5M2(4.5f0)) == 4.0f0 && Float32(Float8E5M2(5.5f0)) == 6.0f0
+    @test Float32(Float8E4M3(-1.0f9)) == -448.0f0 && Float32(Float8E5M2(1.0f9)) == 57344.0f0
+    @test all(Float32(T(Float32(x))) === Float32(x) for T in (Float8E4M3, Float8E5M2) for x in reinterpret.(T, 0x00:0x7b))
+    @test all(Float32(reinterpret(Float16, UInt16(x) << 8)) === Float32(reinterpret(Float8E5M2, x)) for x in 0x00:0x7c)
+
+    @test BFloat16(3) == BFloat16(3.0) && Float64(BFloat16(3)) === 3.0
+    @test_throws Exception BFloat16(1) + BFloat16(1)  # storage, without arithmetic
+    @test Symm.dtype(BFloat16) == Symm.SYMM_DTYPE_BF16 && Symm.dtype(UInt32) == Symm.SYMM_DTYPE_U32
+    @test_throws ArgumentError Symm.dtype(Complex{Float32})
+    @test_throws ArgumentError Symm.reduction(-)
+end

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+
+@testset "a group of one" begin
+    group = Group(backend=:host, name="alone", timeout=20, create_timeout=20)
+    @test (group.rank, group.size, group.backend) == (0, 1, :host)
+    @test Symm.info(group).name == "alone" && Symm.info(group).channels > 0
+    @test status(group) == (status=Symm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
+    @test sprint(show, group) == "Group(rank 0 of 1, host)"
+    barrier(group)
+
+    @testset "arrays" begin
+        A = SymmArray{Float32}(group, 4, 5)
+        @test A isa DenseArray{Float32,2} && size(A) == (4, 5) && strides(A) == (1, 4) && all(iszero, A)
+        A .= reshape(1:20, 4, 5)
+        @test A[3, 2] == 7 && A[end] == 20 && sum(A) == 210 && A' * A == Array(A)' * Array(A)
+        @test pointer(A) == pointer(A.memory) && pointer(A, 3) == pointer(A) + 8
+        @test peer(A, 0) == A && pointer(peer(A, 0)) == pointer(A)
+        @test similar(A) isa Array && copy(view(A, :, 2)) == [5, 6, 7, 8]
+        @test SymmArray(group, [1 2; 3 4]) == [1 2; 3 4]
+        @test isempty(SymmArray{Int64}(group, 0))
+        @test SymmArray{UInt8}(A.memory, 8; offset=4) == reinterpret(UInt8, Float32[2, 3])
+        @test_throws ArgumentError SymmArray{Float32}(A.memory, 20; offset=4)
+        @test_throws ArgumentError SymmArray{Float32}(A.memory, 1; offset=2)
+        @test_throws ArgumentError SymmArray{Float32}(A.memory, typemax(Int) ÷ 2, 8)
+        @test_throws ArgumentError SymmArray{Complex{Float32}}(group, 4)
+        @test_throws BoundsError A[21]
+        found = Symm.find(group, pointer(A, 4))
+        @test (found.rank, found.offset, found.memory.bytes) == (0, 12, 80)
+        @test Symm.info(A.memory).bytes == 80 && unsafe_load(Symm.signal_pad(A.memory, 0)) == 0
+        @test unsafe_load(Symm.pointer_table(A.memory)) == pointer(A.memory)
+        @test unsafe_load(Symm.signal_pad_table(A.memory)) == Symm.signal_pad(A.memory, 0)
+    end
+
+    @testset "operands" begin
+        A = SymmArray(group, collect(1.0:6.0))
+        @test allreduce!(A, +) === A && allreduce(A, max) == 1:6
+        @test allreduce!([1, 2], +, group) == [1, 2]
+        @test allreduce!(zeros(3), view(A, 2:4), +) == 2:4
+        @test allreduce!(view(A, 1:2), *) == 1:2
+        private = zeros(Int32, 3)
+        @test GC.@preserve private allreduce!(private, Span{Int32}(UInt(pointer(private)), 3), +, group) == [0, 0, 0]
+        @test_throws ArgumentError allreduce!([1, 2], +)  # of no group
+        @test_throws ArgumentError allreduce!(view(A, 1:2:5), +)
+        @test_throws ArgumentError allreduce!(A, -)
+        @test_throws ArgumentError allreduce!(zeros(Float32, 6), A, +)
+        @test_throws ArgumentError allreduce!("text", +, group)
+        @test_throws DimensionMismatch allreduce!(zeros(5), A, +)
+        @test_throws DimensionMismatch alltoall!(zeros(5), A)
+        @test_throws ArgumentError allreduce!(A, +; algorithm=:fastest)
+        @test_throws ArgumentError barrier(group; timeout=0)
+        @test_throws BoundsError put!(A, 0, [1.0, 2.0]; at=6)
+        @test_throws ArgumentError put!(A, 0, [1, 2])
+        @test plan(:allreduce, A, A, +).algorithm isa Symbol && !isempty(plan(:allgather, A, A).reason)
+        @test plan(:allreduce, A, A, +; algorithm=:two_shot).algorithm in (:two_shot, :one_shot)
+        once() = (allreduce!(A, +); nothing)
+        once()
+        @test (@allocated once()) == 0
+    end
+
+    @testset "errors" begin
+        A = SymmArray{Float32}(group, 4)
+        why = error_of(() -> put_signal!(A, 7))
+        @test why.status == Symm.SYMM_ERR_INVALID_ARGUMENT && occursin("rank: 7", why.message)
+        @test error_of(() -> wait_signal(A, 0; timeout=0.01)).status == Symm.SYMM_ERR_TIMEOUT
+        @test status(group).status == Symm.SYMM_OK
+        @test error_of(() -> Group(0, 2, "dir://relative")).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test_throws ArgumentError Group(backend=:quantum)
+        other = Group(backend=:host)
+        abort(other, "enough")
+        @test status(other).status == Symm.SYMM_ERR_ABORTED && occursin("enough", error_of(() -> barrier(other)).message)
+        close(other)
+        close(other)
+        @test !isopen(other) && error_of(() -> barrier(other)).status == Symm.SYMM_ERR_INVALID_HANDLE
+    end
+
+    @testset "finalizers, in every order" begin
+        for order in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1))
+            g = Group(backend=:host)
+            buffer = Buffer(g, 4096)
+            memory = Memory(g, buffer)
+            foreach(i -> finalize((g, buffer, memory)[i]), order)
+            @test !isopen(g) && !isopen(buffer) && !isopen(memory)
+        end
+        # What the collector finds: an array keeps its memory, and the memory its group.
+        make() = SymmArray(Group(backend=:host), [1, 2, 3])
+        A = make()
+        GC.gc()
+        @test A == [1, 2, 3] && allreduce!(A, +) == [1, 2, 3]
+        B = view(make(), 2:3)
+        GC.gc()
+        @test B == [2, 3]
+    end
+
+    @testset "a store that fails" begin
+        why = try
+            Group(0, 2, Store((key, value, seconds) -> error("no ink"), (key, seconds) -> nothing); create_timeout=5)
+        catch e
+            e
+        end
+        @test why isa ErrorException && why.msg == "no ink"
+        silent = Store((key, value, seconds) -> nothing, (key, seconds) -> nothing)
+        @test error_of(() -> Group(0, 2, silent; create_timeout=0.2, backend=:host)).status == Symm.SYMM_ERR_TIMEOUT
+    end
+
+    @testset "devices" begin
+        @test length(devices(:host)) == 1 && devices(:host)[1].backend === :host && !isempty(devices(:host)[1].name)
+        @test topology(:host) == (class=:fully_connected, links=zeros(Int32, 1, 1))
+    end
+
+    @testset "tokens" begin
+        A = SymmArray(group, collect(Float32, 1:100))
+        token = export_token(A)
+        @test 0 < length(token) <= Symm.SYMM_IPC_TOKEN_MAX_SIZE
+        B = import_token(Float32, token)
+        @test B isa DenseArray && B == A && Symm.info(B).bytes == 400
+        B[7] = -1
+        @test A[7] == -1
+        C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
+        @test C == [3 5; 4 6] && ipc_stats().imported == 2
+        why = error_of(() -> ipc_withdraw(A; timeout=0.05))
+        @test why.status == Symm.SYMM_ERR_TIMEOUT && occursin("held by this process", why.message)
+        close(B)
+        finalize(C.import_)
+        made = import_token(export_token(A.memory))
+        @test made.bytes == 400 && unsafe_load(Ptr{Float32}(pointer(made))) == 1
+        close(made)
+        ipc_withdraw(A; timeout=5)
+        @test error_of(() -> import_token(token)).status == Symm.SYMM_ERR_INVALID_HANDLE
+        token = export_token(A)
+        token[end] = xor(token[end], 0xff)
+        @test error_of(() -> import_token(token)).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test error_of(() -> export_token(zeros(4))).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test ipc_collect().bytes_in_limbo == 0
+    end
+
+    finalize_group(group; timeout=5)
+    @test error_of(() -> barrier(group)).status == Symm.SYMM_ERR_INVALID_HANDLE
+end

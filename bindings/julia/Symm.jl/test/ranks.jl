@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One of three ranks: first what is Julia's own, then the table of behaviours that all languages run, which ends with the death of rank 2.
+using Symm
+using Test
+
+include("behaviours.jl")
+
+# Ranks, not only this process, stop at the first failure: the others then learn of it.
+function own_tests(group)
+    rank, right, left = group.rank, mod(group.rank + 1, 3), mod(group.rank - 1, 3)
+
+    @testset "peers" begin
+        A = SymmArray{Float32}(group, 10, 10)
+        A .= rank
+        barrier(group)
+        @test all(==(right), peer(A, right)) && all(==(left), peer(A, left))
+        @test peer(peer(A, right), left)[1] == left
+        barrier(group)
+        put!(A, right, fill(100.0f0 + rank, 5); at=11)
+        put_signal!(A, right; channel=2)
+        wait_signal(A, left; channel=2)
+        @test A[11:15] == fill(100 + left, 5) && A[10] == rank && A[16] == rank
+        put_with_signal!(A, left, view(A, 11:12); at=99)
+        wait_signal(A, right)
+        @test A[99:100] == [100 + rank, 100 + rank]
+        barrier(group)
+        @test get!(zeros(Float32, 2), A, right; at=99) == [100 + right, 100 + right]
+        barrier(group)
+        fill!(A, 7, right; at=2, count=3)
+        write_value!(A, 8, right; at=5)
+        barrier(group; ranks=0:2, channel=1)
+        @test A[1:6] == [rank, 7, 7, 7, 8, rank]
+        # Plain stores to another rank.
+        barrier(group)
+        peer(A, left)[1:3] .= rank
+        barrier(group)
+        @test A[1:3] == fill(right, 3)
+        barrier(group)
+    end
+
+    @testset "collectives" begin
+        A = SymmArray{Int64}(group, 6)
+        A .= (1:6) .+ 10 * rank
+        @test allreduce(A, +) == 3 .* (1:6) .+ 30 && allreduce(A, max) == (1:6) .+ 20
+        @test reduce_scatter!(zeros(Int64, 2), A, +) == 3 .* (2rank + 1:2rank + 2) .+ 30
+        @test allgather!(zeros(Int64, 18), A) == vcat(((1:6) .+ 10r for r in 0:2)...)
+        @test alltoall!(zeros(Int64, 6), A) == vcat((2rank .+ (1:2) .+ 10r for r in 0:2)...)
+        @test broadcast!(zeros(Int64, 6), rank == 1 ? A : nothing, group; root=1) == (1:6) .+ 10
+        sum_ = reduce!(rank == 2 ? zeros(Int64, 6) : nothing, A, +, group; root=2)
+        @test rank == 2 ? sum_ == 3 .* (1:6) .+ 30 : sum_ === nothing
+        barrier(group)
+        # In place.
+        @test alltoall!(A) === A && A == vcat((2rank .+ (1:2) .+ 10r for r in 0:2)...)
+        A .= (1:6) .+ 10 * rank
+        @test reduce_scatter!(A, +) == 3 .* (2rank + 1:2rank + 2) .+ 30
+        A .= rank
+        @test allgather!(A) == [0, 0, 1, 1, 2, 2]
+        A .= rank
+        @test broadcast!(A; root=2) == fill(2, 6)
+        B = fill(Float32(rank), 3)
+        @test broadcast!(B, group; root=1) == fill(1, 3) && allreduce!(B, avg, group) == fill(1, 3)
+        A .= rank
+        reduce!(A, max; root=1)
+        @test A == fill(rank == 1 ? 2 : rank, 6)
+    end
+
+    @testset "elements" begin
+        for T in (Int8, Int32, Int64, UInt8, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
+            A = T.([rank + 1, 2, 4])
+            @test Float64.(allreduce(A, +, group)) == [6, 6, 12]
+        end
+        # The same bits as adding up in the order of the ranks.
+        numbers(r) = Float32.(sin.((1:1000) .+ 1000r))
+        @test allreduce(numbers(rank), +, group) == (numbers(0) .+ numbers(1)) .+ numbers(2)
+        for algorithm in (:one_shot, :two_shot_staged)
+            @test allreduce(numbers(rank), +, group; algorithm=algorithm) == (numbers(0) .+ numbers(1)) .+ numbers(2)
+        end
+    end
+
+    @testset "groups" begin
+        part = split(group, rank == 1 ? -1 : 5, -rank)
+        @test rank == 1 ? part === nothing : (part.size, part.rank) == (2, rank == 2 ? 0 : 1)
+        rank == 1 || barrier(part)
+        # A store of our own, which waits and yields.
+        directory = joinpath(ENV["SYMM_TEST_DIRECTORY"], "store")
+        mkpath(directory)
+        named(key) = joinpath(directory, bytes2hex(Vector{UInt8}(key)))
+        function set(key, value, seconds)
+            write(named(key) * ".new", value)
+            mv(named(key) * ".new", named(key))
+        end
+        function get(key, seconds)
+            deadline = time() + seconds
+            while !isfile(named(key))
+                time() < deadline || return nothing
+                sleep(0.01)
+            end
+            return read(named(key))
+        end
+        other = Group(rank, 3, Store(set, get); backend=:host, create_timeout=60)
+        @test allreduce!([rank], +, other) == [3]
+        finalize_group(other)
+    end
+
+    @testset "tokens" begin
+        A = SymmArray{UInt8}(group, 1024)
+        data = SymmArray(group, fill(Float64(rank), 64))
+        token = export_token(data)
+        put_with_signal!(A, right, [UInt8(length(token) >> 8), UInt8(length(token) & 0xff), token...])
+        wait_signal(A, left)
+        given = import_token(Float64, A[3:(2 + Int(A[1]) << 8 + Int(A[2]))])
+        @test given == fill(left, 64)
+        given[1] = 10 + rank
+        barrier(group)
+        @test data[1] == 10 + right
+        close(given)
+        barrier(group)
+    end
+
+    @testset "the collector" begin
+        # Whatever order it takes, the group goes on.
+        for _ in 1:3
+            B = SymmArray{Float32}(group, 100)
+            B .= 1
+            allreduce!(B, +)
+            B = nothing
+            GC.gc()
+        end
+        barrier(group)
+    end
+end
+
+messages = []
+on_log((level, message) -> push!(messages, message), :debug)
+group = Group(backend=:host, name="julia", timeout=60, create_timeout=60)
+@testset "rank $(group.rank)" begin
+    own_tests(group)
+end
+finalize_group(group)
+close(group)
+
+scenarios = Behaviours.run_table(ARGS[1], parse(Int, ENV["SYMM_RANK"]))
+
+# The death of rank 2 is told by the library's own thread.
+Symm.flush_log()
+told = any(message -> occursin("rank 2", message), messages)
+on_log(nothing)
+told || (println("no message of rank 2 among ", messages); exit(1))
+println("rank ", ENV["SYMM_RANK"], ": ", scenarios, " scenarios")
