@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm._raw: the functions of symm.h under their C names. Handles and addresses are integers, out-parameters are results, a failing
+// status is an exception. The package symm is written over it; nothing else should use it.
+%module(package="symm") _raw
+
+%{
+#include <symm/symm.h>
+
+#include "dlpack.h"
+#include "exporter.h"
+#include "support.h"
+%}
+
+%include <stdint.i>
+%include "values.i"
+%include "structs.i"
+
+// What can wait, or takes a lock that another thread may hold while it waits, runs without the interpreter lock.
+%exception {
+  Py_BEGIN_ALLOW_THREADS
+  $action
+  Py_END_ALLOW_THREADS
+}
+%define KEEPS_THE_LOCK(function)
+%exception function { $action }
+%enddef
+KEEPS_THE_LOCK(symm_version)
+KEEPS_THE_LOCK(symm_build_info)
+KEEPS_THE_LOCK(symm_status_string)
+KEEPS_THE_LOCK(symm_last_error)
+KEEPS_THE_LOCK(symm_dtype_size)
+KEEPS_THE_LOCK(symm_group_rank)
+KEEPS_THE_LOCK(symm_group_size)
+KEEPS_THE_LOCK(symm_buffer_pointer)
+KEEPS_THE_LOCK(symm_buffer_size)
+KEEPS_THE_LOCK(symm_memory_pointer)
+KEEPS_THE_LOCK(symm_memory_signal_pad)
+
+// Defaults are set in C, where the structs are filled.
+%ignore symm_group_config_init;
+%ignore symm_collective_options_init;
+%ignore SYMM_TIMEOUT_INFINITE;
+
+%include <symm/symm.h>
+
+%exception;
+%include "dlpack.h"
+%include "exporter.h"
+PyObject *set_error_factory(PyObject *factory);

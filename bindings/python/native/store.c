@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store written in Python. The library calls it on the thread that is inside symm_group_create(), which has given up the
+ * interpreter lock. */
+#include "support.h"
+
+/* What the exception means to the library. Anything but a time-out is kept: it is why the creation fails. */
+static symm_status_t status_of_exception(symm_py_store *store) {
+  PyObject *type = NULL;
+  PyObject *value = NULL;
+  PyObject *traceback = NULL;
+  const int timed_out = PyErr_ExceptionMatches(PyExc_TimeoutError);
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value != NULL && traceback != NULL) PyException_SetTraceback(value, traceback);
+  Py_XDECREF(type);
+  Py_XDECREF(traceback);
+  if (timed_out) {
+    Py_XDECREF(value);
+    return SYMM_ERR_TIMEOUT;
+  }
+  Py_XDECREF(store->exception);
+  store->exception = value;
+  return SYMM_ERR_SYSTEM;
+}
+
+static symm_status_t set(void *user, const char *key, const void *value, size_t size, uint64_t timeout_ms) {
+  symm_py_store *store = (symm_py_store *)user;
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  PyObject *bytes = PyBytes_FromStringAndSize((const char *)value, (Py_ssize_t)size);
+  PyObject *result =
+      bytes == NULL ? NULL : PyObject_CallMethod(store->store, "set", "sOK", key, bytes, (unsigned long long)timeout_ms);
+  const symm_status_t status = result == NULL ? status_of_exception(store) : SYMM_OK;
+  Py_XDECREF(result);
+  Py_XDECREF(bytes);
+  PyGILState_Release(lock);
+  return status;
+}
+
+static symm_status_t copy_bytes(PyObject *bytes, void *value, size_t capacity, size_t *out_size) {
+  char *data = NULL;
+  Py_ssize_t size = 0;
+  if (PyBytes_AsStringAndSize(bytes, &data, &size) < 0) return SYMM_ERR_SYSTEM;
+  *out_size = (size_t)size;
+  if ((size_t)size > capacity) return SYMM_ERR_INVALID_ARGUMENT;
+  memcpy(value, data, (size_t)size);
+  return SYMM_OK;
+}
+
+static symm_status_t get(void *user, const char *key, void *value, size_t capacity, size_t *out_size, uint64_t timeout_ms) {
+  symm_py_store *store = (symm_py_store *)user;
+  const PyGILState_STATE lock = PyGILState_Ensure();
+  PyObject *bytes = PyObject_CallMethod(store->store, "get", "sK", key, (unsigned long long)timeout_ms);
+  symm_status_t status = bytes == NULL ? SYMM_ERR_SYSTEM : copy_bytes(bytes, value, capacity, out_size);
+  if (PyErr_Occurred()) status = status_of_exception(store);
+  Py_XDECREF(bytes);
+  PyGILState_Release(lock);
+  return status;
+}
+
+int symm_py_group_config(PyObject *from, symm_group_config_t *to, symm_py_store *store) {
+  const symm_group_config_t defaults = SYMM_GROUP_CONFIG_INIT;
+  PyObject *user = NULL;
+  unsigned long long flags = 0;
+  unsigned long long create_timeout_ms = 0;
+  unsigned long long timeout_ms = 0;
+  memset(store, 0, sizeof *store);
+  *to = defaults;
+  if (!PyTuple_Check(from)) {
+    PyErr_SetString(PyExc_TypeError, "config: must be a tuple");
+    return 0;
+  }
+  if (!PyArg_ParseTuple(from, "iiiiKzOKKz:config", &to->rank, &to->size, &to->backend, &to->device, &flags, &to->bootstrap, &user,
+                        &create_timeout_ms, &timeout_ms, &to->name)) {
+    return 0;
+  }
+  to->flags = flags;
+  to->create_timeout_ms = create_timeout_ms;
+  to->timeout_ms = timeout_ms;
+  if (user == Py_None) return 1;
+  Py_INCREF(user);
+  store->store = user;
+  store->callbacks.struct_size = sizeof store->callbacks;
+  store->callbacks.user = store;
+  store->callbacks.set = set;
+  store->callbacks.get = get;
+  to->store = &store->callbacks;
+  return 1;
+}
+
+void symm_py_store_done(symm_py_store *store) {
+  Py_CLEAR(store->store);
+  Py_CLEAR(store->exception);
+}

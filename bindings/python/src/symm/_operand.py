@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of any package as operands: where they lie, how many elements of what, on which device."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symm._device import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
+from symm._library import raw
+from symm.array import SymmArray
+from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
+from symm.enums import Backend
+from symm.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from symm.group import Group
+
+_ON_HOST = frozenset({CPU, CUDA_HOST})
+_ON_CUDA = frozenset({CUDA, CUDA_HOST, CUDA_MANAGED})
+
+
+class Operand(NamedTuple):
+    """A contiguous array as the library sees it. `keep` holds its memory."""
+
+    pointer: int
+    size: int
+    dtype: DType
+    keep: object
+
+    @property
+    def code(self) -> int:
+        """SYMM_DTYPE_* of the elements."""
+        return self.dtype.value
+
+
+def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) -> Operand | SymmArray:
+    """Read `array` as an operand of a call on `group`, ordered on `stream`.
+
+    Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes), whatever speaks DLPack, and on the host
+    whatever has the buffer protocol.
+
+    Raises:
+        InvalidArgumentError: it is not contiguous, cannot be written, has an unknown element type, or lies on another device.
+        TypeError: it is no array.
+    """
+    found: Operand | SymmArray
+    if type(array) is SymmArray:
+        if array.device_key == group.device_key:
+            return array
+        found, device, contiguous, writable = array, array.device_key, True, True
+    elif hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
+        found, device, contiguous, writable = _of_tensor(array)
+    elif hasattr(array, "__dlpack__") and not _dlpack_refuses(array):
+        found, device, contiguous, writable = _of_dlpack(array, name, stream)
+    elif hasattr(array, "__array_interface__"):
+        found, device, contiguous, writable = _of_array_interface(array)
+    else:
+        found, device, contiguous, writable = _of_buffer(array, name)
+    if not contiguous:
+        raise InvalidArgumentError(f"{name}: is not contiguous")
+    if written and not writable:
+        raise InvalidArgumentError(f"{name}: is read-only")
+    _require_device(device, name, group)
+    return found
+
+
+def _require_device(device: tuple[int, int], name: str, group: Group) -> None:
+    if group.backend == Backend.HOST:
+        if device[0] not in _ON_HOST:
+            raise InvalidArgumentError(f"{name}: lies on a device (DLPack type {device[0]}), the group works on host memory")
+    elif device[0] not in _ON_CUDA:
+        raise InvalidArgumentError(f"{name}: lies in host memory, the group works on CUDA device {group.device}")
+    elif device[0] == CUDA and device[1] != group.device:
+        raise InvalidArgumentError(f"{name}: lies on CUDA device {device[1]}, the group works on {group.device}")
+
+
+_Found = tuple[Operand, tuple[int, int], bool, bool]
+
+
+def _of_tensor(tensor: Any) -> _Found:
+    # PyTorch: quicker than a capsule, and every version of it has all types this way.
+    device = tensor.device
+    kind = (CUDA, device.index) if device.type == "cuda" else (CPU if device.type == "cpu" else -1, 0)
+    return (
+        Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor),
+        kind,
+        tensor.is_contiguous(),
+        True,
+    )
+
+
+def _dlpack_refuses(array: Any) -> bool:
+    """NumPy exports neither ml_dtypes nor, before 2.1, what is read-only, but says so only when asked."""
+    if type(array).__module__ != "numpy":
+        return False
+    return array.dtype.kind == "V" or not array.flags.writeable
+
+
+def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
+    kind = array.__dlpack_device__()
+    # The producer makes our stream wait for what is under way; 1 stands for the legacy default stream.
+    arguments: dict[str, Any] = {"stream": stream or 1} if kind[0] == CUDA else {}
+    try:
+        capsule = array.__dlpack__(max_version=(1, 1), **arguments)
+    except TypeError:  # a producer of before max_version
+        capsule = array.__dlpack__(**arguments)
+    pointer, size, value, device_type, device_id, contiguous, writable, _ = raw.dlpack_read(capsule)
+    if value not in by_value:
+        raise InvalidArgumentError(f"{name}: DLPack type code {value >> 8} with {value & 0xFF} bits is not known")
+    return Operand(pointer, size, by_value[value], capsule), (device_type, device_id), contiguous, writable
+
+
+def _of_array_interface(array: Any) -> _Found:
+    interface = array.__array_interface__
+    pointer, read_only = interface["data"]
+    contiguous = interface.get("strides") is None
+    return Operand(pointer, array.size, dtype_of(array.dtype), array), (CPU, 0), contiguous, not read_only
+
+
+def _of_buffer(array: Any, name: str) -> _Found:
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise TypeError(f"{name}: {type(array).__name__} has neither DLPack nor the buffer protocol") from None
+    dtype = dtype_of_format(view.format)
+    if dtype is None:
+        raise InvalidArgumentError(f"{name}: elements of format {view.format!r} are not known")
+    size = view.nbytes // view.itemsize
+    pointer = _address(view) if view.c_contiguous and size else 0
+    return Operand(pointer, size, dtype, view), (CPU, 0), view.c_contiguous, not view.readonly
+
+
+def _address(view: memoryview) -> int:
+    """The address of a buffer. ctypes tells it for writable ones only; bytes are read through a pointer."""
+    if not view.readonly:
+        return ctypes.addressof(ctypes.c_char.from_buffer(view))
+    if isinstance(view.obj, bytes) and view.nbytes == len(view.obj):
+        return ctypes.cast(ctypes.c_char_p(view.obj), ctypes.c_void_p).value or 0
+    raise InvalidArgumentError("a read-only buffer other than bytes needs DLPack (NumPy: numpy.asarray(it))")

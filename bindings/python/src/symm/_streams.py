@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Streams and time-outs as callers give them, and as the library wants them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+INFINITE = 2**64 - 1
+
+
+def milliseconds(seconds: float | None) -> int:
+    """A time-out for the library: None is the default, ``math.inf`` for ever, anything else at least one millisecond."""
+    if seconds is None:
+        return 0
+    if not seconds >= 0:
+        raise ValueError(f"timeout: {seconds} is not a number of seconds")
+    if math.isinf(seconds):
+        return INFINITE
+    return max(1, math.ceil(seconds * 1000))
+
+
+def handle_of(stream: Any) -> int:
+    """The CUstream of a stream: an integer, or a stream object of PyTorch, CuPy or anything with ``__cuda_stream__()``."""
+    if isinstance(stream, int):
+        return stream
+    for attribute in ("cuda_stream", "ptr"):
+        handle = getattr(stream, attribute, None)
+        if isinstance(handle, int):
+            return handle
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int(protocol()[1])
+    raise TypeError(f"stream: {stream!r} is neither an integer nor a stream of PyTorch or CuPy, nor has it __cuda_stream__()")
+
+
+def current_of(array: Any) -> int | None:
+    """The stream on which the framework of `array` works now; None if it has no such notion."""
+    framework = type(array).__module__.partition(".")[0]
+    if framework == "torch":
+        return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
+    if framework == "cupy":
+        return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
+    return None

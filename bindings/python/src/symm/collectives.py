@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The six collectives, as methods of a group.
+
+Common to all: [collective] [stream; blocking on the host]. ``send`` and ``recv`` are contiguous arrays on the group's device of
+any package that speaks DLPack (or, on the host, with the buffer protocol); symmetric arrays of the same group are used without a
+copy. They must not overlap unless in place. Shapes do not matter, numbers of elements do. With CUDA the call is ordered on
+``stream``, or if it is None on the current stream of the framework of ``send``, else of ``recv``, else on the legacy default
+stream.
+
+Errors of all: `InvalidArgumentError` (nothing has happened anywhere then); `DeadlineError`, `PeerFailedError` and `AbortedError`
+name the rank; `MismatchError` if ranks disagree in operation, element type, op, root or count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symm._library import raw
+from symm._streams import milliseconds
+from symm.array import SymmArray
+from symm.enums import Algorithm, Collective, Op, member
+from symm.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from symm._operand import Operand
+
+    AnyOperand: TypeAlias = Operand | SymmArray
+
+_allreduce = raw.symm_allreduce
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The algorithm chosen for a call, and why.
+
+    Attributes:
+        algorithm: the algorithm.
+        slices: parts into which the work is divided among the ranks.
+        chunk_bytes: bytes moved per step and rank when staged, else 0.
+        nontemporal: whether results bypass the cache.
+        reason: why, in words.
+    """
+
+    algorithm: Algorithm
+    slices: int
+    chunk_bytes: int
+    nontemporal: bool
+    reason: str
+
+
+def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[int, int] | None:
+    if algorithm is None and timeout is None:
+        return None
+    return int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
+
+
+def _require(recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1) -> None:
+    if recv.dtype is not send.dtype:
+        raise InvalidArgumentError(f"recv: is of {recv.dtype!r}, send of {send.dtype!r}")
+    if recv.size * divisor != send.size * factor:
+        expected = send.size * factor // divisor
+        raise InvalidArgumentError(f"recv: has {recv.size} elements; {expected} are needed for a send of {send.size}")
+
+
+class Collectives:
+    """Part of `Group`."""
+
+    _handle: int
+    _on_host: bool
+    device_key: tuple[int, int]
+    rank: int
+    size: int
+
+    if TYPE_CHECKING:
+
+        def _stream(self, stream: Any, *arrays: Any) -> int: ...
+
+        def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand: ...
+
+    def _pair(self, send: Any, recv: Any, stream: Any) -> tuple[AnyOperand, AnyOperand, int]:
+        """Both operands, of which `recv` is None when in place, and the stream."""
+        number = self._stream(stream, send, recv)
+        if recv is None or recv is send:
+            both = self._operand(send, "send", number, written=True)
+            return both, both, number
+        return self._operand(send, "send", number), self._operand(recv, "recv", number, written=True), number
+
+    def _part(self, elements: int) -> int:
+        """Elements of each rank's part of an array."""
+        if elements % self.size:
+            raise InvalidArgumentError(f"send: {elements} elements cannot be divided among {self.size} ranks")
+        return elements // self.size
+
+    def allreduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[i]``, on every rank.
+
+        Args:
+            send: n elements.
+            recv: n elements; None: in place.
+            op: "sum", "avg", "min", "max" or "prod".
+            algorithm: force one; the same on all ranks.
+            timeout: seconds; None: the group's.
+            stream: see above.
+        """
+        if recv is None:
+            recv = send
+        # Small host calls cost as much as the way to them, so symmetric arrays that need no look take the short one.
+        if (
+            type(send) is SymmArray
+            and type(recv) is SymmArray
+            and self.device_key is send.device_key is recv.device_key
+            and stream is None
+            and self._on_host
+            and send.size == recv.size
+            and send.code == recv.code
+        ):
+            source: AnyOperand = send
+            target: AnyOperand = recv
+            number = 0
+        else:
+            source, target, number = self._pair(send, recv, stream)
+            if target is not source:
+                _require(target, source)
+        options = None if algorithm is None and timeout is None else _options(algorithm, timeout)
+        op = op if type(op) is Op else member(Op, op)
+        _allreduce(self._handle, source.pointer, target.pointer, source.size, source.code, op, options, number)
+
+    def reduce_scatter(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements.
+            recv: n elements; None: in place, into this rank's part of `send`.
+            op: see `allreduce()`.
+            algorithm: see `allreduce()`.
+            timeout: see `allreduce()`.
+            stream: see above.
+        """
+        source, target, number = self._pair(send, recv, stream)
+        count = self._part(source.size)
+        pointer = target.pointer
+        if target is source:
+            pointer += self.rank * count * source.dtype.itemsize
+        else:
+            _require(target, source, divisor=self.size)
+        raw.symm_reduce_scatter(
+            self._handle,
+            source.pointer,
+            pointer,
+            count,
+            source.code,
+            member(Op, op),
+            _options(algorithm, timeout),
+            number,
+        )
+
+    def allgather(
+        self,
+        send: Any,
+        recv: Any,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n.
+
+        Args:
+            send: n elements; None: in place, this rank's part of `recv`.
+            recv: size * n elements.
+            algorithm: see `allreduce()`.
+            timeout: see `allreduce()`.
+            stream: see above.
+        """
+        source, target, number = self._pair(recv if send is None else send, recv, stream)
+        count = source.size
+        pointer = source.pointer
+        if target is source:
+            count = self._part(target.size)
+            pointer += self.rank * count * source.dtype.itemsize
+        else:
+            _require(target, source, factor=self.size)
+        raw.symm_allgather(
+            self._handle,
+            pointer,
+            target.pointer,
+            count,
+            target.code,
+            _options(algorithm, timeout),
+            number,
+        )
+
+    def broadcast(
+        self,
+        send: Any,
+        recv: Any = None,
+        root: int = 0,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[i]`` = the root's ``send[i]``, on every rank.
+
+        Args:
+            send: n elements, read on the root only.
+            recv: n elements; None: in place.
+            root: whose elements.
+            algorithm: see `allreduce()`.
+            timeout: see `allreduce()`.
+            stream: see above.
+        """
+        source, target, number = self._pair(send, recv, stream)
+        _require(target, source)
+        raw.symm_broadcast(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            root,
+            _options(algorithm, timeout),
+            number,
+        )
+
+    def reduce(
+        self,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        root: int = 0,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[i]``, on the root only.
+
+        Args:
+            send: n elements.
+            recv: n elements, written on the root only; None: in place.
+            op: see `allreduce()`.
+            root: who receives.
+            algorithm: see `allreduce()`.
+            timeout: see `allreduce()`.
+            stream: see above.
+        """
+        source, target, number = self._pair(send, recv, stream)
+        _require(target, source)
+        raw.symm_reduce(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            source.size,
+            source.code,
+            member(Op, op),
+            root,
+            _options(algorithm, timeout),
+            number,
+        )
+
+    def alltoall(
+        self,
+        send: Any,
+        recv: Any = None,
+        *,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements.
+            recv: size * n elements; None: in place.
+            algorithm: see `allreduce()`.
+            timeout: see `allreduce()`.
+            stream: see above.
+        """
+        source, target, number = self._pair(send, recv, stream)
+        _require(target, source)
+        raw.symm_alltoall(
+            self._handle,
+            source.pointer,
+            target.pointer,
+            self._part(source.size),
+            source.code,
+            _options(algorithm, timeout),
+            number,
+        )
+
+    def plan(
+        self,
+        collective: Collective | str,
+        send: Any,
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        *,
+        algorithm: Algorithm | str | None = None,
+    ) -> Plan:
+        """Which algorithm a collective would use if every rank passed memory like this rank's. [local]
+
+        Args:
+            collective: "allreduce", "reduce_scatter", ...
+            send: as for the collective itself.
+            recv: as for the collective itself.
+            op: ignored where the collective has none.
+            algorithm: force one.
+        """
+        kind = member(Collective, collective)
+        source, target, _ = self._pair(recv if send is None else send, recv, None)
+        count = source.size
+        send_at, recv_at = source.pointer, target.pointer
+        if kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (kind == Collective.ALLGATHER and target is source):
+            count = self._part(count)
+        if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
+            part = source.pointer + self.rank * count * source.dtype.itemsize
+            send_at, recv_at = (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
+        found = raw.symm_collective_plan(
+            self._handle, kind, send_at, recv_at, count, source.code, member(Op, op), _options(algorithm, None)
+        )
+        return Plan(**(found | {"algorithm": Algorithm(found["algorithm"])}))

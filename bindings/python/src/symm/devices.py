@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of the library and of the devices of this machine. All calls are local."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from symm._library import raw
+from symm.enums import Backend, TopologyClass, member
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """What is known of one device.
+
+    Attributes:
+        backend: to which it belongs.
+        device: its ordinal.
+        memory_bytes: total memory.
+        compute_units: processors that this process may use, or multiprocessors.
+        multicast: whether multicast addresses can be had.
+        fabric: whether memory can be shared across machines.
+        dmabuf: whether memory can be exported as DMA-BUF.
+        name: product name.
+        uuid: of the GPU; for the host, the boot id.
+        multicast_reason: why there is no multicast, else "".
+        fabric_reason: why there is no fabric, else "".
+        dmabuf_reason: why there is no DMA-BUF, else "".
+    """
+
+    backend: Backend
+    device: int
+    memory_bytes: int
+    compute_units: int
+    multicast: bool
+    fabric: bool
+    dmabuf: bool
+    name: str
+    uuid: str
+    multicast_reason: str
+    fabric_reason: str
+    dmabuf_reason: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Links between the devices of a back end.
+
+    Attributes:
+        kind: class of the whole.
+        links: number of direct links from each device to each; the diagonal is 0.
+    """
+
+    kind: TopologyClass
+    links: tuple[tuple[int, ...], ...]
+
+
+def build_info() -> dict[str, Any]:
+    """What the loaded library was built from and with."""
+    return dict(json.loads(raw.symm_build_info()))
+
+
+def device_count(backend: Backend | str = Backend.AUTO) -> int:
+    """Number of devices of a back end.
+
+    Raises:
+        UnavailableError: the back end cannot be used here; the message says why.
+    """
+    return raw.symm_device_count(member(Backend, backend))
+
+
+def device_info(device: int = 0, backend: Backend | str = Backend.AUTO) -> DeviceInfo:
+    """Describe device `device` of a back end.
+
+    Raises:
+        UnavailableError: the back end cannot be used here.
+        InvalidArgumentError: there is no such device.
+    """
+    found = raw.symm_device_info(member(Backend, backend), device)
+    return DeviceInfo(**(found | {"backend": Backend(found["backend"])}))
+
+
+def topology(backend: Backend | str = Backend.AUTO) -> Topology:
+    """Links between the devices of a back end.
+
+    Raises:
+        UnavailableError: the back end cannot be used here.
+    """
+    count = device_count(backend)
+    kind, links = raw.symm_topology(member(Backend, backend), count * count)
+    rows = tuple(tuple(links[row * count : (row + 1) * count]) for row in range(count))
+    return Topology(TopologyClass(kind), rows)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types.
+
+A `DType` may be named by its own name (``"f32"``), by the name that NumPy, PyTorch and JAX use (``"float32"``, ``np.float32``,
+``torch.float32``), or be given as such. None of these packages is needed, and none is imported here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from symm._library import raw
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type.
+
+    Attributes:
+        name: as in ``symm.h``, in lower case.
+        value: SYMM_DTYPE_*, which is (DLPack type code) << 8 | bits.
+        itemsize: bytes of an element.
+        long_name: what NumPy (with ml_dtypes), PyTorch and JAX call it.
+        format: letter of the struct module, or "" if it has none.
+    """
+
+    name: str
+    value: int
+    itemsize: int
+    long_name: str
+    format: str
+
+    def __repr__(self) -> str:
+        return f"symm.{self.name}"
+
+    @property
+    def typestr(self) -> str | None:
+        """NumPy's type string, None for types that NumPy has not."""
+        if not self.format:
+            return None
+        kind = {0: "i", 1: "u", 2: "f"}[self.value >> 8]
+        return f"{'|' if self.itemsize == 1 else '<'}{kind}{self.itemsize}"
+
+
+f64 = DType("f64", raw.SYMM_DTYPE_F64, 8, "float64", "d")
+f32 = DType("f32", raw.SYMM_DTYPE_F32, 4, "float32", "f")
+f16 = DType("f16", raw.SYMM_DTYPE_F16, 2, "float16", "e")
+bf16 = DType("bf16", raw.SYMM_DTYPE_BF16, 2, "bfloat16", "")
+f8e4m3 = DType("f8e4m3", raw.SYMM_DTYPE_F8E4M3, 1, "float8_e4m3fn", "")
+f8e5m2 = DType("f8e5m2", raw.SYMM_DTYPE_F8E5M2, 1, "float8_e5m2", "")
+i8 = DType("i8", raw.SYMM_DTYPE_I8, 1, "int8", "b")
+u8 = DType("u8", raw.SYMM_DTYPE_U8, 1, "uint8", "B")
+i32 = DType("i32", raw.SYMM_DTYPE_I32, 4, "int32", "i")
+u32 = DType("u32", raw.SYMM_DTYPE_U32, 4, "uint32", "I")
+i64 = DType("i64", raw.SYMM_DTYPE_I64, 8, "int64", "q")
+u64 = DType("u64", raw.SYMM_DTYPE_U64, 8, "uint64", "Q")
+
+ALL = (f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64)
+
+DTypeLike: TypeAlias = Any
+"""A `DType`, a name, or a type object of NumPy, ml_dtypes, PyTorch or JAX."""
+
+by_value: dict[int, DType] = {dtype.value: dtype for dtype in ALL}
+_by_name: dict[str, DType] = {name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)}
+# Formats of the buffer protocol; l and L are 8 bytes on every platform of symm's.
+_by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format} | {"l": i64, "L": u64}
+
+
+def dtype_of(given: DTypeLike) -> DType:
+    """The `DType` that is meant by `given`.
+
+    Raises:
+        ValueError: symm has no such element type.
+    """
+    if isinstance(given, DType):
+        return given
+    if isinstance(given, str):
+        found = _by_name.get(given)
+    else:
+        # numpy.dtype has .name, type objects of NumPy and ml_dtypes have __name__, those of PyTorch are printed as torch.float32.
+        name = getattr(given, "name", None) or getattr(given, "__name__", None) or str(given)
+        found = _by_name.get(str(name).rpartition(".")[2])
+    if found is None:
+        raise ValueError(f"dtype: {given!r} is not known; there are {', '.join(dtype.name for dtype in ALL)}")
+    return found
+
+
+def dtype_of_format(letters: str) -> DType | None:
+    """The `DType` of a format of the buffer protocol in native byte order, None if there is none."""
+    return _by_format.get(letters.lstrip("@=<"))

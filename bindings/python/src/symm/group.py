@@ -1,0 +1,434 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups: the ranks that share memory."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symm import stores
+from symm._device import CPU, CUDA
+from symm._library import raw
+from symm._operand import Operand, operand
+from symm._owned import Owned
+from symm._streams import current_of, handle_of, milliseconds
+from symm.collectives import Collectives
+from symm.dtypes import DTypeLike, dtype_of
+from symm.enums import Backend, GroupFlag, Status, member
+from symm.memory import Buffer, Memory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from symm.array import SymmArray
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """What is known of a group.
+
+    Attributes:
+        rank: this rank.
+        size: number of ranks.
+        backend: what memory it works on.
+        device: ordinal; 0 on the host.
+        id: the same on all ranks, different for every group.
+        channels: barrier channels, and signal channels of each memory, are 0 .. channels-1.
+        unwatched_peers: peers whose death is noticed by their closed socket only.
+        rejected_connections: connection attempts refused during creation.
+        bootstrap: what the ranks were found by.
+        name: as given.
+    """
+
+    rank: int
+    size: int
+    backend: Backend
+    device: int
+    id: int
+    channels: int
+    unwatched_peers: int
+    rejected_connections: int
+    bootstrap: str
+    name: str
+
+
+@dataclass(frozen=True)
+class GroupStatus:
+    """Health of a group.
+
+    Attributes:
+        status: `Status.OK`, or why the group was revoked.
+        failed_rank: who caused it, -1 if none.
+        failed_pid: that rank's process id where known, else 0.
+        message: "" while the status is OK.
+    """
+
+    status: Status
+    failed_rank: int
+    failed_pid: int
+    message: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the group works."""
+        return self.status == Status.OK
+
+
+class Group(Collectives, Owned):
+    """The ranks that share memory. Make one by `from_env()`, `join()`, `from_store()`, `from_torch()` or `from_mpi()`.
+
+    As a context manager it is finalized and closed at the end; if the body raises, it is aborted with the exception as the
+    reason, so that no other rank waits.
+
+    All methods may be called from any thread. Collective calls on one group must come in the same order on all ranks. Calls that
+    wait give up the interpreter lock; a signal such as Ctrl-C is handled when they return (``abort()`` from another thread ends
+    them).
+
+    Attributes:
+        rank: this rank.
+        size: number of ranks.
+        backend: `Backend.HOST` or `Backend.CUDA`.
+        device: ordinal of the device; 0 on the host.
+        device_key: DLPack's (device type, device id) of its memory.
+    """
+
+    def __init__(self, handle: int) -> None:
+        Owned.__init__(self, handle, raw.symm_group_release)
+        info = self.info()
+        self.rank = info.rank
+        self.size = info.size
+        self.backend = info.backend
+        self.device = info.device
+        self.device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
+        self._on_host = info.backend == Backend.HOST
+        self._last_stream: int | None = None
+
+    # ---- forming groups
+
+    @classmethod
+    def from_env(cls, address: str | None = None, **options: Any) -> Group:
+        """Form a group of the ranks that a launcher started. [collective] [blocking]
+
+        Args:
+            address: where the ranks meet; None: $SYMM_BOOTSTRAP, else rank and size from the launcher (symm run, Open MPI,
+                MPICH, torchrun, Slurm, or a single process).
+            **options: see `join()`.
+
+        Raises:
+            UnavailableError: no launcher, or the back end cannot be used here.
+            DeadlineError: not all ranks came; the message names the missing.
+        """
+        return cls._create(0, 0, address, None, **options)
+
+    @classmethod
+    def join(
+        cls,
+        rank: int,
+        size: int,
+        address: str | None = None,
+        *,
+        backend: Backend | str = Backend.AUTO,
+        device: int | None = None,
+        timeout: float | None = None,
+        create_timeout: float | None = None,
+        name: str = "",
+        check: bool = False,
+        overlapping_devices: bool = False,
+    ) -> Group:
+        """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout] All ranks succeed, or all fail alike.
+
+        Args:
+            rank: this rank, 0 .. size-1.
+            size: number of ranks.
+            address: ``"dir:///path"``, a directory of mode 0700 of this user; ``"thread://name"``, ranks are threads of this
+                process; ``"env://"``; None: $SYMM_BOOTSTRAP, else ``"env://"``.
+            backend: must be the same on all ranks.
+            device: CUDA ordinal; None: this rank's share.
+            timeout: seconds for every wait but those of creation; None: $SYMM_TIMEOUT_MS, else 60; ``math.inf``: for ever.
+            create_timeout: seconds for creation, split and rendezvous; None: $SYMM_CREATE_TIMEOUT_MS, else 300.
+            name: tells apart concurrent groups with the same address; shown in messages.
+            check: compare the arguments of every collective on all ranks.
+            overlapping_devices: several ranks may use one CUDA device.
+
+        Raises:
+            InvalidArgumentError: rank, size, address.
+            UnavailableError: the back end cannot be used here.
+            DeadlineError: not all ranks came; the message names the missing.
+            PeerFailedError: a rank died meanwhile.
+            MismatchError: ranks gave different arguments.
+        """
+        return cls._create(
+            rank,
+            size,
+            address,
+            None,
+            backend=backend,
+            device=device,
+            timeout=timeout,
+            create_timeout=create_timeout,
+            name=name,
+            check=check,
+            overlapping_devices=overlapping_devices,
+        )
+
+    @classmethod
+    def from_store(cls, store: stores.Store, rank: int, size: int, **options: Any) -> Group:
+        """Form a group of ranks that share a key-value store. [collective] [blocking]
+
+        The store is used during creation only, on this thread. If it raises, the creation fails on all ranks, and here with that
+        exception as the cause.
+
+        Args:
+            store: see `symm.stores.Store`.
+            rank: this rank.
+            size: number of ranks.
+            **options: see `join()`.
+        """
+        return cls._create(rank, size, None, stores.Callbacks(store), **options)
+
+    @classmethod
+    def from_torch(cls, store: Any = None, rank: int | None = None, size: int | None = None, **options: Any) -> Group:
+        """Form a group through a store of ``torch.distributed``. [collective] [blocking]
+
+        Args:
+            store: a ``torch.distributed.Store``; None: that of the default process group.
+            rank: None: that of the default process group.
+            size: None: that of the default process group.
+            **options: see `join()`.
+        """
+        if store is None or rank is None or size is None:
+            import torch.distributed as dist
+
+            if store is None:
+                store = dist.distributed_c10d._get_default_store()
+            rank = dist.get_rank() if rank is None else rank
+            size = dist.get_world_size() if size is None else size
+        return cls.from_store(stores.TorchStore(store, str(options.get("name", ""))), rank, size, **options)
+
+    @classmethod
+    def from_mpi(cls, communicator: Any = None, **options: Any) -> Group:
+        """Form a group of the ranks of an mpi4py communicator, which must be on one machine. [collective] [blocking]
+
+        MPI passes on where to meet; the meeting itself is in a private directory of rank 0, gone afterwards.
+
+        Args:
+            communicator: an ``mpi4py.MPI.Intracomm``; None: ``MPI.COMM_WORLD``.
+            **options: see `join()`.
+        """
+        if communicator is None:
+            from mpi4py import MPI
+
+            communicator = MPI.COMM_WORLD
+        with stores.directory_of_communicator(communicator) as address:
+            return cls._create(communicator.Get_rank(), communicator.Get_size(), address, None, **options)
+
+    @classmethod
+    def _create(
+        cls,
+        rank: int,
+        size: int,
+        address: str | None,
+        store: stores.Callbacks | None,
+        *,
+        backend: Backend | str = Backend.AUTO,
+        device: int | None = None,
+        timeout: float | None = None,
+        create_timeout: float | None = None,
+        name: str = "",
+        check: bool = False,
+        overlapping_devices: bool = False,
+    ) -> Group:
+        flags = (GroupFlag.CHECK if check else 0) | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
+        config = (
+            rank,
+            size,
+            int(member(Backend, backend)),
+            raw.SYMM_DEVICE_AUTO if device is None else device,
+            int(flags),
+            address,
+            store,
+            milliseconds(create_timeout),
+            milliseconds(timeout),
+            name,
+        )
+        return cls(raw.symm_group_create(config))
+
+    def split(self, color: int, key: int = 0) -> Group | None:
+        """Divide the group. [collective] [blocking, create_timeout]
+
+        Args:
+            color: ranks of the same color form a group; a negative one is in none.
+            key: ranks are ordered by key, then by rank.
+
+        Returns:
+            The part with this rank, None if color is negative.
+        """
+        part = raw.symm_group_split(self._handle, color, key)
+        return Group(part) if part else None
+
+    # ---- state
+
+    def info(self) -> GroupInfo:
+        """Describe the group. [local]"""
+        found = raw.symm_group_info(self._handle)
+        return GroupInfo(**(found | {"backend": Backend(found["backend"])}))
+
+    def status(self) -> GroupStatus:
+        """Whether the group was revoked, and why. [local] Never waits."""
+        found = raw.symm_group_status(self._handle)
+        return GroupStatus(**(found | {"status": Status(found["status"])}))
+
+    def abort(self, reason: str = "") -> None:
+        """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local] Never waits; any thread."""
+        raw.symm_group_abort(self._handle, reason or None)
+
+    def finalize(self, timeout: float | None = None) -> None:
+        """Wait until all ranks are here, so that none sees another leave early. [collective] [blocking]
+
+        Afterwards only queries and `close()` are allowed.
+        """
+        raw.symm_group_finalize(self._handle, milliseconds(timeout))
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if self.closed:
+                return
+            if kind is not None:
+                self.abort(f"{kind.__name__}: {error}")
+            else:
+                self.finalize()
+        finally:
+            self.close()
+
+    # ---- memory
+
+    def alloc(self, nbytes: int) -> Buffer:
+        """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
+
+        Raises:
+            OutOfMemoryError: the message names the limit.
+            InvalidArgumentError: nbytes is 0.
+        """
+        return Buffer(raw.symm_alloc(self._handle, nbytes, 0), nbytes)
+
+    def rendezvous(self, buffer: Buffer, tag: int = 0) -> Memory:
+        """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, create_timeout] All or nothing.
+
+        Args:
+            buffer: of the same size on all ranks. It may be closed afterwards, the memory keeps the block.
+            tag: calls with equal tags meet, in the order in which they are made.
+
+        Raises:
+            MismatchError: sizes differ.
+            DeadlineError, PeerFailedError, AbortedError: as everywhere.
+        """
+        return Memory(raw.symm_rendezvous(self._handle, buffer._handle, tag), self)
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, tag: int = 0) -> SymmArray:
+        """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements are zero.
+
+        Args:
+            shape: extents; the same number of bytes on all ranks.
+            dtype: element type, for instance ``"bf16"``, ``numpy.float32``, ``torch.float8_e4m3fn``.
+            tag: see `rendezvous()`.
+
+        Returns:
+            This rank's array; ``peer(rank)`` of it is another rank's.
+        """
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        buffer = self.alloc(max(1, math.prod(extents) * dtype_of(dtype).itemsize))
+        return self.from_buffer(buffer, extents, dtype, tag=tag)
+
+    def from_buffer(
+        self,
+        buffer: Buffer,
+        shape: int | tuple[int, ...] | None = None,
+        dtype: DTypeLike = "u8",
+        *,
+        offset: int = 0,
+        tag: int = 0,
+    ) -> SymmArray:
+        """Rendezvous a buffer and see it as an array. [collective] [blocking]
+
+        Args:
+            buffer: of this group, or of another one on the same device.
+            shape: None: one axis with all that fits behind `offset`.
+            dtype: element type.
+            offset: bytes from the start of the block.
+            tag: see `rendezvous()`.
+        """
+        kind = dtype_of(dtype)
+        if shape is None:
+            shape = (buffer.nbytes - offset) // kind.itemsize
+        return self.rendezvous(buffer, tag).array(shape, kind, offset=offset)
+
+    def find(self, address: int) -> tuple[int, int, int] | None:
+        """Which memory of the group maps `address`, anywhere inside a block. [local]
+
+        Returns:
+            (id of the memory, rank, offset in bytes); None if it is no memory of the group's.
+        """
+        from symm.errors import InvalidArgumentError
+
+        try:
+            handle, rank, offset = raw.symm_memory_find(self._handle, address)
+        except InvalidArgumentError:
+            return None
+        try:
+            return int(raw.symm_memory_info(handle)["id"]), rank, offset
+        finally:
+            raw.symm_memory_release(handle)
+
+    # ---- barrier
+
+    def barrier(
+        self,
+        ranks: Iterable[int] | None = None,
+        *,
+        channel: int = 0,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> None:
+        """Wait until all ranks of a set are here. [collective over the set] [stream; blocking on the host]
+
+        What they wrote before is visible afterwards. Barriers on different channels, and of different sets, are independent.
+
+        Args:
+            ranks: distinct ranks, this one among them; None: the whole group.
+            channel: 0 .. channels-1.
+            timeout: seconds; None: the group's.
+            stream: None: the legacy default stream.
+
+        Raises:
+            DeadlineError: names the first missing rank.
+            PeerFailedError: names the rank that died or left.
+            AbortedError: somebody called `abort()`.
+            InvalidArgumentError: ranks, channel.
+        """
+        chosen = None if ranks is None else list(ranks)
+        raw.symm_barrier(self._handle, chosen, channel, milliseconds(timeout), self._stream(stream))
+
+    # ---- for the other classes
+
+    def _stream(self, stream: Any, *arrays: Any) -> int:
+        """The stream of a call: the one given, else the current one of the first array that has a notion of it."""
+        if stream is not None:
+            number = handle_of(stream)
+        elif self._on_host:
+            return 0
+        else:
+            number = next((found for array in arrays if (found := current_of(array)) is not None), 0)
+        self._last_stream = number
+        return number
+
+    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> Operand | SymmArray:
+        return operand(array, name, self, stream, written=written)
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"on {self.backend.name.lower()} memory"
+        return f"<symm.Group, rank {self.rank} of {self.size}, {state}>"

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers, one rank's allocation each, and memories, which a buffer becomes when all ranks have exchanged theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symm._library import raw
+from symm._owned import Owned
+from symm._streams import milliseconds
+from symm.array import SymmArray
+from symm.dtypes import DTypeLike, dtype_of
+from symm.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from symm.group import Group
+
+
+class Buffer(Owned):
+    """One rank's allocation, made by ``Group.alloc()``. Zeroed, and aligned to at least 4096 bytes.
+
+    Attributes:
+        nbytes: its size in bytes, as asked for.
+    """
+
+    def __init__(self, handle: int, nbytes: int) -> None:
+        super().__init__(handle, raw.symm_buffer_release)
+        self.nbytes = nbytes
+
+    @property
+    def pointer(self) -> int:
+        """Address of the block. [local] Valid while the buffer or a memory of it lives."""
+        return raw.symm_buffer_pointer(self._handle)
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """What is known of a memory.
+
+    Attributes:
+        rank: this rank in its group.
+        size: number of ranks.
+        bytes: of each block.
+        id: the same on all ranks.
+        channels: number of signal channels.
+        signal_pad_bytes: of each signal pad.
+    """
+
+    rank: int
+    size: int
+    bytes: int
+    id: int
+    channels: int
+    signal_pad_bytes: int
+
+
+class Mapping(Owned):
+    """The reference to the mapped blocks. Arrays hold it too, so that closing a memory never takes their bytes away."""
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle, raw.symm_memory_release)
+
+
+class Memory:
+    """A buffer after rendezvous: every rank's block is mapped here. Made by ``Group.rendezvous()``.
+
+    Attributes:
+        group: the group on which the ranks have met.
+        rank: this rank in it.
+        size: number of ranks.
+        nbytes: bytes of each block.
+        id: the same on all ranks.
+    """
+
+    _closed = Mapping(0)
+
+    def __init__(self, handle: int, group: Group) -> None:
+        self._mapping = Mapping(handle)
+        self.group = group
+        info = self.info()
+        self.rank, self.size, self.nbytes, self.id = info.rank, info.size, info.bytes, info.id
+        self._pointers = [raw.symm_memory_pointer(handle, rank) for rank in range(info.size)]
+
+    @property
+    def _handle(self) -> int:
+        return self._mapping._handle
+
+    def close(self) -> None:
+        """Let go of the blocks. [local] Never waits. Arrays made before keep them mapped for as long as they live."""
+        self._mapping = Memory._closed
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._mapping is Memory._closed
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def info(self) -> MemoryInfo:
+        """Describe it. [local]"""
+        return MemoryInfo(**raw.symm_memory_info(self._handle))
+
+    def pointer(self, rank: int | None = None) -> int:
+        """Address at which `rank`'s block (None: this rank's) is mapped here. [local]
+
+        Valid while this memory or an array of it lives.
+        """
+        return raw.symm_memory_pointer(self._handle, self.rank if rank is None else rank)
+
+    def signal_pad(self, rank: int | None = None) -> int:
+        """Address of `rank`'s signal pad: 32-bit words ``pad[channel][source rank]``. [local]"""
+        return raw.symm_memory_signal_pad(self._handle, self.rank if rank is None else rank)
+
+    def pointer_table(self) -> int:
+        """Address of a table of all ranks' block addresses, readable by the group's device. [local]"""
+        return raw.symm_memory_pointer_table(self._handle)
+
+    def signal_pad_table(self) -> int:
+        """Address of a table of all ranks' pad addresses, readable by the group's device. [local]"""
+        return raw.symm_memory_signal_pad_table(self._handle)
+
+    def array(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, rank: int | None = None, offset: int = 0
+    ) -> SymmArray:
+        """A part of a block as an array. [local] It keeps the memory alive.
+
+        Args:
+            shape: extents, contiguous in C order.
+            dtype: element type.
+            rank: whose block; None: this rank's.
+            offset: bytes from the start of the block; must be aligned to the element size.
+
+        Raises:
+            InvalidArgumentError: it goes beyond the block, or is not aligned.
+        """
+        rank = self.rank if rank is None else rank
+        if not 0 <= rank < self.size:
+            raise InvalidArgumentError(f"rank: {rank} is not in 0 .. {self.size - 1}")
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        return SymmArray(self, self._mapping, self._pointers[rank], rank, offset, extents, dtype_of(dtype))
+
+    def put(self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None) -> None:
+        """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]
+
+        The copy is visible to that rank after a signal or barrier.
+
+        Args:
+            rank: whose block.
+            offset: bytes from its start.
+            source: a contiguous array of any package that speaks DLPack, or with the buffer protocol; on the group's device.
+            signal: a channel on which to signal `rank` when the bytes are there.
+            stream: None: the current stream of `source`'s framework.
+
+        Raises:
+            InvalidArgumentError: rank, channel, or bytes that go beyond the block.
+        """
+        number = self.group._stream(stream, source)
+        of = self.group._operand(source, "source", number)
+        size = of.size * of.dtype.itemsize
+        if signal is None:
+            raw.symm_put(self._handle, rank, offset, of.pointer, size, number)
+        else:
+            raw.symm_put_with_signal(self._handle, rank, offset, of.pointer, size, signal, number)
+
+    def get(self, rank: int, offset: int, destination: Any, *, stream: Any = None) -> None:
+        """Fill all of `destination` from byte `offset` on of `rank`'s block. [local] [stream] Otherwise as `put()`."""
+        number = self.group._stream(stream, destination)
+        of = self.group._operand(destination, "destination", number, written=True)
+        raw.symm_get(self._handle, rank, offset, of.pointer, of.size * of.dtype.itemsize, number)
+
+    def fill32(self, rank: int, offset: int, value: int, count: int, *, stream: Any = None) -> None:
+        """Store `count` copies of the 32-bit `value` at byte `offset`, a multiple of 4, of `rank`'s block. [local] [stream]"""
+        raw.symm_fill32(self._handle, rank, offset, value, count, self.group._stream(stream))
+
+    def write_value32(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
+        """Store one 32-bit value at byte `offset`, a multiple of 4, of `rank`'s block. [local] [stream]
+
+        It comes after everything that this rank wrote before.
+        """
+        raw.symm_write_value32(self._handle, rank, offset, value, self.group._stream(stream))
+
+    def put_signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
+        """Send one signal to `rank` on `channel`. [local] [stream] Never waits; any number may be outstanding.
+
+        What this rank wrote before is visible to whoever waited for the signal.
+        """
+        raw.symm_put_signal(self._handle, rank, channel, self.group._stream(stream))
+
+    def wait_signal(self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None) -> None:
+        """Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream; blocking on the host]
+
+        Args:
+            rank: who sends it.
+            channel: 0 .. channels-1.
+            timeout: seconds; None: the group's, ``math.inf``: for ever.
+            stream: None: the legacy default stream.
+
+        Raises:
+            DeadlineError: on the host nothing was taken then, and the group stays usable.
+            PeerFailedError: that rank died or left.
+            AbortedError: somebody called ``Group.abort()``.
+        """
+        raw.symm_wait_signal(self._handle, rank, channel, milliseconds(timeout), self.group._stream(stream))
+
+    def __repr__(self) -> str:
+        return f"<symm.Memory of {self.nbytes} bytes on each of {self.size} ranks{', closed' if self.closed else ''}>"

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Key-value stores by which ranks find each other."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from symm.errors import SymmError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Store(Protocol):
+    """What `Group.from_store()` needs. It is called only during creation, only on the thread that creates. A key is set once.
+
+    A store that serves several creations must keep their keys apart itself (by a prefix).
+    """
+
+    def set(self, key: str, value: bytes, timeout: float) -> None:
+        """Store `value` under `key` within `timeout` seconds."""
+
+    def get(self, key: str, timeout: float) -> bytes:
+        """The value of `key`; wait for it for at most `timeout` seconds, then raise TimeoutError."""
+
+
+class Callbacks:
+    """What the extension calls: a store with time-outs in milliseconds and bytes for sure."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def set(self, key: str, value: bytes, timeout_ms: int) -> None:
+        """See `Store`."""
+        self._store.set(key, value, timeout_ms / 1000)
+
+    def get(self, key: str, timeout_ms: int) -> bytes:
+        """See `Store`."""
+        return bytes(self._store.get(key, timeout_ms / 1000))
+
+
+class TorchStore:
+    """A ``torch.distributed.Store`` as a `Store`. Its keys are ``symm/<name>/<number of the creation>/...``."""
+
+    _longest = timedelta(days=365)
+
+    def __init__(self, store: Any, name: str = "") -> None:
+        # Counted by rank: the number of a creation is the same on all, because creation is collective.
+        self._store = store
+        self._prefix = f"symm/{name}/{self._count(name)}/"
+
+    _counts: ClassVar[dict[tuple[str, str], int]] = {}
+
+    def _count(self, name: str) -> int:
+        key = (repr(self._store), name)
+        TorchStore._counts[key] = TorchStore._counts.get(key, 0) + 1
+        return TorchStore._counts[key]
+
+    def set(self, key: str, value: bytes, timeout: float) -> None:  # noqa: ARG002 - PyTorch's has none
+        """See `Store`."""
+        self._store.set(self._prefix + key, value)
+
+    def get(self, key: str, timeout: float) -> bytes:
+        """See `Store`."""
+        limit = self._longest if timeout > self._longest.total_seconds() else timedelta(seconds=timeout)
+        try:
+            self._store.wait([self._prefix + key], limit)
+        except Exception as error:
+            # There is no type for it in all versions: DistStoreError, RuntimeError, LookupError.
+            if "timeout" in str(error).lower() or "timed out" in str(error).lower():
+                raise TimeoutError(f"{key} did not appear within {timeout} s") from error
+            raise
+        return bytes(self._store.get(self._prefix + key))
+
+
+@contextlib.contextmanager
+def directory_of_communicator(communicator: Any) -> Iterator[str]:
+    """A private directory of rank 0's, as an address for all ranks of an mpi4py communicator. Removed when all have left."""
+    directory = tempfile.mkdtemp(prefix="symm-mpi-") if communicator.Get_rank() == 0 else None
+    address = communicator.bcast(directory, root=0)
+    try:
+        yield f"dir://{address}"
+    except SymmError:
+        # All ranks fail alike, but perhaps not in time to meet again.
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    communicator.Barrier()
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
