@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One of several ranks that may each be in another language. Start it by `symm run -n 4 -- demo`, or beside the demos of C, Python
-//! and Julia, which do the same: a block of 1 MiB each, a put into the neighbour's, an all-reduce, every result checked bit for bit.
+//! and Julia, which do the same: a block of 1 MiB each, a put into the neighbour's, an all-reduce, a block handed on by token; every
+//! result is checked bit for bit.
 
 use std::error::Error;
 use std::time::Instant;
@@ -10,7 +11,11 @@ use symm::{Group, Memory, Op};
 const BLOCK: usize = 1 << 18;
 const PUT: usize = 4096;
 const REDUCED: usize = 65536;
+/// Where a token goes, in bytes.
+const TOKEN_AT: usize = 768 << 10;
+/// Signal channels.
 const DATA: usize = 1;
+const TOKEN: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let group = Group::from_env()?;
@@ -41,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut line = format!("rank {rank} (Rust): put {} B to rank {next} in {put:.1} us", PUT * 4);
     line += &format!("; all-reduce {} B in {reduce:.1} us; all bits right", REDUCED * 4);
-    line += &token(&memory, next, previous)?;
+    line += &token(&group, &memory, next, previous)?;
     println!("{line}");
     group.finalize()?;
     Ok(())
@@ -65,7 +70,23 @@ fn check(what: &str, pairs: impl Iterator<Item = (f32, f32)>) -> Result<(), Stri
     Ok(())
 }
 
-/// Hands this rank's block on by a token. Not in this library.
-fn token(_: &Memory<f32>, _: usize, _: usize) -> Result<String, symm::Error> {
-    Ok(String::new())
+/// Hands this rank's block to the next by a token, and looks into the one that came.
+fn token(group: &Group, memory: &Memory<f32>, next: usize, previous: usize) -> Result<String, Box<dyn Error>> {
+    let bytes = memory.cast::<u8>();
+    let token = Vec::from(memory.span(..)?.export()?);
+    let mut message = u32::try_from(token.len())?.to_le_bytes().to_vec();
+    message.extend(&token);
+    bytes.put_with_signal(next, TOKEN_AT, &message, TOKEN)?;
+
+    bytes.wait_signal(previous, TOKEN)?;
+    let mut length = [0; 4];
+    bytes.get(memory.rank(), TOKEN_AT, &mut length)?;
+    let mut came = vec![0; u32::from_le_bytes(length) as usize];
+    bytes.get(memory.rank(), TOKEN_AT + 4, &mut came)?;
+    let length = came.len();
+    let block = symm::ipc::import::<f32>(&came.into())?;
+    let view = block.view()?;
+    check("the imported block", (0..16).map(|i| (view.load(i), value(previous, i))))?;
+    group.barrier()?; // all have read what others gave them
+    Ok(format!("; imported rank {previous}'s block by token ({length} bytes)"))
 }

@@ -2,7 +2,7 @@
 //! One rank's allocation.
 
 use crate::error::{Error, Result, call};
-use crate::group::Shared;
+use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::fmt;
@@ -39,7 +39,7 @@ pub struct Buffer<T: Element> {
     pub(crate) handle: Handle<symm_buffer>,
     pointer: NonNull<T>,
     len: usize,
-    pub(crate) group: Arc<Shared>,
+    pub(crate) group: Arc<GroupShared>,
     pub(crate) stream: Stream,
 }
 
@@ -85,7 +85,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// `Unsupported` if the block is in device memory.
     pub fn as_slice(&self) -> Result<&[T]> {
-        on_host(&self.group)?;
+        on_host(self.group.backend)?;
         // SAFETY: the block has `len` initialised, aligned elements, lives as long as the buffer, and is mapped nowhere else.
         Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
     }
@@ -95,7 +95,7 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// `Unsupported` if the block is in device memory.
     pub fn as_mut_slice(&mut self) -> Result<&mut [T]> {
-        on_host(&self.group)?;
+        on_host(self.group.backend)?;
         // SAFETY: as in as_slice(); the borrow is exclusive.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
     }
@@ -125,8 +125,8 @@ pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
 }
 
 /// Only memory of the host can be borrowed.
-pub(crate) fn on_host(group: &Shared) -> Result<()> {
-    match group.backend {
+pub(crate) fn on_host(backend: Backend) -> Result<()> {
+    match backend {
         Backend::Host => Ok(()),
         other => Err(Error::from_parts(
             Status::Unsupported,

@@ -18,6 +18,7 @@
 //! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
+//! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
 //! | signal, channel | how ranks tell each other that something is there: [`Memory::put_signal`], [`Memory::wait_signal`] |
 //!
 //! # Failure
@@ -57,13 +58,16 @@ mod error;
 mod fp8;
 mod group;
 mod handle;
+pub mod ipc;
 mod library;
 mod log;
 mod memory;
+mod span;
 mod store;
 mod stream;
 mod text;
 mod timeout;
+mod view;
 
 pub use buffer::Buffer;
 pub use collective::{Operand, Place, Plan, Raw, Source, Target};
@@ -77,10 +81,12 @@ pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{clear_log_callback, set_log_callback};
-pub use memory::{Found, Memory, Span, View};
+pub use memory::{Found, Memory};
+pub use span::Span;
 pub use store::{Store, StoreError};
 pub use stream::Stream;
 pub use timeout::Timeout;
+pub use view::View;
 
 #[doc(no_inline)]
 pub use symm_sys;

@@ -344,6 +344,72 @@ pub struct Api {
             out: *mut symm_plan_info_t,
         ) -> symm_status_t,
     >,
+    symm_ipc_export_options_init: Option<
+        unsafe extern "C" fn(
+            options: *mut symm_ipc_export_options_t,
+            struct_size: usize,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_export: Option<
+        unsafe extern "C" fn(
+            pointer: *const ::core::ffi::c_void,
+            size: usize,
+            options: *const symm_ipc_export_options_t,
+            out_token: *mut ::core::ffi::c_void,
+            capacity: usize,
+            out_size: *mut usize,
+            stream: *mut ::core::ffi::c_void,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_import_options_init: Option<
+        unsafe extern "C" fn(
+            options: *mut symm_ipc_import_options_t,
+            struct_size: usize,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_import: Option<
+        unsafe extern "C" fn(
+            token: *const ::core::ffi::c_void,
+            token_size: usize,
+            options: *const symm_ipc_import_options_t,
+            out: *mut *mut symm_ipc_t,
+            stream: *mut ::core::ffi::c_void,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_pointer: Option<
+        unsafe extern "C" fn(
+            ipc: *mut symm_ipc_t,
+            out_pointer: *mut *mut ::core::ffi::c_void,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_size: Option<
+        unsafe extern "C" fn(
+            ipc: *mut symm_ipc_t,
+            out_bytes: *mut usize,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_info: Option<
+        unsafe extern "C" fn(
+            ipc: *mut symm_ipc_t,
+            out: *mut symm_ipc_info_t,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_release: Option<
+        unsafe extern "C" fn(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void),
+    >,
+    symm_ipc_withdraw: Option<
+        unsafe extern "C" fn(
+            pointer: *const ::core::ffi::c_void,
+            size: usize,
+            timeout_ms: u64,
+        ) -> symm_status_t,
+    >,
+    symm_ipc_collect: Option<
+        unsafe extern "C" fn(out: *mut symm_ipc_report_t) -> symm_status_t,
+    >,
+    symm_ipc_stats: Option<
+        unsafe extern "C" fn(out: *mut symm_ipc_stats_t) -> symm_status_t,
+    >,
 }
 impl Api {
     /// The names of all functions of the header that these bindings were made from.
@@ -398,6 +464,17 @@ impl Api {
         "symm_reduce",
         "symm_alltoall",
         "symm_collective_plan",
+        "symm_ipc_export_options_init",
+        "symm_ipc_export",
+        "symm_ipc_import_options_init",
+        "symm_ipc_import",
+        "symm_ipc_pointer",
+        "symm_ipc_size",
+        "symm_ipc_info",
+        "symm_ipc_release",
+        "symm_ipc_withdraw",
+        "symm_ipc_collect",
+        "symm_ipc_stats",
     ];
     /// The functions that the loaded library does not have.
     pub fn missing(&self) -> impl Iterator<Item = &'static str> {
@@ -452,6 +529,17 @@ impl Api {
             self.symm_reduce.is_some(),
             self.symm_alltoall.is_some(),
             self.symm_collective_plan.is_some(),
+            self.symm_ipc_export_options_init.is_some(),
+            self.symm_ipc_export.is_some(),
+            self.symm_ipc_import_options_init.is_some(),
+            self.symm_ipc_import.is_some(),
+            self.symm_ipc_pointer.is_some(),
+            self.symm_ipc_size.is_some(),
+            self.symm_ipc_info.is_some(),
+            self.symm_ipc_release.is_some(),
+            self.symm_ipc_withdraw.is_some(),
+            self.symm_ipc_collect.is_some(),
+            self.symm_ipc_stats.is_some(),
         ];
         Self::NAMES
             .iter()
@@ -926,6 +1014,99 @@ impl Api {
                             out: *mut symm_plan_info_t,
                         ) -> symm_status_t,
                     >(address)),
+                symm_ipc_export_options_init: find(c"symm_ipc_export_options_init")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            options: *mut symm_ipc_export_options_t,
+                            struct_size: usize,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_export: find(c"symm_ipc_export")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            pointer: *const ::core::ffi::c_void,
+                            size: usize,
+                            options: *const symm_ipc_export_options_t,
+                            out_token: *mut ::core::ffi::c_void,
+                            capacity: usize,
+                            out_size: *mut usize,
+                            stream: *mut ::core::ffi::c_void,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_import_options_init: find(c"symm_ipc_import_options_init")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            options: *mut symm_ipc_import_options_t,
+                            struct_size: usize,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_import: find(c"symm_ipc_import")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            token: *const ::core::ffi::c_void,
+                            token_size: usize,
+                            options: *const symm_ipc_import_options_t,
+                            out: *mut *mut symm_ipc_t,
+                            stream: *mut ::core::ffi::c_void,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_pointer: find(c"symm_ipc_pointer")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            ipc: *mut symm_ipc_t,
+                            out_pointer: *mut *mut ::core::ffi::c_void,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_size: find(c"symm_ipc_size")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            ipc: *mut symm_ipc_t,
+                            out_bytes: *mut usize,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_info: find(c"symm_ipc_info")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            ipc: *mut symm_ipc_t,
+                            out: *mut symm_ipc_info_t,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_release: find(c"symm_ipc_release")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            ipc: *mut symm_ipc_t,
+                            stream: *mut ::core::ffi::c_void,
+                        ),
+                    >(address)),
+                symm_ipc_withdraw: find(c"symm_ipc_withdraw")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            pointer: *const ::core::ffi::c_void,
+                            size: usize,
+                            timeout_ms: u64,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_collect: find(c"symm_ipc_collect")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            out: *mut symm_ipc_report_t,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_ipc_stats: find(c"symm_ipc_stats")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(out: *mut symm_ipc_stats_t) -> symm_status_t,
+                    >(address)),
             }
         }
     }
@@ -987,6 +1168,21 @@ impl Api {
             symm_reduce: Some(super::linked::symm_reduce),
             symm_alltoall: Some(super::linked::symm_alltoall),
             symm_collective_plan: Some(super::linked::symm_collective_plan),
+            symm_ipc_export_options_init: Some(
+                super::linked::symm_ipc_export_options_init,
+            ),
+            symm_ipc_export: Some(super::linked::symm_ipc_export),
+            symm_ipc_import_options_init: Some(
+                super::linked::symm_ipc_import_options_init,
+            ),
+            symm_ipc_import: Some(super::linked::symm_ipc_import),
+            symm_ipc_pointer: Some(super::linked::symm_ipc_pointer),
+            symm_ipc_size: Some(super::linked::symm_ipc_size),
+            symm_ipc_info: Some(super::linked::symm_ipc_info),
+            symm_ipc_release: Some(super::linked::symm_ipc_release),
+            symm_ipc_withdraw: Some(super::linked::symm_ipc_withdraw),
+            symm_ipc_collect: Some(super::linked::symm_ipc_collect),
+            symm_ipc_stats: Some(super::linked::symm_ipc_stats),
         }
     }
     /// Version of the loaded library, encoded like SYMM_VERSION. \[local\] Never fails. Since 0.1.
@@ -1922,6 +2118,217 @@ impl Api {
             })
             .ok_or(MissingSymbol {
                 name: "symm_collective_plan",
+            })
+    }
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_export_options_init(
+        &self,
+        options: *mut symm_ipc_export_options_t,
+        struct_size: usize,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_export_options_init
+            .map(|function| unsafe { function(options, struct_size) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_export_options_init",
+            })
+    }
+    /// Make a token for `size` bytes at `pointer`. \[local\] \[stream\] Costs no system call after the first for a buffer.
+    ///
+    /// * `pointer`: anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
+    /// allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
+    /// until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
+    /// this one if that one is dead.
+    /// * `size`: bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
+    /// * `options`: NULL for the defaults.
+    /// * `out_token`: receives the token.
+    /// * `capacity`: bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
+    /// * `out_size`: receives the length of the token.
+    ///
+    /// Returns INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
+    /// directory is not private), PEER_FAILED, CUDA. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub unsafe fn symm_ipc_export(
+        &self,
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        options: *const symm_ipc_export_options_t,
+        out_token: *mut ::core::ffi::c_void,
+        capacity: usize,
+        out_size: *mut usize,
+        stream: *mut ::core::ffi::c_void,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_export
+            .map(|function| unsafe {
+                function(pointer, size, options, out_token, capacity, out_size, stream)
+            })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_export",
+            })
+    }
+    /// Set the first `struct_size` bytes of `options` to the defaults. \[local\] Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_import_options_init(
+        &self,
+        options: *mut symm_ipc_import_options_t,
+        struct_size: usize,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_import_options_init
+            .map(|function| unsafe { function(options, struct_size) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_import_options_init",
+            })
+    }
+    /// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\] Imports of one buffer in one process share
+    /// one mapping; after the first, importing another piece of it is local.
+    ///
+    /// * `token`: as made by symm_ipc_export(), exactly `token_size` bytes.
+    /// * `options`: NULL for the defaults.
+    /// * `out`: one import, for symm_ipc_release().
+    ///
+    /// Returns INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
+    /// UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
+    /// INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
+    /// answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_import(
+        &self,
+        token: *const ::core::ffi::c_void,
+        token_size: usize,
+        options: *const symm_ipc_import_options_t,
+        out: *mut *mut symm_ipc_t,
+        stream: *mut ::core::ffi::c_void,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_import
+            .map(|function| unsafe { function(token, token_size, options, out, stream) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_import",
+            })
+    }
+    /// Address of the imported piece. \[local\] Valid until symm_ipc_release(), even after the exporter died. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_pointer(
+        &self,
+        ipc: *mut symm_ipc_t,
+        out_pointer: *mut *mut ::core::ffi::c_void,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_pointer
+            .map(|function| unsafe { function(ipc, out_pointer) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_pointer",
+            })
+    }
+    /// Bytes of the imported piece. \[local\] Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_size(
+        &self,
+        ipc: *mut symm_ipc_t,
+        out_bytes: *mut usize,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_size
+            .map(|function| unsafe { function(ipc, out_bytes) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_size",
+            })
+    }
+    /// Describe an import. \[local\] Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_info(
+        &self,
+        ipc: *mut symm_ipc_t,
+        out: *mut symm_ipc_info_t,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_info
+            .map(|function| unsafe { function(ipc, out) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_info",
+            })
+    }
+    /// End an import. \[local\] \[stream\] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
+    /// before is over. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_release(
+        &self,
+        ipc: *mut symm_ipc_t,
+        stream: *mut ::core::ffi::c_void,
+    ) -> Result<(), MissingSymbol> {
+        self.symm_ipc_release
+            .map(|function| unsafe { function(ipc, stream) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_release",
+            })
+    }
+    /// End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
+    /// may be written anew and exported again. \[local\] \[blocking\] Tokens of other pieces stay valid.
+    ///
+    /// * `pointer`: inside memory that this process can export.
+    /// * `size`: bytes, > 0.
+    /// * `timeout_ms`: 0: $SYMM_TIMEOUT_MS, else 60,000.
+    ///
+    /// Returns TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
+    /// a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
+    /// INVALID_ARGUMENT. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_withdraw(
+        &self,
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        timeout_ms: u64,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_withdraw
+            .map(|function| unsafe { function(pointer, size, timeout_ms) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_withdraw",
+            })
+    }
+    /// Free what is provably free. \[local\] Never waits. Looks only at consumers that have released something, never at all leases.
+    /// symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
+    ///
+    /// * `out`: what was done since the last collection; NULL: not asked for.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_collect(
+        &self,
+        out: *mut symm_ipc_report_t,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_collect
+            .map(|function| unsafe { function(out) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_collect",
+            })
+    }
+    /// Ask for the state of sharing. \[local\] Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_ipc_stats(
+        &self,
+        out: *mut symm_ipc_stats_t,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_ipc_stats
+            .map(|function| unsafe { function(out) })
+            .ok_or(MissingSymbol {
+                name: "symm_ipc_stats",
             })
     }
 }

@@ -307,4 +307,56 @@ unsafe extern "C" {
         options: *const symm_collective_options_t,
         out: *mut symm_plan_info_t,
     ) -> symm_status_t;
+    /// See [`Api::symm_ipc_export_options_init`](crate::Api::symm_ipc_export_options_init).
+    pub fn symm_ipc_export_options_init(
+        options: *mut symm_ipc_export_options_t,
+        struct_size: usize,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_export`](crate::Api::symm_ipc_export).
+    pub fn symm_ipc_export(
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        options: *const symm_ipc_export_options_t,
+        out_token: *mut ::core::ffi::c_void,
+        capacity: usize,
+        out_size: *mut usize,
+        stream: *mut ::core::ffi::c_void,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_import_options_init`](crate::Api::symm_ipc_import_options_init).
+    pub fn symm_ipc_import_options_init(
+        options: *mut symm_ipc_import_options_t,
+        struct_size: usize,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_import`](crate::Api::symm_ipc_import).
+    pub fn symm_ipc_import(
+        token: *const ::core::ffi::c_void,
+        token_size: usize,
+        options: *const symm_ipc_import_options_t,
+        out: *mut *mut symm_ipc_t,
+        stream: *mut ::core::ffi::c_void,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_pointer`](crate::Api::symm_ipc_pointer).
+    pub fn symm_ipc_pointer(
+        ipc: *mut symm_ipc_t,
+        out_pointer: *mut *mut ::core::ffi::c_void,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_size`](crate::Api::symm_ipc_size).
+    pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
+    /// See [`Api::symm_ipc_info`](crate::Api::symm_ipc_info).
+    pub fn symm_ipc_info(
+        ipc: *mut symm_ipc_t,
+        out: *mut symm_ipc_info_t,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_release`](crate::Api::symm_ipc_release).
+    pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void);
+    /// See [`Api::symm_ipc_withdraw`](crate::Api::symm_ipc_withdraw).
+    pub fn symm_ipc_withdraw(
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        timeout_ms: u64,
+    ) -> symm_status_t;
+    /// See [`Api::symm_ipc_collect`](crate::Api::symm_ipc_collect).
+    pub fn symm_ipc_collect(out: *mut symm_ipc_report_t) -> symm_status_t;
+    /// See [`Api::symm_ipc_stats`](crate::Api::symm_ipc_stats).
+    pub fn symm_ipc_stats(out: *mut symm_ipc_stats_t) -> symm_status_t;
 }

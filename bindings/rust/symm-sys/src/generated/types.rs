@@ -8,6 +8,7 @@ pub const SYMM_VERSION_MAJOR: u32 = 0;
 pub const SYMM_VERSION_MINOR: u32 = 1;
 pub const SYMM_VERSION_PATCH: u32 = 0;
 pub const SYMM_VERSION: u32 = 256;
+pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 /// Result of a call. Values are fixed for ever; new ones may be added.
 pub type symm_status_t = i32;
 pub const SYMM_OK: symm_status_t = 0;
@@ -126,6 +127,12 @@ pub struct symm_memory {
     _unused: [u8; 0],
 }
 pub type symm_memory_t = symm_memory;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc {
+    _unused: [u8; 0],
+}
+pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly from the library's monitor thread. Must not call into the library.
 pub type symm_log_callback_t = ::core::option::Option<
     unsafe extern "C" fn(
@@ -544,4 +551,292 @@ const _: () = {
     [
         "Offset of field: symm_plan_info_t::reason",
     ][::core::mem::offset_of!(symm_plan_info_t, reason) - 28usize];
+};
+/// How to export; NULL means the defaults.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc_export_options_t {
+    pub struct_size: usize,
+    /// keep the memory for this token, though its buffer is released, for as long from now; 0: do not
+    pub hold_ms: u64,
+    /// or until so many imports of this token were made; 0: only hold_ms ends it
+    pub hold_imports: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of symm_ipc_export_options_t",
+    ][::core::mem::size_of::<symm_ipc_export_options_t>() - 24usize];
+    [
+        "Alignment of symm_ipc_export_options_t",
+    ][::core::mem::align_of::<symm_ipc_export_options_t>() - 8usize];
+    [
+        "Offset of field: symm_ipc_export_options_t::struct_size",
+    ][::core::mem::offset_of!(symm_ipc_export_options_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_ipc_export_options_t::hold_ms",
+    ][::core::mem::offset_of!(symm_ipc_export_options_t, hold_ms) - 8usize];
+    [
+        "Offset of field: symm_ipc_export_options_t::hold_imports",
+    ][::core::mem::offset_of!(symm_ipc_export_options_t, hold_imports) - 16usize];
+};
+/// How to import; NULL means the defaults.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc_import_options_t {
+    pub struct_size: usize,
+    /// for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
+    pub timeout_ms: u64,
+    /// where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
+    pub directory: *const ::core::ffi::c_char,
+    /// CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
+    pub device: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of symm_ipc_import_options_t",
+    ][::core::mem::size_of::<symm_ipc_import_options_t>() - 32usize];
+    [
+        "Alignment of symm_ipc_import_options_t",
+    ][::core::mem::align_of::<symm_ipc_import_options_t>() - 8usize];
+    [
+        "Offset of field: symm_ipc_import_options_t::struct_size",
+    ][::core::mem::offset_of!(symm_ipc_import_options_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_ipc_import_options_t::timeout_ms",
+    ][::core::mem::offset_of!(symm_ipc_import_options_t, timeout_ms) - 8usize];
+    [
+        "Offset of field: symm_ipc_import_options_t::directory",
+    ][::core::mem::offset_of!(symm_ipc_import_options_t, directory) - 16usize];
+    [
+        "Offset of field: symm_ipc_import_options_t::device",
+    ][::core::mem::offset_of!(symm_ipc_import_options_t, device) - 24usize];
+};
+/// What is known of an import. Filled by symm_ipc_info().
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc_info_t {
+    pub struct_size: usize,
+    pub backend: symm_backend_t,
+    /// for which it is mapped here; 0 with the host back end
+    pub device: i32,
+    /// of the piece
+    pub bytes: u64,
+    /// of the piece in the exporter's block
+    pub offset: u64,
+    /// of that block
+    pub block_bytes: u64,
+    /// as the exporter itself knows it
+    pub exporter_pid: i64,
+    /// 0 once its death or departure was noticed
+    pub exporter_alive: i32,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of symm_ipc_info_t"][::core::mem::size_of::<symm_ipc_info_t>() - 56usize];
+    [
+        "Alignment of symm_ipc_info_t",
+    ][::core::mem::align_of::<symm_ipc_info_t>() - 8usize];
+    [
+        "Offset of field: symm_ipc_info_t::struct_size",
+    ][::core::mem::offset_of!(symm_ipc_info_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_ipc_info_t::backend",
+    ][::core::mem::offset_of!(symm_ipc_info_t, backend) - 8usize];
+    [
+        "Offset of field: symm_ipc_info_t::device",
+    ][::core::mem::offset_of!(symm_ipc_info_t, device) - 12usize];
+    [
+        "Offset of field: symm_ipc_info_t::bytes",
+    ][::core::mem::offset_of!(symm_ipc_info_t, bytes) - 16usize];
+    [
+        "Offset of field: symm_ipc_info_t::offset",
+    ][::core::mem::offset_of!(symm_ipc_info_t, offset) - 24usize];
+    [
+        "Offset of field: symm_ipc_info_t::block_bytes",
+    ][::core::mem::offset_of!(symm_ipc_info_t, block_bytes) - 32usize];
+    [
+        "Offset of field: symm_ipc_info_t::exporter_pid",
+    ][::core::mem::offset_of!(symm_ipc_info_t, exporter_pid) - 40usize];
+    [
+        "Offset of field: symm_ipc_info_t::exporter_alive",
+    ][::core::mem::offset_of!(symm_ipc_info_t, exporter_alive) - 48usize];
+};
+/// What a collection did. Filled by symm_ipc_collect().
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc_report_t {
+    pub struct_size: usize,
+    /// found released by their holders
+    pub leases_ended: u64,
+    /// of holders that died
+    pub leases_written_off: u64,
+    /// released buffers that nobody holds any more
+    pub blocks_freed: u64,
+    /// of these
+    pub bytes_freed: u64,
+    /// of other processes' memory, kept here for the next import
+    pub mappings_dropped: u64,
+    /// released buffers that somebody still holds
+    pub blocks_in_limbo: u64,
+    /// of these
+    pub bytes_in_limbo: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of symm_ipc_report_t"][::core::mem::size_of::<symm_ipc_report_t>() - 64usize];
+    [
+        "Alignment of symm_ipc_report_t",
+    ][::core::mem::align_of::<symm_ipc_report_t>() - 8usize];
+    [
+        "Offset of field: symm_ipc_report_t::struct_size",
+    ][::core::mem::offset_of!(symm_ipc_report_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_ipc_report_t::leases_ended",
+    ][::core::mem::offset_of!(symm_ipc_report_t, leases_ended) - 8usize];
+    [
+        "Offset of field: symm_ipc_report_t::leases_written_off",
+    ][::core::mem::offset_of!(symm_ipc_report_t, leases_written_off) - 16usize];
+    [
+        "Offset of field: symm_ipc_report_t::blocks_freed",
+    ][::core::mem::offset_of!(symm_ipc_report_t, blocks_freed) - 24usize];
+    [
+        "Offset of field: symm_ipc_report_t::bytes_freed",
+    ][::core::mem::offset_of!(symm_ipc_report_t, bytes_freed) - 32usize];
+    [
+        "Offset of field: symm_ipc_report_t::mappings_dropped",
+    ][::core::mem::offset_of!(symm_ipc_report_t, mappings_dropped) - 40usize];
+    [
+        "Offset of field: symm_ipc_report_t::blocks_in_limbo",
+    ][::core::mem::offset_of!(symm_ipc_report_t, blocks_in_limbo) - 48usize];
+    [
+        "Offset of field: symm_ipc_report_t::bytes_in_limbo",
+    ][::core::mem::offset_of!(symm_ipc_report_t, bytes_in_limbo) - 56usize];
+};
+/// The state of sharing in this process. Filled by symm_ipc_stats().
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_ipc_stats_t {
+    pub struct_size: usize,
+    /// made so far
+    pub tokens: u64,
+    /// that can be imported now
+    pub exported_blocks: u64,
+    /// of these
+    pub exported_bytes: u64,
+    /// leases given so far
+    pub grants: u64,
+    /// leases that others, and this process, hold on memory of this process
+    pub leased: u64,
+    /// on which there are leases
+    pub leased_blocks: u64,
+    /// released, but still held
+    pub limbo_blocks: u64,
+    /// of these
+    pub limbo_bytes: u64,
+    /// on which a holder that is gone may still write; never to be used again
+    pub quarantined_blocks: u64,
+    /// of these
+    pub quarantined_bytes: u64,
+    /// leases of dead holders so far
+    pub written_off: u64,
+    /// imports refused so far: forged, stale
+    pub refused: u64,
+    /// of other users, or that broke the protocol
+    pub rejected_connections: u64,
+    /// processes connected to this one
+    pub consumers: u64,
+    /// imports of this process that are not released
+    pub imported: u64,
+    /// mapped here for them, or kept for the next
+    pub imported_blocks: u64,
+    /// of these
+    pub imported_bytes: u64,
+    /// processes to which this one is connected
+    pub exporters: u64,
+    /// run so far
+    pub collections: u64,
+    /// age of the oldest lease, 0 if there is none
+    pub oldest_lease_ms: u64,
+    /// its holder, 0 if the pid is not visible here
+    pub oldest_lease_pid: i64,
+    /// of the holder, in clock ticks since boot (/proc/\<pid>/stat, field 22), 0 if unknown
+    pub oldest_lease_start_time: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of symm_ipc_stats_t"][::core::mem::size_of::<symm_ipc_stats_t>() - 184usize];
+    [
+        "Alignment of symm_ipc_stats_t",
+    ][::core::mem::align_of::<symm_ipc_stats_t>() - 8usize];
+    [
+        "Offset of field: symm_ipc_stats_t::struct_size",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_ipc_stats_t::tokens",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, tokens) - 8usize];
+    [
+        "Offset of field: symm_ipc_stats_t::exported_blocks",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, exported_blocks) - 16usize];
+    [
+        "Offset of field: symm_ipc_stats_t::exported_bytes",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, exported_bytes) - 24usize];
+    [
+        "Offset of field: symm_ipc_stats_t::grants",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, grants) - 32usize];
+    [
+        "Offset of field: symm_ipc_stats_t::leased",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, leased) - 40usize];
+    [
+        "Offset of field: symm_ipc_stats_t::leased_blocks",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, leased_blocks) - 48usize];
+    [
+        "Offset of field: symm_ipc_stats_t::limbo_blocks",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, limbo_blocks) - 56usize];
+    [
+        "Offset of field: symm_ipc_stats_t::limbo_bytes",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, limbo_bytes) - 64usize];
+    [
+        "Offset of field: symm_ipc_stats_t::quarantined_blocks",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, quarantined_blocks) - 72usize];
+    [
+        "Offset of field: symm_ipc_stats_t::quarantined_bytes",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, quarantined_bytes) - 80usize];
+    [
+        "Offset of field: symm_ipc_stats_t::written_off",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, written_off) - 88usize];
+    [
+        "Offset of field: symm_ipc_stats_t::refused",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, refused) - 96usize];
+    [
+        "Offset of field: symm_ipc_stats_t::rejected_connections",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, rejected_connections) - 104usize];
+    [
+        "Offset of field: symm_ipc_stats_t::consumers",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, consumers) - 112usize];
+    [
+        "Offset of field: symm_ipc_stats_t::imported",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, imported) - 120usize];
+    [
+        "Offset of field: symm_ipc_stats_t::imported_blocks",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, imported_blocks) - 128usize];
+    [
+        "Offset of field: symm_ipc_stats_t::imported_bytes",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, imported_bytes) - 136usize];
+    [
+        "Offset of field: symm_ipc_stats_t::exporters",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, exporters) - 144usize];
+    [
+        "Offset of field: symm_ipc_stats_t::collections",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, collections) - 152usize];
+    [
+        "Offset of field: symm_ipc_stats_t::oldest_lease_ms",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, oldest_lease_ms) - 160usize];
+    [
+        "Offset of field: symm_ipc_stats_t::oldest_lease_pid",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, oldest_lease_pid) - 168usize];
+    [
+        "Offset of field: symm_ipc_stats_t::oldest_lease_start_time",
+    ][::core::mem::offset_of!(symm_ipc_stats_t, oldest_lease_start_time) - 176usize];
 };

@@ -3,20 +3,16 @@
 
 mod data;
 mod signal;
-mod span;
-mod view;
-
-pub use span::Span;
-pub use view::View;
 
 use crate::buffer::{Buffer, on_host};
 use crate::error::{Error, Result, call};
 use crate::group::{Shared, index};
 use crate::handle::Handle;
-use crate::{Element, Group, Status, Stream};
+use crate::{Element, Group, Span, Status, Stream, View};
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::RangeBounds;
 use std::ptr;
 use std::sync::Arc;
 use symm_sys::{self as sys, Api, MissingSymbol, symm_buffer, symm_memory, symm_status_t};
@@ -249,7 +245,7 @@ impl<T: Element> Memory<T> {
     /// this rank not by another handle or a collective. A barrier or signal before the borrow, and one after it, is the usual
     /// way to know. The compiler assumes that what it has read does not change; if it does, anything can happen.
     pub unsafe fn local(&self) -> Result<&[T]> {
-        on_host(&self.inner.group)?;
+        on_host(self.inner.group.backend)?;
         // SAFETY: the block is mapped, initialised and aligned, and lives as long as the memory; that it does not change is the
         // caller's promise.
         Ok(unsafe { std::slice::from_raw_parts(self.own(), self.len()) })
@@ -263,9 +259,27 @@ impl<T: Element> Memory<T> {
     /// # Safety
     /// As [`local`](Self::local), and nobody reads the block either.
     pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-        on_host(&self.inner.group)?;
+        on_host(self.inner.group.backend)?;
         // SAFETY: as in local(); that nobody else touches it is the caller's promise.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.own(), self.len()) })
+    }
+
+    /// A part of this rank's own block, as an operand or to be exported.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the range is not within the block.
+    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
+        Span::within(self.own(), self.len(), self.inner.group.backend, range)
+    }
+
+    /// A rank's block, this one's or another's.
+    ///
+    /// # Errors
+    /// `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
+    pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
+        on_host(self.inner.group.backend)?;
+        // SAFETY: the block is mapped while the memory lives, and is as long.
+        Ok(unsafe { View::new(self.pointer(rank)?, self.len()) })
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the memory, lives.

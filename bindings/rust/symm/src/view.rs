@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Single elements of any rank's block.
+//! Single elements of memory that others write.
 
-use super::Memory;
 use crate::Element;
-use crate::buffer::on_host;
-use crate::error::Result;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
-/// A rank's block, element by element. Every load and store is atomic, because other ranks may do the same at any time: what is read
+/// A block that others may write, element by element: [`Memory::view`](crate::Memory::view),
+/// [`Shared::view`](crate::ipc::Shared::view), [`Import::view`](crate::ipc::Import::view). Every load and store is atomic, because others may do the same at any time: what is read
 /// is what somebody wrote, never a mixture. The order in which stores become visible elsewhere is given by barriers and signals, or
 /// by [`store_release`](Self::store_release) and [`load_acquire`](Self::load_acquire).
 ///
@@ -17,10 +15,10 @@ use std::sync::atomic::Ordering;
 /// processors that are supported, so an element is old or new here, too.)
 ///
 /// An index out of range panics, as a slice does.
-pub struct View<'m, T: Element> {
+pub struct View<'a, T: Element> {
     pointer: *mut T,
     len: usize,
-    _memory: PhantomData<&'m Memory<T>>,
+    _block: PhantomData<&'a ()>,
 }
 
 // SAFETY: all access is atomic.
@@ -28,18 +26,13 @@ unsafe impl<T: Element> Send for View<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Element> Sync for View<'_, T> {}
 
-impl<T: Element> Memory<T> {
-    /// A rank's block, this one's or another's.
-    ///
-    /// # Errors
-    /// `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
-    pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
-        on_host(&self.inner.group)?;
-        Ok(View { pointer: self.pointer(rank)?, len: self.len(), _memory: PhantomData })
-    }
-}
-
 impl<T: Element> View<'_, T> {
+    /// # Safety
+    /// `pointer` is aligned and valid for `len` elements, to be read and written, as long as the view lives.
+    pub(crate) unsafe fn new(pointer: *mut T, len: usize) -> Self {
+        Self { pointer, len, _block: PhantomData }
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A part of one's own block, as an operand.
+//! A part of a block, as an operand.
 
-use super::Memory;
-use crate::Element;
 use crate::collective::{Operand, Place, Source, Target};
 use crate::error::{Error, Result};
+use crate::{Backend, Element};
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
-/// Elements of this rank's own block, to be passed to collectives, [`put`](Memory::put) and [`get`](Memory::get). Collectives use
-/// it without a copy.
+/// Elements of this rank's own block ([`Memory::span`](crate::Memory::span)), or of memory that is shared by a token
+/// ([`Shared::span`](crate::ipc::Shared::span), [`Import::span`](crate::ipc::Import::span)), to be passed to collectives, `put` and
+/// `get`, or to be [exported](Self::export). Collectives use spans of a memory of their group without a copy.
 ///
 /// It is an address and a length, not a borrow of the elements, so spans may overlap. What a collective does with
 /// operands that overlap is said by the collective: an error, unless it is the in-place form.
-pub struct Span<'m, T: Element> {
+pub struct Span<'a, T: Element> {
     pointer: *mut T,
     len: usize,
     place: Place,
-    _memory: PhantomData<&'m Memory<T>>,
+    _block: PhantomData<&'a ()>,
 }
 
 // SAFETY: nothing is read or written through a span here; it is an address for the library, whose calls may be made from any
@@ -27,13 +27,14 @@ unsafe impl<T: Element> Send for Span<'_, T> {}
 // SAFETY: as above.
 unsafe impl<T: Element> Sync for Span<'_, T> {}
 
-impl<T: Element> Memory<T> {
-    /// A part of this rank's own block.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the range is not within the block.
-    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-        let len = self.len();
+impl<T: Element> Span<'_, T> {
+    /// The part `range` of a block, which lives as long as the span.
+    pub(crate) fn within(
+        pointer: *mut T,
+        len: usize,
+        backend: Backend,
+        range: impl RangeBounds<usize>,
+    ) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start.saturating_add(1),
@@ -47,12 +48,10 @@ impl<T: Element> Memory<T> {
         if start > end || end > len {
             return Err(Error::argument(format!("range {start}..{end} is not within the block of {len} elements")));
         }
-        let place = Place::of(self.inner.group.backend);
-        Ok(Span { pointer: self.own().wrapping_add(start), len: end - start, place, _memory: PhantomData })
+        let place = Place::of(backend);
+        Ok(Self { pointer: pointer.wrapping_add(start), len: end - start, place, _block: PhantomData })
     }
-}
 
-impl<T: Element> Span<'_, T> {
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len

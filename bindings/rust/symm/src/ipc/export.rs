@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making tokens, and ending them.
+
+use super::Token;
+use crate::error::{Error, Result, call};
+use crate::{Element, Span, Stream, Timeout};
+use std::time::Duration;
+use symm_sys as sys;
+
+/// How to export.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # fn main() -> symm::Result<()> {
+/// # let shared = symm::Group::from_env()?.alloc::<f32>(1024)?.share();
+/// // One consumer may still come within five seconds after this process has released the block.
+/// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "options do nothing until export() is called"]
+pub struct ExportOptions {
+    hold_ms: u64,
+    hold_imports: u64,
+    stream: Stream,
+}
+
+impl ExportOptions {
+    /// The memory is not held, and nothing is ordered on a stream.
+    pub fn new() -> Self {
+        Self { hold_ms: 0, hold_imports: 0, stream: Stream::none() }
+    }
+
+    /// Keeps the memory for this token, though its owner releases it, for as long from now.
+    pub fn hold(mut self, time: Duration) -> Self {
+        self.hold_ms = Timeout::from(time).as_millis();
+        self
+    }
+
+    /// Or until so many imports of this token were made.
+    pub fn hold_imports(mut self, imports: u64) -> Self {
+        self.hold_imports = imports;
+        self
+    }
+
+    /// On CUDA: what was issued on this stream before is there after an import.
+    pub fn stream(mut self, stream: Stream) -> Self {
+        self.stream = stream;
+        self
+    }
+
+    /// Makes a token for a piece of memory. A local call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` (nothing, or not memory that can be exported), `OutOfMemory`, `System`, `Unavailable` (the directory of the
+    /// sockets is not private), `PeerFailed`, `Cuda`.
+    pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
+        let options = sys::symm_ipc_export_options_t {
+            struct_size: size_of::<sys::symm_ipc_export_options_t>(),
+            hold_ms: self.hold_ms,
+            hold_imports: self.hold_imports,
+        };
+        let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];
+        let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());
+        let (mut len, stream) = (0, self.stream.as_raw());
+        // SAFETY: the struct says its size, and the token holds as many bytes as is said. The piece lies in a block that lives, and
+        // that safe code does not borrow.
+        call(|api| unsafe {
+            api.symm_ipc_export(at, size, &options, token.as_mut_ptr().cast(), token.len(), &mut len, stream)
+        })?;
+        token.truncate(len);
+        Ok(Token(token))
+    }
+}
+
+impl Default for ExportOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Element> Span<'_, T> {
+    /// Makes a token for these elements, by which any process of this user maps them. A local call.
+    ///
+    /// # Errors
+    /// As [`ExportOptions::export`].
+    pub fn export(&self) -> Result<Token> {
+        ExportOptions::new().export(self)
+    }
+}
+
+/// Ends the tokens made so far for any part of a piece of memory, and waits until nobody holds a lease on any part of it.
+/// [`Timeout::Group`] is `$SYMM_TIMEOUT_MS`, else 60 seconds. To have a whole [`Shared`](super::Shared) block back, use its own
+/// [`withdraw`](super::Shared::withdraw).
+///
+/// # Errors
+/// `Timeout` (names a holder; the tokens have ended all the same), `PeerFailed` (a holder is gone, but may still write),
+/// `InvalidArgument`.
+pub fn withdraw<T: Element>(piece: &Span<'_, T>, timeout: impl Into<Timeout>) -> Result<()> {
+    withdraw_bytes(piece.as_ptr(), piece.len(), timeout.into())
+}
+
+pub(super) fn withdraw_bytes<T>(at: *mut T, len: usize, timeout: Timeout) -> Result<()> {
+    let size = len.checked_mul(size_of::<T>()).ok_or_else(|| Error::argument("the piece is too large"))?;
+    // SAFETY: the address is only looked up.
+    call(|api| unsafe { api.symm_ipc_withdraw(at.cast_const().cast(), size, timeout.as_millis()) })
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A block that others may map by tokens.
+
+use super::export::withdraw_bytes;
+use crate::buffer::on_host;
+use crate::error::{Error, Result};
+use crate::{Buffer, Element, Span, Timeout, View};
+use std::fmt;
+use std::ops::RangeBounds;
+
+/// A block of this process of which tokens may be made: [`Buffer::share`].
+///
+/// ```compile_fail,E0505
+/// # fn main() -> symm::Result<()> {
+/// # let group = symm::Group::from_env()?;
+/// let shared = group.alloc::<f32>(1024)?.share();
+/// let view = shared.view()?;
+/// let buffer = shared.withdraw(symm::Timeout::Never); // takes what `view` looks at
+/// println!("{}", view.load(0));
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Shared<T: Element>(Buffer<T>);
+
+impl<T: Element> Buffer<T> {
+    /// Gives up the certainty that nobody else has the block mapped, so that tokens can be made of it.
+    pub fn share(self) -> Shared<T> {
+        Shared(self)
+    }
+}
+
+impl<T: Element> Shared<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A part of the block, to be [exported](Span::export), or as an operand.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the range is not within the block.
+    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
+        Span::within(self.0.as_ptr(), self.len(), self.0.group.backend, range)
+    }
+
+    /// The elements, one by one.
+    ///
+    /// # Errors
+    /// `Unsupported` if the block is in device memory.
+    pub fn view(&self) -> Result<View<'_, T>> {
+        on_host(self.0.group.backend)?;
+        // SAFETY: the block lives as long as its handle, and is as long.
+        Ok(unsafe { View::new(self.0.as_ptr(), self.len()) })
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// `Unsupported` if the block is in device memory.
+    ///
+    /// # Safety
+    /// No process that imported a piece of the block writes to it during the borrow.
+    pub unsafe fn local(&self) -> Result<&[T]> {
+        self.0.as_slice()
+    }
+
+    /// The elements, to be written.
+    ///
+    /// # Errors
+    /// `Unsupported` if the block is in device memory.
+    ///
+    /// # Safety
+    /// No process that imported a piece of the block touches it during the borrow.
+    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
+        self.0.as_mut_slice()
+    }
+
+    /// Ends all tokens of the block and waits until nobody holds a lease on it: then it is a buffer of one's own again.
+    /// [`Timeout::Group`] is `$SYMM_TIMEOUT_MS`, else 60 seconds.
+    ///
+    /// # Errors
+    /// `Timeout` (names a holder; the tokens have ended all the same), `PeerFailed` (a holder is gone, but may still write: release
+    /// the block). The error holds the block.
+    pub fn withdraw(self, timeout: impl Into<Timeout>) -> std::result::Result<Buffer<T>, WithdrawError<T>> {
+        match withdraw_bytes(self.0.as_ptr(), self.len(), timeout.into()) {
+            Ok(()) => Ok(self.0),
+            Err(error) => Err(WithdrawError { error, shared: self }),
+        }
+    }
+}
+
+/// The block could not be had back, and why.
+#[derive(Debug)]
+pub struct WithdrawError<T: Element> {
+    /// Why not.
+    pub error: Error,
+    /// The block.
+    pub shared: Shared<T>,
+}
+
+impl<T: Element> fmt::Display for WithdrawError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<T: Element> std::error::Error for WithdrawError<T> {}
+
+impl<T: Element> From<WithdrawError<T>> for Error {
+    fn from(error: WithdrawError<T>) -> Self {
+        error.error
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Sharing by tokens.
+
+mod ranks;
+
+use ranks::{die, died, processes_ending, threads, unique};
+use std::time::{Duration, Instant};
+use symm::ipc::{ExportOptions, Import, ImportOptions, Token, collect, import, stats};
+use symm::{Backend, Group, GroupConfig, Op, Status, Timeout};
+
+fn alone() -> Group {
+    let config = GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("ipc")));
+    config.create().expect("a group of one")
+}
+
+#[test]
+fn a_piece_is_the_same_memory() {
+    let group = alone();
+    let mut buffer = group.alloc::<f32>(1000).expect("a block");
+    buffer.as_mut_slice().expect("on the host")[300] = 1.5;
+    let shared = buffer.share();
+    let token = shared.span(300..400).expect("within").export().expect("a token");
+    let piece: Import<f32> = import(&token).expect("it is there");
+    assert_eq!(piece.view().expect("on the host").load(0), 1.5);
+    let info = piece.info().expect("alive");
+    assert_eq!((info.bytes, info.offset, info.block_bytes, info.exporter_alive), (400, 1200, 4000, true));
+    assert_eq!((piece.len(), info.exporter_pid), (100, i64::from(std::process::id())));
+    piece.view().expect("on the host").store(99, -2.0);
+    assert_eq!(shared.view().expect("on the host").load(399), -2.0);
+    // It is an operand, and can be passed on.
+    let mut sum = vec![0.0f32; 100];
+    group.allreduce(&piece.span(..).expect("all"), &mut sum, Op::Sum).expect("a sum of one");
+    assert_eq!((sum[0], sum[99]), (1.5, -2.0));
+    let again: Import<u8> = import(&piece.span(..2).expect("within").export().expect("a token")).expect("it is there");
+    assert_eq!(again.len(), 8);
+    drop(shared);
+    // SAFETY: nobody writes to it.
+    assert_eq!(unsafe { piece.local() }.expect("on the host")[0], 1.5, "imports outlive the block's owner");
+}
+
+#[test]
+fn what_was_shared_comes_back_when_nobody_holds_it() {
+    let shared = alone().alloc::<u32>(64).expect("a block").share();
+    let token = shared.span(..).expect("all").export().expect("a token");
+    let piece: Import<u32> = import(&token).expect("it is there");
+    let refused = shared.withdraw(Duration::from_millis(20)).expect_err("there is a lease");
+    assert_eq!(refused.error.status, Status::Timeout, "{refused}");
+    let error = import::<u32>(&token).expect_err("its tokens have ended all the same");
+    assert_eq!(error.status, Status::InvalidHandle, "{error}");
+    drop(piece);
+    let mut buffer = refused.shared.withdraw(Timeout::Group).expect("nobody holds it");
+    buffer.as_mut_slice().expect("on the host")[0] = 1;
+    let shared = buffer.share();
+    let token = shared.span(1..2).expect("within").export().expect("a token");
+    symm::ipc::withdraw(&shared.span(1..2).expect("within"), Timeout::Group).expect("nobody holds it");
+    assert!(import::<u32>(&token).is_err());
+}
+
+#[test]
+fn what_is_no_token() {
+    let shared = alone().alloc::<u64>(64).expect("a block").share();
+    let token = shared.span(..).expect("all").export().expect("a token");
+    let refused = |bytes: Vec<u8>| import::<u64>(&Token::from(bytes)).expect_err("it is no token");
+    assert_eq!(refused(Vec::new()).status, Status::InvalidArgument);
+    assert_eq!(refused(vec![7; 100]).status, Status::InvalidArgument);
+    let bytes = Vec::from(token.clone());
+    assert_eq!(refused(bytes[..bytes.len() - 1].to_owned()).status, Status::InvalidArgument);
+    let mut forged = bytes;
+    forged[20] ^= 1;
+    let error = refused(forged);
+    assert_ne!(error.status, Status::Ok, "{error}");
+    assert!(!format!("{token:?}").contains(", "), "its bytes do not go to logs: {token:?}");
+    let error = shared.span(5..5).expect("within").export().expect_err("nothing cannot be exported");
+    assert_eq!(error.status, Status::InvalidArgument, "{error}");
+    let elsewhere = ImportOptions::new().directory("/nowhere\0");
+    assert_eq!(elsewhere.import::<u8>(&token).expect_err("a NUL").status, Status::InvalidArgument);
+    // A piece that begins where no u64 can.
+    let bytes = alone().alloc::<u8>(64).expect("a block").share();
+    let odd = bytes.span(3..20).expect("within").export().expect("a token");
+    let error = import::<u64>(&odd).expect_err("it is not aligned");
+    assert!(error.status == Status::InvalidArgument && error.message.contains("byte 3"), "{error}");
+    assert_eq!(import::<u8>(&odd).expect("bytes can be anywhere").len(), 17);
+}
+
+#[test]
+fn what_is_shared_is_counted() {
+    // A process of its own, so that nobody else shares anything.
+    processes_ending("what_is_shared_is_counted", 1, counted, |_, status| status.success());
+}
+
+fn counted(group: Group) {
+    assert_eq!(stats().expect("a library").tokens, 0);
+    let shared = group.alloc::<u8>(8192).expect("a block").share();
+    let hold = ExportOptions::new().hold(Duration::from_secs(60)).hold_imports(1);
+    let token = hold.export(&shared.span(..).expect("all")).expect("a token");
+    let now = stats().expect("a library");
+    assert_eq!((now.tokens, now.exported_blocks, now.exported_bytes, now.leased), (1, 1, 8192, 0), "{now:?}");
+    drop(shared);
+    let piece: Import<u8> = import(&token).expect("it was held for this import");
+    let now = stats().expect("a library");
+    assert_eq!((now.grants, now.imported, now.imported_bytes), (1, 1, 8192), "{now:?}");
+    assert_eq!((now.limbo_blocks, now.limbo_bytes), (1, 8192), "{now:?}");
+    drop(piece);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let (mut leases, mut blocks, mut bytes) = (0, 0, 0);
+    while blocks == 0 && Instant::now() < deadline {
+        let report = collect().expect("a library");
+        leases += report.leases_ended;
+        blocks += report.blocks_freed;
+        bytes += report.bytes_freed;
+    }
+    assert_eq!((leases, blocks, bytes), (1, 1, 8192));
+    let now = stats().expect("a library");
+    assert_eq!((now.imported, now.leased, now.limbo_blocks), (0, 0, 0), "{now:?}");
+}
+
+#[test]
+fn a_memory_is_exported_to_a_process_that_survives_the_exporter() {
+    let body = |group: Group| {
+        let memory = group.memory::<u8>(1 << 16).expect("a block each");
+        let here = memory.view(group.rank()).expect("mapped");
+        if group.rank() == 0 {
+            here.store(40_000, 42);
+            let token = Vec::from(memory.span(40_000..).expect("within").export().expect("a token"));
+            memory.put(1, 4, &token).expect("it fits");
+            memory.put_with_signal(1, 0, &(token.len() as u32).to_le_bytes(), 0).expect("it fits");
+            memory.wait_signal(1, 0).expect("rank 1 has read it");
+            assert_eq!(here.load(40_001), 43, "what the importer wrote");
+            die();
+        }
+        memory.wait_signal(0, 0).expect("a token");
+        let len = u32::from_le_bytes([here.load(0), here.load(1), here.load(2), here.load(3)]) as usize;
+        let mut token = vec![0; len];
+        memory.get(1, 4, &mut token).expect("it is there");
+        let piece: Import<u8> = import(&token.into()).expect("rank 0 is there");
+        let view = piece.view().expect("on the host");
+        assert_eq!(view.load(0), 42);
+        view.store(1, 43);
+        memory.put_signal(0, 0).expect("a signal");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while piece.info().expect("alive").exporter_alive {
+            assert!(Instant::now() < deadline, "the death of the exporter was not noticed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(view.load(1), 43, "the data is still there");
+    };
+    let name = "a_memory_is_exported_to_a_process_that_survives_the_exporter";
+    processes_ending(name, 2, body, |rank, status| if rank == 0 { died(status) } else { status.success() });
+}
+
+#[test]
+fn imports_may_cross_threads() {
+    fn crosses<T: Send + Sync>() {}
+    crosses::<Import<f32>>();
+    crosses::<symm::ipc::Shared<f32>>();
+    threads(2, |group| {
+        let memory = group.memory::<i64>(8).expect("a block each");
+        memory.view(group.rank()).expect("mapped").store(2, group.rank() as i64);
+        let token = memory.span(2..3).expect("within").export().expect("a token");
+        let piece: Import<i64> = import(&token).expect("it is there");
+        std::thread::scope(|scope| {
+            scope.spawn(move || assert_eq!(piece.view().expect("mapped").load(0), group.rank() as i64));
+        });
+    });
+}
