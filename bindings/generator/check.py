@@ -42,7 +42,9 @@ def check(root, library=None, swig=None):
     else:
         print("Rust: SKIPPED, there is no bindings/rust/symm-sys/src/generated")
     if swig:
-        results.append(compare("Python", expected, sources.swig(read(swig), expected.integers)))
+        # Defaults of structs are set in the extension's C, where the structs are filled.
+        defaults = [name for name in expected.functions if name.endswith("_init")]
+        results.append(compare("Python", expected, sources.swig(read(swig), expected.integers), defaults))
     else:
         print("Python: SKIPPED, SWIG's output was not named, and is not committed")
     return all(results)

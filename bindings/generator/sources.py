@@ -143,7 +143,7 @@ def swig(text, integers):
     found = Abi(functions={})
     for body in re.split(r"^(?:SWIGINTERN|static) PyObject \*", text, flags=re.M)[1:]:
         name = re.match(r"_wrap_(symm_\w+)\(PyObject", body)
-        call = name and re.search(rf"(?:= \((.+?)\))?\s*\b{name[1]}\((.*)\);$", body, flags=re.M)
+        call = name and re.search(rf"(?:= \((.+?)\))?\s*\b{name[1]}\((.*)\);[ }}]*$", body, flags=re.M)
         if not call:
             continue
         declared = {argument: type_ for type_, argument in re.findall(r"^ +(\w[\w ]*?[ *]+)(arg\d+)(?: = [^;]*)? *;", body, flags=re.M)}

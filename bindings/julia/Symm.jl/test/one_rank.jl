@@ -116,7 +116,7 @@
         B[7] = -1
         @test A[7] == -1
         C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
-        @test C == [3 5; 4 6] && ipc_stats().imported == 2
+        @test C == [3 5; 4 6] && ipc_stats().leased == 2
         why = error_of(() -> ipc_withdraw(A; timeout=0.05))
         @test why.status == Symm.SYMM_ERR_TIMEOUT && occursin("held by this process", why.message)
         close(B)
