@@ -54,6 +54,8 @@ const std::array<std::byte, 16>& token() {
 const std::string& boot_id() {
   static const std::string value = [] {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+    // Not for ever: the next call may have a descriptor.
+    if (!file && (errno == EMFILE || errno == ENFILE)) throw system_error(errno, "open", "boot_id");
     char text[64];
     const ssize_t got = file ? read(file.get(), text, sizeof text) : 0;
     std::string id(text, got > 0 ? static_cast<size_t>(got) : 0);

@@ -67,7 +67,7 @@ void Consumer::apply(const Event& event, Exports& exports, uint64_t& ended) {
       return;
     case EventKind::cancel:
       if (holder_.release(exports, event.lease, {}, page().words) == Holder::End::now) {
-        ++ended;
+        exporter_.uncount_grant();
       } else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled) {
         throw Error(Status::peer_failed, "it cancelled what it never asked for");
       }

@@ -96,7 +96,7 @@ Token Exporter::make_token(const Source& source, uint64_t offset, uint64_t bytes
   token.offset = offset;
   token.bytes = bytes;
   token.pid = getpid();
-  token.slot = block->slot;
+  token.slot = options.hold_ms != 0 ? kNoSlot : block->slot;  // imports of held tokens are counted, so they ask
   token.directory = directory_->path();
   return token;
 }

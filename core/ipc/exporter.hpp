@@ -53,6 +53,7 @@ class Exporter {
 
   void ready(uint64_t consumer, int fd) noexcept;  // 0: the door. On the monitor's thread
   void count_grant() noexcept { ++grants_; }
+  void uncount_grant() noexcept { --grants_; }
 
  private:
   // What is done when the lock has been given up: memory is unmapped, the log is written.

@@ -57,6 +57,15 @@ void ExporterLink::add_part(Mapped& mapped, const Token& token) {
   ++imports_;
 }
 
+bool ExporterLink::valid(const Token& token, uint64_t block_bytes) const noexcept {
+  const Regions regions = regions_of(block_bytes, token.offset, token.bytes);
+  for (uint64_t i = regions.first; i <= regions.last; ++i) {
+    const uint64_t from = board().valid_from[token.slot][i].load(std::memory_order_seq_cst);
+    if (from == kVoid || token.number < from) return false;
+  }
+  return token.number <= board().newest.load(std::memory_order_acquire);
+}
+
 ExporterLink::Import ExporterLink::claim(const Token& token, int device) {
   const std::lock_guard lock(mutex_);
   const auto found = mapped_.find({token.block, device});
@@ -80,9 +89,8 @@ ExporterLink::Import ExporterLink::claim(const Token& token, int device) {
   ++last_lease_;
   // The claim is written; only now look whether the token still counts (see pages.hpp).
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  const uint64_t valid_from = board().valid_from[token.slot].load(std::memory_order_seq_cst);
-  if (valid_from == kVoid || token.number < valid_from) {
-    event.kind = EventKind::release;
+  if (!valid(token, mapped.block->size())) {
+    event.kind = EventKind::cancel;
     tell(event);
     return {};
   }
@@ -186,7 +194,7 @@ ExporterLink::Import ExporterLink::request(const Token& token, int device, const
     }
     std::shared_ptr<Block> block;
     if (packet.wants_memory) {
-      if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: too many open files (EMFILE)?");
+      if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
       block = provider.map(std::move(reply->fd), reply->packet.block_bytes, reply->packet.mapped_bytes, device);
     }
     const std::lock_guard lock(mutex_);

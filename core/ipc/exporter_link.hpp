@@ -86,6 +86,7 @@ class ExporterLink final : public Watched, public std::enable_shared_from_this<E
   void send(const Packet& packet, Deadline deadline);
   void forget(const Key& key, Mapped& mapped, std::vector<std::shared_ptr<Block>>& garbage);
   std::shared_ptr<Mapped> place(const Token& token, int device);
+  bool valid(const Token& token, uint64_t block_bytes) const noexcept;  // as the board says
   void add_part(Mapped& mapped, const Token& token);
   void read();
   void handle(Packet& packet, std::vector<Fd> fds, std::vector<std::shared_ptr<Block>>& garbage);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The importer's end: connecting, and what the exporter says, on the monitor's thread.
+#include <sys/stat.h>
+
 #include <array>
+#include <cerrno>
 
 #include "core/ipc/exporter_link.hpp"
 #include "core/log.hpp"
@@ -10,9 +13,19 @@ namespace symm::ipc {
 
 std::shared_ptr<ExporterLink> ExporterLink::connect(const Token& token, const std::string& directory, Monitor& monitor,
                                                     Deadline deadline) {
+  const auto pid = static_cast<long long>(token.pid);
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0) {
+    if (errno == EACCES) {
+      throw Error(Status::unavailable,
+                  format("the exporter (pid %lld) belongs to another user: %s may not be entered", pid, directory.c_str()));
+    }
+    throw Error(
+        Status::peer_failed,
+        format("the exporter (pid %lld) is gone, or its directory %s is not shared with this process", pid, directory.c_str()));
+  }
   PeerFd socket;
   const std::string name = hexadecimal(token.exporter);
-  const auto pid = static_cast<long long>(token.pid);
   try {
     // Nothing is there to be waited for while the exporter's queue is full.
     if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline)) {
@@ -20,14 +33,6 @@ std::shared_ptr<ExporterLink> ExporterLink::connect(const Token& token, const st
     }
   } catch (const Error& error) {
     if (error.status() == Status::peer_failed) throw Error(Status::peer_failed, format("the exporter (pid %lld) is gone", pid));
-    if (error.status() == Status::system && std::string(error.what()).find("ENOENT") != std::string::npos) {
-      throw Error(
-          Status::peer_failed,
-          format("the exporter (pid %lld) is gone, or its directory %s is not shared with this process", pid, directory.c_str()));
-    }
-    if (error.status() == Status::system && std::string(error.what()).find("EACCES") != std::string::npos) {
-      throw Error(Status::unavailable, format("the exporter (pid %lld) belongs to another user: %s", pid, error.what()));
-    }
     throw;
   }
   auto link = std::make_shared<ExporterLink>(std::move(socket), monitor, token);
@@ -52,7 +57,7 @@ void ExporterLink::welcome(Deadline deadline) {
     throw Error(packet.status, exporter_name() + " cannot let this process in: " + packet.text);
   if (packet.type != PacketType::welcome) throw Error(Status::peer_failed, exporter_name() + " did not begin with a welcome");
   if (received.fds.size() != packet.descriptors) {
-    throw Error(Status::system, "a descriptor could not be received: too many open files (EMFILE)?");
+    throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
   }
   page_ = host::Segment::import(std::move(received.fds[0]), sizeof(LeasePage));
   board_ = host::Segment::import(std::move(received.fds[1]), sizeof(Board));

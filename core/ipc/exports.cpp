@@ -2,6 +2,11 @@
 #include "core/ipc/exports.hpp"
 
 namespace symm::ipc {
+namespace {
+
+constexpr Regions kWhole{0, kRegions - 1};
+
+}  // namespace
 
 void Withdrawn::add(uint64_t offset, uint64_t bytes, uint64_t before) {
   const uint64_t end = offset + bytes;
@@ -36,7 +41,7 @@ ExportedBlock& Exports::add(std::shared_ptr<Block> memory, const Provider& provi
   block.bytes = memory->size();
   block.mapped_bytes = provider.describe(*memory).mapped_bytes;
   block.block = std::move(memory);
-  block.valid_from = ++last_number_;
+  block.valid_from = next_number();
   if (!free_slots_.empty()) {
     block.slot = free_slots_.back();
     free_slots_.pop_back();
@@ -45,7 +50,7 @@ ExportedBlock& Exports::add(std::shared_ptr<Block> memory, const Provider& provi
   }
   ExportedBlock& added = blocks_.emplace(block.id, std::move(block)).first->second;
   ++last_block_;
-  publish(added, added.valid_from);
+  publish(added, kWhole, added.valid_from);
   return added;
 }
 
@@ -54,13 +59,22 @@ ExportedBlock* Exports::find(uint64_t id) noexcept {
   return found == blocks_.end() ? nullptr : &found->second;
 }
 
-void Exports::publish(const ExportedBlock& block, uint64_t valid_from) noexcept {
-  if (block.slot != kNoSlot) board_.valid_from[block.slot].store(valid_from, std::memory_order_seq_cst);
+void Exports::publish(const ExportedBlock& block, Regions regions, uint64_t valid_from) noexcept {
+  if (block.slot == kNoSlot) return;
+  for (uint64_t i = regions.first; i <= regions.last; ++i) {
+    board_.valid_from[block.slot][i].store(valid_from, std::memory_order_seq_cst);
+  }
+}
+
+uint64_t Exports::next_number() noexcept {
+  board_.newest.store(++last_number_, std::memory_order_release);
+  return last_number_;
 }
 
 uint64_t Exports::number(ExportedBlock& block, uint64_t hold_ms, uint64_t hold_imports) {
   if (hold_ms == 0) return last_number_;
-  const uint64_t number = ++last_number_;
+  const uint64_t number = next_number();
+  next_number();  // no other token has the number of a held one
   block.holds.emplace(number, ExportedBlock::Hold{Deadline::after_ms(hold_ms), hold_imports});
   return number;
 }
@@ -104,7 +118,7 @@ void Exports::quarantine(const Piece& piece) noexcept {
 }
 
 void Exports::withdraw(ExportedBlock& block, uint64_t offset, uint64_t bytes) {
-  const uint64_t before = ++last_number_;
+  const uint64_t before = next_number();
   if (bytes == block.bytes) {
     block.valid_from = before;
     block.withdrawn.clear();
@@ -112,12 +126,12 @@ void Exports::withdraw(ExportedBlock& block, uint64_t offset, uint64_t bytes) {
   } else {
     block.withdrawn.add(offset, bytes, before);
   }
-  publish(block, before);
+  publish(block, regions_of(block.bytes, offset, bytes), before);
 }
 
 void Exports::release(ExportedBlock& block) {
   block.released = true;
-  publish(block, kVoid);
+  publish(block, kWhole, kVoid);
   unsettled_.emplace(block.id, false);
 }
 

@@ -104,7 +104,8 @@ class Exports {
   void each_in_limbo(const std::function<void(const ExportedBlock&)>& visit) const;
 
  private:
-  void publish(const ExportedBlock& block, uint64_t valid_from) noexcept;
+  void publish(const ExportedBlock& block, Regions regions, uint64_t valid_from) noexcept;
+  uint64_t next_number() noexcept;
 
   Board& board_;
   uint64_t last_block_ = 0;

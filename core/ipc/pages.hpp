@@ -4,7 +4,7 @@
 //
 // The lease page belongs to one exporter and one consumer. The consumer writes into its ring what it claims and releases; the
 // exporter takes it from there when it wants to know, and need only look at a page whose count has moved. The board belongs to
-// one exporter and all its consumers. It says for each block which tokens are void.
+// one exporter and all its consumers. It says for each region of a block which tokens are void.
 //
 // So a consumer that has a block mapped can take a lease on a piece of it without asking: it writes the claim, then looks at the
 // board. The exporter that makes tokens void writes the board, then looks at the rings. Both have full barriers in between, so
@@ -24,7 +24,7 @@ namespace symm::ipc {
 enum class EventKind : uint32_t {
   claim = 1,    // a lease, taken without asking
   release = 2,  // over when `position` is passed, on this page's words
-  cancel = 3,   // one that was requested will not be used, whether it is granted or not
+  cancel = 3,   // one that was claimed or requested will not be used, whether it was granted or not
 };
 
 struct Event {
@@ -41,6 +41,8 @@ struct Event {
 static_assert(sizeof(Event) == 64);
 
 inline constexpr uint64_t kEvents = 256;
+inline constexpr uint32_t kRegions =
+    64;  // into which the board divides a block, so that pieces of it are withdrawn by themselves
 inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is valid
 
 struct alignas(64) LeasePage {
@@ -52,8 +54,19 @@ struct alignas(64) LeasePage {
 };
 
 struct alignas(64) Board {
-  std::atomic<uint64_t> valid_from[kSlots];                 // by the exporter: lowest number of a valid token of the block
-  alignas(4096) std::atomic<uint64_t> words[kStreamWords];  // by the exporter's streams; by its consumers once it is dead
+  std::atomic<uint64_t> newest;  // by the exporter: number of the last token
+  alignas(
+      64) std::atomic<uint64_t> valid_from[kSlots][kRegions];  // by the exporter: lowest number of a valid token of the region
+  alignas(4096) std::atomic<uint64_t> words[kStreamWords];     // by the exporter's streams; by its consumers once it is dead
 };
+
+// The regions of a block that a piece touches: first, last.
+struct Regions {
+  uint64_t first, last;
+};
+inline Regions regions_of(uint64_t block_bytes, uint64_t offset, uint64_t bytes) noexcept {
+  const uint64_t region = (block_bytes + kRegions - 1) / kRegions;
+  return {offset / region, (offset + bytes - 1) / region};
+}
 
 }  // namespace symm::ipc

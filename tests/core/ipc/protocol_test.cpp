@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/protocol.hpp"
+
+#include <gtest/gtest.h>
+
+namespace symm::ipc {
+namespace {
+
+Packet some_packet(PacketType type) {
+  Packet packet;
+  packet.type = type;
+  packet.descriptors = type == PacketType::welcome ? 2 : 0;
+  if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) packet.lease = 5;
+  packet.wants_memory = true;
+  packet.token.backend = 1;
+  packet.token.bytes = 10;
+  packet.token.directory = "/d";
+  packet.block = 3;
+  packet.block_bytes = 100;
+  packet.mapped_bytes = 4096;
+  packet.status = Status::invalid_handle;
+  packet.text = "no";
+  return packet;
+}
+
+constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant, PacketType::refusal,
+                               PacketType::retired, PacketType::nudge,   PacketType::bye};
+
+TEST(IpcProtocol, RoundTrip) {
+  for (const PacketType type : kAll) {
+    const std::vector<std::byte> bytes = encode(some_packet(type));
+    Packet back;
+    const char* fault = decode(bytes, back);
+    ASSERT_EQ(fault, nullptr) << static_cast<int>(type) << ": " << fault;
+    EXPECT_EQ(back.type, type);
+    EXPECT_EQ(encode(back), bytes);
+  }
+}
+
+TEST(IpcProtocol, WrongLengthsAreRefused) {
+  for (const PacketType type : kAll) {
+    std::vector<std::byte> bytes = encode(some_packet(type));
+    Packet back;
+    for (size_t size = 0; size < bytes.size(); ++size) EXPECT_NE(decode({bytes.data(), size}, back), nullptr) << size;
+    bytes.push_back(std::byte{0});
+    EXPECT_NE(decode(bytes, back), nullptr);
+  }
+}
+
+TEST(IpcProtocol, ImpossibleContentsAreRefused) {
+  const auto refused = [](PacketType type, void (*change)(Packet&)) {
+    Packet packet = some_packet(type);
+    change(packet);
+    Packet back;
+    return decode(encode(packet), back) != nullptr;
+  };
+  EXPECT_TRUE(refused(PacketType::welcome, [](Packet& p) { p.descriptors = 1; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 2; }));
+  EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.lease = 0; }));
+  EXPECT_TRUE(refused(PacketType::nudge, [](Packet& p) { p.lease = 1; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.mapped_bytes = 99; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.block_bytes = 0; }));
+  EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.status = Status::ok; }));
+  EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.text = "a\nb"; })) << "is cleaned by whoever sends it";
+}
+
+}  // namespace
+}  // namespace symm::ipc
