@@ -18,6 +18,9 @@ OUT_STRUCT(symm_group_info_t, symm_py_group_info)
 OUT_STRUCT(symm_group_status_t, symm_py_group_status)
 OUT_STRUCT(symm_memory_info_t, symm_py_memory_info)
 OUT_STRUCT(symm_plan_info_t, symm_py_plan_info)
+OUT_STRUCT(symm_ipc_info_t, symm_py_ipc_info)
+OUT_STRUCT(symm_ipc_report_t, symm_py_ipc_report)
+OUT_STRUCT(symm_ipc_stats_t, symm_py_ipc_stats)
 
 // (rank, size, backend, device, flags, bootstrap, store, create_timeout_ms, timeout_ms, name); the tuple keeps the strings alive.
 %typemap(in) const symm_group_config_t *config (symm_group_config_t config, symm_py_store store) {
@@ -38,8 +41,14 @@ OUT_STRUCT(symm_plan_info_t, symm_py_plan_info)
 %ignore symm_group_config_t;
 %ignore symm_store_t;
 
-// None, or (algorithm, timeout_ms).
-%typemap(in) const symm_collective_options_t *options (symm_collective_options_t options) {
-  if (!symm_py_options($input, &options, (const symm_collective_options_t **)&$1)) SWIG_fail;
+// Options: None, or a tuple of what comes after struct_size: (algorithm, timeout_ms), (hold_ms, hold_imports),
+// (timeout_ms, directory, device).
+%define OPTIONS(type, convert)
+%typemap(in) const type *options (type options) {
+  if (!convert($input, &options, (const type **)&$1)) SWIG_fail;
 }
-%ignore symm_collective_options_t;
+%ignore type;
+%enddef
+OPTIONS(symm_collective_options_t, symm_py_options)
+OPTIONS(symm_ipc_export_options_t, symm_py_export_options)
+OPTIONS(symm_ipc_import_options_t, symm_py_import_options)

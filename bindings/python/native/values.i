@@ -37,6 +37,7 @@
 HANDLE(symm_group_t)
 HANDLE(symm_buffer_t)
 HANDLE(symm_memory_t)
+HANDLE(symm_ipc_t)
 
 %define OUT_INTEGER(type, name, convert)
 %typemap(in, numinputs=0) type *name (type value = 0) {
@@ -90,4 +91,22 @@ OUT_INTEGER(size_t, out_offset, PyLong_FromSize_t)
   if (descriptor == -1 && PyErr_Occurred()) SWIG_fail;
   $1 = descriptor < 0 ? NULL : symm_py_log_to_descriptor;
   $2 = symm_py_log_target((int)descriptor);
+}
+
+// Tokens are bytes.
+%typemap(in, numinputs=0) (void *out_token, size_t capacity, size_t *out_size)
+    (char token[SYMM_IPC_TOKEN_MAX_SIZE], size_t size = 0) {
+  $1 = token;
+  $2 = sizeof token;
+  $3 = &size;
+}
+%typemap(argout) (void *out_token, size_t capacity, size_t *out_size) {
+  $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)*$3));
+}
+%typemap(in) (const void *token, size_t token_size) {
+  char *bytes = NULL;
+  Py_ssize_t length = 0;
+  if (PyBytes_AsStringAndSize($input, &bytes, &length) < 0) SWIG_fail;
+  $1 = bytes;
+  $2 = (size_t)length;
 }

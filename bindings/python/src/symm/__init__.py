@@ -39,6 +39,7 @@ from symm.errors import (
     UnsupportedError,
 )
 from symm.group import Group, GroupInfo, GroupStatus
+from symm.ipc import ImportedArray, ImportInfo, IpcReport, IpcStats, import_token, ipc_collect, ipc_stats
 from symm.logs import log_to
 from symm.memory import Buffer, Memory, MemoryInfo
 
@@ -58,9 +59,13 @@ __all__ = [
     "Group",
     "GroupInfo",
     "GroupStatus",
+    "ImportInfo",
+    "ImportedArray",
     "InternalError",
     "InvalidArgumentError",
     "InvalidHandleError",
+    "IpcReport",
+    "IpcStats",
     "Memory",
     "MemoryInfo",
     "MismatchError",
@@ -88,6 +93,9 @@ __all__ = [
     "i8",
     "i32",
     "i64",
+    "import_token",
+    "ipc_collect",
+    "ipc_stats",
     "log_to",
     "topology",
     "u8",

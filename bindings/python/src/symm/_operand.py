@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symm._device import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
 from symm._library import raw
-from symm.array import SymmArray
+from symm._view import View
 from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError
@@ -34,7 +34,7 @@ class Operand(NamedTuple):
         return self.dtype.value
 
 
-def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) -> Operand | SymmArray:
+def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) -> Operand | View:
     """Read `array` as an operand of a call on `group`, ordered on `stream`.
 
     Accepted are symmetric arrays, tensors of PyTorch, NumPy arrays (with ml_dtypes), whatever speaks DLPack, and on the host
@@ -44,8 +44,8 @@ def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) 
         InvalidArgumentError: it is not contiguous, cannot be written, has an unknown element type, or lies on another device.
         TypeError: it is no array.
     """
-    found: Operand | SymmArray
-    if type(array) is SymmArray:
+    found: Operand | View
+    if isinstance(array, View):
         if array.device_key == group.device_key:
             return array
         found, device, contiguous, writable = array, array.device_key, True, True
@@ -94,7 +94,7 @@ def _dlpack_refuses(array: Any) -> bool:
     """NumPy exports neither ml_dtypes nor, before 2.1, what is read-only, but says so only when asked."""
     if type(array).__module__ != "numpy":
         return False
-    return array.dtype.kind == "V" or not array.flags.writeable
+    return array.dtype.isbuiltin != 1 or not array.flags.writeable
 
 
 def _of_dlpack(array: Any, name: str, stream: int) -> _Found:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from symm._operand import Operand
+    from symm._view import View
 
-    AnyOperand: TypeAlias = Operand | SymmArray
+    AnyOperand: TypeAlias = Operand | View
 
 _allreduce = raw.symm_allreduce
 

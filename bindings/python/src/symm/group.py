@@ -13,6 +13,7 @@ from symm._library import raw
 from symm._operand import Operand, operand
 from symm._owned import Owned
 from symm._streams import current_of, handle_of, milliseconds
+from symm._view import extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend, GroupFlag, Status, member
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
+    from symm._view import View
     from symm.array import SymmArray
 
 
@@ -340,7 +342,7 @@ class Group(Collectives, Owned):
         Returns:
             This rank's array; ``peer(rank)`` of it is another rank's.
         """
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+        extents = extents_of(shape)
         buffer = self.alloc(max(1, math.prod(extents) * dtype_of(dtype).itemsize))
         return self.from_buffer(buffer, extents, dtype, tag=tag)
 
@@ -426,7 +428,7 @@ class Group(Collectives, Owned):
         self._last_stream = number
         return number
 
-    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> Operand | SymmArray:
+    def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> Operand | View:
         return operand(array, name, self, stream, written=written)
 
     def __repr__(self) -> str:

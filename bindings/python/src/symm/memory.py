@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symm._library import raw
 from symm._owned import Owned
 from symm._streams import milliseconds
+from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
 from symm.errors import InvalidArgumentError
@@ -143,8 +144,7 @@ class Memory:
         rank = self.rank if rank is None else rank
         if not 0 <= rank < self.size:
             raise InvalidArgumentError(f"rank: {rank} is not in 0 .. {self.size - 1}")
-        extents = (shape,) if isinstance(shape, int) else tuple(shape)
-        return SymmArray(self, self._mapping, self._pointers[rank], rank, offset, extents, dtype_of(dtype))
+        return SymmArray(self, self._mapping, self._pointers[rank], rank, offset, extents_of(shape), dtype_of(dtype))
 
     def put(self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None) -> None:
         """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing memory with any process of this user on this machine, outside of any group.
+
+The owner makes a token, plain bytes that may travel by any means: ``array.export_token()``. Whoever imports it gets the same
+physical memory. Each import is a lease; it ends when the last array of it is gone, or with the process that holds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symm._device import CPU, CUDA
+from symm._library import raw
+from symm._owned import Owned
+from symm._streams import handle_of, milliseconds
+from symm._view import View, extents_of
+from symm.dtypes import DType, DTypeLike, dtype_of
+from symm.enums import Backend
+from symm.errors import InvalidArgumentError, InvalidHandleError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+@dataclass(frozen=True)
+class ImportInfo:
+    """What is known of an import.
+
+    Attributes:
+        backend: of the memory.
+        device: for which it is mapped here; 0 on the host.
+        bytes: of the piece.
+        offset: of the piece in the exporter's block, in bytes.
+        block_bytes: of that block.
+        exporter_pid: as the exporter itself knows it.
+        exporter_alive: False once its death or departure was noticed.
+    """
+
+    backend: Backend
+    device: int
+    bytes: int
+    offset: int
+    block_bytes: int
+    exporter_pid: int
+    exporter_alive: bool
+
+
+@dataclass(frozen=True)
+class IpcReport:
+    """What a collection did; numbers, and sizes in bytes. See ``symm_ipc_report_t`` in ``symm.h``."""
+
+    leases_ended: int
+    leases_written_off: int
+    blocks_freed: int
+    bytes_freed: int
+    mappings_dropped: int
+    blocks_in_limbo: int
+    bytes_in_limbo: int
+
+
+@dataclass(frozen=True)
+class IpcStats:
+    """The state of sharing in this process; numbers, and sizes in bytes. See ``symm_ipc_stats_t`` in ``symm.h``."""
+
+    tokens: int
+    exported_blocks: int
+    exported_bytes: int
+    grants: int
+    leased: int
+    leased_blocks: int
+    limbo_blocks: int
+    limbo_bytes: int
+    quarantined_blocks: int
+    quarantined_bytes: int
+    written_off: int
+    refused: int
+    rejected_connections: int
+    consumers: int
+    imported: int
+    imported_blocks: int
+    imported_bytes: int
+    exporters: int
+    collections: int
+    oldest_lease_ms: int
+    oldest_lease_pid: int
+    oldest_lease_start_time: int
+
+
+class _Lease(Owned):
+    """An import; what was issued on its stream is over when the lease is."""
+
+    def __init__(self, handle: int, stream: int) -> None:
+        self.stream = stream
+        super().__init__(handle, self._end)
+
+    def _end(self, handle: int) -> None:
+        raw.symm_ipc_release(handle, self.stream)
+
+
+class ImportedArray(View):
+    """Memory of another process, or of this one, imported by a token. See `View` for how NumPy and others see it.
+
+    The lease ends when this array, its parts and all views of them are gone, so ``with import_token(...) as a:`` is enough if no
+    view outlives the block.
+    """
+
+    def __init__(self, lease: _Lease, pointer: int, shape: tuple[int, ...], dtype: DType, device_key: tuple[int, int]) -> None:
+        super().__init__(pointer, shape, dtype, device_key)
+        self._lease: _Lease | None = lease
+
+    def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> ImportedArray:
+        return ImportedArray(self._require_open(), self.pointer + offset, shape, dtype, self.device_key)
+
+    def _last_stream(self) -> int | None:
+        return self._require_open().stream
+
+    def _require_open(self) -> _Lease:
+        if self._lease is None:
+            raise InvalidHandleError("array: it was closed")
+        return self._lease
+
+    def info(self) -> ImportInfo:
+        """Describe the import. [local]"""
+        found = raw.symm_ipc_info(self._require_open()._handle)
+        found |= {"backend": Backend(found["backend"]), "exporter_alive": bool(found["exporter_alive"])}
+        return ImportInfo(**found)
+
+    def close(self) -> None:
+        """Let go of this array. [local] Never waits. The lease ends with the last view of the import."""
+        self._lease = None
+        self.pointer = 0
+        self.size = self.nbytes = 0
+        self.shape = (0,)
+
+    def __enter__(self) -> ImportedArray:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<symm.ImportedArray {self.shape} of {self.dtype.name}{'' if self._lease else ', closed'}>"
+
+
+def import_token(
+    token: bytes,
+    shape: int | tuple[int, ...] | None = None,
+    dtype: DTypeLike = "u8",
+    *,
+    timeout: float | None = None,
+    directory: str | None = None,
+    device: int | None = None,
+    stream: Any = None,
+) -> ImportedArray:
+    """Map the memory that a token names. [local] [blocking, timeout] [stream]
+
+    Args:
+        token: from ``export_token()`` here, or from ``symm_ipc_export()`` in any language.
+        shape: None: one axis with all that the token names.
+        dtype: element type.
+        timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else 60.
+        directory: where $SYMM_IPC_DIRECTORY of the exporter is seen here; None: under the same path.
+        device: CUDA ordinal for which to map; None: the GPU that has the memory.
+        stream: what the exporter issued before the export is there on this stream; the lease ends in its order.
+
+    Raises:
+        InvalidArgumentError: it is no token, or damaged; or `shape` needs more than it names.
+        UnavailableError: it is of another machine or user.
+        InvalidHandleError: the memory was released or withdrawn.
+        PeerFailedError: the exporter is gone.
+        DeadlineError: the exporter does not answer.
+    """
+    number = 0 if stream is None else handle_of(stream)
+    options = (milliseconds(timeout), directory, raw.SYMM_DEVICE_AUTO if device is None else device)
+    lease = _Lease(raw.symm_ipc_import(bytes(token), options, number), number)
+    info = raw.symm_ipc_info(lease._handle)
+    kind = dtype_of(dtype)
+    extents = (info["bytes"] // kind.itemsize,) if shape is None else extents_of(shape)
+    device_key = (CUDA, info["device"]) if info["backend"] == Backend.CUDA else (CPU, 0)
+    array = ImportedArray(lease, raw.symm_ipc_pointer(lease._handle), extents, kind, device_key)
+    if array.nbytes > info["bytes"]:
+        raise InvalidArgumentError(f"shape: {array.nbytes} bytes are more than the {info['bytes']} that the token names")
+    return array
+
+
+def ipc_collect() -> IpcReport:
+    """Free what is provably free. [local] Never waits. Returns what was done since the last collection."""
+    return IpcReport(**raw.symm_ipc_collect())
+
+
+def ipc_stats() -> IpcStats:
+    """The state of sharing in this process. [local]"""
+    return IpcStats(**raw.symm_ipc_stats())

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read.
+
+Everything goes through the package, but for collectives with arguments that its types cannot express (an unknown element type or op, a
+count without the elements): those lines call the extension.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+import symm
+from symm import _raw as raw
+from symm.dtypes import DType, dtype_of
+
+RANKS = 3
+FLOATS = {"f16": (10, 15), "f32": (23, 127), "f64": (52, 1023), "bf16": (7, 127), "f8e4m3": (3, 7), "f8e5m2": (2, 15)}
+
+
+def encode(dtype: DType, value: int) -> int:
+    bits = 8 * dtype.itemsize
+    if dtype.name not in FLOATS:
+        return value & ((1 << bits) - 1)
+    if value == 0:
+        return 0
+    mantissa, bias = FLOATS[dtype.name]
+    k = abs(value).bit_length() - 1
+    rest = abs(value) - (1 << k)
+    shift = mantissa - k
+    fraction = rest << shift if shift >= 0 else rest >> -shift
+    return (value < 0) << (bits - 1) | (k + bias) << mantissa | fraction
+
+
+class Line:
+    def __init__(self, text: str, rank: int):
+        call, _, failure = text.partition(" -> ")
+        self.status, _, words = failure.partition(": ")
+        self.words = words.split(" & ") if words else []
+        ranks, self.verb, *pairs = call.split()
+        self.mine = ranks == "all" or str(rank) in ranks.split(",")
+        self.values = dict(pair.split("=", 1) for pair in pairs)
+        self.used: set[str] = set()
+        self.rank = rank
+
+    def text(self, key: str, otherwise: str | None = None) -> str:
+        self.used.add(key)
+        value = self.values.get(key, otherwise)
+        assert value is not None, f"{self.verb} without {key}="
+        return value
+
+    def integer(self, key: str, otherwise: int | None = None) -> int:
+        return self.parse(self.text(key, None if otherwise is None else str(otherwise)))
+
+    def parse(self, value: str) -> int:
+        by_rank = value.split(",")
+        one = by_rank[0] if len(by_rank) == 1 else by_rank[self.rank]
+        relative = {"self": 0, "left": -1, "right": 1}
+        return (self.rank + relative[one]) % RANKS if one in relative else int(one, 0)
+
+    def formula(self, rank: int, i: int) -> int:
+        a, b, m, c = (int(part) for part in self.text("f").split(":"))
+        return (a * rank + b * i) % m + c
+
+    def timeout(self) -> float | None:
+        return self.integer("timeout_ms", 0) / 1000 or None
+
+
+class Runner:
+    def __init__(self, rank: int):
+        self.rank = rank
+        self.things: dict[str, object] = {}
+
+    def begin(self, scenario: str) -> None:
+        self.things = {}
+        group = symm.Group.from_env(backend="host", name=scenario, timeout=60, create_timeout=60)
+        self.things = {"group": group}
+
+    def run(self, line: Line) -> None:
+        getattr(self, "do_" + line.verb)(line)
+        unused = set(line.values) - line.used
+        assert not unused, f"{line.verb} has no keys {unused}"
+
+    def group(self, line: Line) -> symm.Group:
+        return self.things[line.text("group", "group")]
+
+    def memory(self, line: Line) -> symm.Memory:
+        return self.things[line.text("memory")]
+
+    def operand(self, line: Line, key: str, count: int, dtype: DType) -> object:
+        """The array at name+offset: symmetric, or a NumPy view of a private one."""
+        name, _, offset = line.text(key).partition("+")
+        at, thing = line.parse(offset), self.things[name]
+        if isinstance(thing, symm.Memory):
+            rank = line.integer("rank", thing.rank) if key == "at" else thing.rank
+            return thing.array(count, dtype, rank=rank, offset=at)
+        if dtype.format:
+            return np.frombuffer(thing, dtype.long_name, count, at)
+        import ml_dtypes
+
+        return np.frombuffer(thing, getattr(ml_dtypes, dtype.long_name), count, at)
+
+    def words_at(self, line: Line, dtype: DType) -> np.ndarray:
+        """The elements at `at` as unsigned integers."""
+        array = self.operand(line, "at", line.integer("count"), dtype)
+        return np.asarray(array).view(f"u{dtype.itemsize}")
+
+    # ---- groups
+
+    def do_expect_group(self, line: Line) -> None:
+        self.compare(line, self.group(line).info(), "rank", "size", "channels")
+
+    def compare(self, line: Line, found: object, *keys: str) -> None:
+        for key in keys:
+            if key in line.values:
+                assert getattr(found, key) == line.integer(key), f"{key} is {getattr(found, key)}"
+
+    def do_expect_status(self, line: Line) -> None:
+        status = self.group(line).status()
+        assert status.status == symm.Status[line.text("status")], f"the status is {status}"
+        self.compare(line, status, "failed_rank")
+
+    def do_await(self, line: Line) -> None:
+        deadline = time.monotonic() + 20
+        while self.group(line).status().ok and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self.do_expect_status(line)
+
+    def do_split(self, line: Line) -> None:
+        color, name = line.integer("color"), line.text("as")
+        part = self.group(line).split(color, line.integer("key"))
+        assert (part is None) == (color < 0)
+        if part is not None:
+            self.things[name] = part
+
+    def do_finalize(self, line: Line) -> None:
+        self.group(line).finalize()
+
+    def do_abort(self, line: Line) -> None:
+        self.group(line).abort(line.text("reason"))
+
+    def do_die(self, _: Line) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def do_barrier(self, line: Line) -> None:
+        among = [int(rank) for rank in line.text("among", "").split(":") if rank]
+        self.group(line).barrier(among or None, channel=line.integer("channel", 0), timeout=line.timeout())
+
+    # ---- memory
+
+    def do_private(self, line: Line) -> None:
+        self.things[line.text("as")] = bytearray(line.integer("bytes"))
+
+    def do_alloc(self, line: Line) -> None:
+        self.things[line.text("as")] = self.group(line).alloc(line.integer("bytes"))
+
+    def do_rendezvous(self, line: Line) -> None:
+        buffer, tag = self.things[line.text("buffer")], line.integer("tag", 0)
+        self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag)
+
+    def do_release(self, line: Line) -> None:
+        self.things[line.text("name")].close()
+
+    def do_expect_memory(self, line: Line) -> None:
+        self.compare(line, self.memory(line).info(), "rank", "size", "bytes", "channels")
+
+    def do_find(self, line: Line) -> None:
+        address = self.operand(line, "at", 0, dtype_of("u8")).pointer
+        expected = (self.memory(line).id, line.integer("rank"), line.integer("offset"))
+        assert self.group(line).find(address) == expected
+
+    def do_write(self, line: Line) -> None:
+        dtype = dtype_of(line.text("dtype").lower())
+        words = self.words_at(line, dtype)
+        for i in range(len(words)):
+            words[i] = encode(dtype, line.formula(self.rank, i))
+
+    def do_expect(self, line: Line) -> None:
+        dtype = dtype_of(line.text("dtype").lower())
+        words, shift = self.words_at(line, dtype), line.integer("shift", 0)
+        op, rank = line.text("op", ""), line.integer("from", self.rank)
+        for i, seen in enumerate(words.tolist()):
+            value = self.combine(line, op, i + shift) if op else line.formula(rank, i + shift)
+            assert seen == encode(dtype, value), f"element {i} has the bits {seen:#x}, not those of {value}"
+
+    def combine(self, line: Line, op: str, i: int) -> int:
+        values = [line.formula(rank, i) for rank in range(RANKS)]
+        if op == "PROD":
+            return values[0] * values[1] * values[2]
+        if op == "AVG":
+            total = sum(values)
+            return total // RANKS if total >= 0 else -(-total // RANKS)
+        return {"SUM": sum, "MIN": min, "MAX": max}[op](values)
+
+    # ---- data and signals
+
+    def do_put(self, line: Line) -> None:
+        channel = line.integer("channel", 0) if line.verb == "put_with_signal" else None
+        source = self.operand(line, "source", line.integer("bytes"), dtype_of("u8"))
+        self.memory(line).put(line.integer("rank"), line.integer("offset"), source, signal=channel)
+
+    do_put_with_signal = do_put
+
+    def do_get(self, line: Line) -> None:
+        destination = self.operand(line, "destination", line.integer("bytes"), dtype_of("u8"))
+        self.memory(line).get(line.integer("rank"), line.integer("offset"), destination)
+
+    def do_fill32(self, line: Line) -> None:
+        self.memory(line).fill32(*(line.integer(key) for key in ("rank", "offset", "value", "count")))
+
+    def do_write_value32(self, line: Line) -> None:
+        self.memory(line).write_value32(*(line.integer(key) for key in ("rank", "offset", "value")))
+
+    def do_put_signal(self, line: Line) -> None:
+        self.memory(line).put_signal(line.integer("rank"), line.integer("channel", 0))
+
+    def do_wait_signal(self, line: Line) -> None:
+        self.memory(line).wait_signal(line.integer("rank"), line.integer("channel", 0), timeout=line.timeout())
+
+    # ---- collectives
+
+    def do_collective(self, line: Line) -> None:
+        count = line.integer("count")
+        if line.text("dtype").startswith("0x") or line.text("op", "SUM").isdigit() or count > 2**40:
+            return self.call_raw(line, count)
+        group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
+        factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
+        of_send, of_recv = factor.get(line.verb, (1, 1))
+        send = self.operand(line, "send", of_send * count, dtype)
+        recv = self.operand(line, "recv", of_recv * count, dtype)
+        options = {key: line.text(key) for key in ("op", "algorithm") if key in line.values}
+        if "root" in line.values:
+            options["root"] = line.integer("root")
+        getattr(group, line.verb)(send, recv, **options)
+
+    do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
+
+    def call_raw(self, line: Line, count: int) -> None:
+        assert line.verb == "allreduce"
+        send, recv = (self.operand(line, key, 8, dtype_of("u8")) for key in ("send", "recv"))
+        addresses = [getattr(array, "pointer", None) or array.ctypes.data for array in (send, recv)]
+        dtype, op = line.text("dtype"), line.text("op")
+        code = int(dtype, 0) if dtype[0].isdigit() else dtype_of(dtype.lower()).value
+        number = int(op) if op.isdigit() else symm.Op[op]
+        raw.symm_allreduce(self.group(line)._handle, *addresses, count, code, number, None, 0)
+
+
+def run_line(runner: Runner, line: Line) -> None:
+    try:
+        runner.run(line)
+    except symm.SymmError as error:
+        if not line.status:
+            raise
+        assert error.status == symm.Status[line.status], f"the status is {error.status!r}: {error}"
+        for words in line.words:
+            assert words in str(error), f"{words!r} is not in {str(error)!r}"
+    else:
+        assert not line.status, "it succeeded"
+
+
+def main() -> int:
+    rank = int(os.environ["SYMM_RANK"])
+    runner, scenarios = Runner(rank), 0
+    for number, text in enumerate(Path(sys.argv[1]).read_text().splitlines(), 1):
+        try:
+            if text.startswith("scenario "):
+                runner.begin(text.split()[1])
+                scenarios += 1
+            elif text and not text.startswith("#"):
+                line = Line(text, rank)
+                if line.mine:
+                    run_line(runner, line)
+        except Exception as error:
+            print(f"table.txt:{number}: rank {rank}: {type(error).__name__}: {error}", flush=True)
+            return 1
+    print(f"rank {rank}: {scenarios} scenarios")
+    return 0 if scenarios else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
