@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Build the fuzzer of the wire decoder with clang and libFuzzer, and run it: run_fuzz.sh <source root> <build directory> <seconds>.
-# Exit status 77 (skipped) where either is missing.
+# Build a fuzzer with clang and libFuzzer, and run it: run_fuzz.sh <source root> <build directory> <seconds> <name> <sources ...>.
+# It is tests/fuzz/<name>_fuzz.cpp, and its seeds are in tests/fuzz/corpus/<name>. Exit status 77 (skipped) where clang or libFuzzer
+# is missing.
 set -eu
-root=$1 build=$2 seconds=$3
+root=$1 build=$2 seconds=$3 name=$4
+shift 4
 mkdir -p "$build/corpus"
 if ! command -v clang++ > /dev/null; then
   echo "skipped: no clang++"
@@ -17,7 +19,8 @@ if ! clang++ $flags "$build/probe.cpp" -o "$build/probe" 2> "$build/probe.log"; 
   echo "skipped: clang++ has no libFuzzer: $(tail -1 "$build/probe.log")"
   exit 77
 fi
+cd "$root"
 # shellcheck disable=SC2086
-clang++ $flags -I"$root" "$root/tests/fuzz/wire_fuzz.cpp" "$root/core/bootstrap/wire.cpp" "$root/core/error.cpp" -o "$build/wire_fuzz"
-exec "$build/wire_fuzz" -max_total_time="$seconds" -max_len=5000 -timeout=5 -print_final_stats=1 -artifact_prefix="$build/" \
-  "$build/corpus" "$root/tests/fuzz/corpus"
+clang++ $flags -I"$root" "tests/fuzz/${name}_fuzz.cpp" "$@" -o "$build/${name}_fuzz"
+exec "$build/${name}_fuzz" -max_total_time="$seconds" -max_len=5000 -timeout=5 -print_final_stats=1 -artifact_prefix="$build/" \
+  "$build/corpus" "tests/fuzz/corpus/$name"

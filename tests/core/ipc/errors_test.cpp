@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <random>
+
 #include "tests/core/ipc/sharing.hpp"
 
 namespace sharing {
@@ -77,6 +79,49 @@ TEST(Errors, EachHasItsOwnMessage) {
       expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
       EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
     }
+    facts->done = 1;
+  });
+  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
+  processes.expect_success();
+}
+
+// Whatever is changed, with a right checksum: memory is had only by the secret that was given for it.
+TEST(Errors, RandomForgeries) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(1 << 16);
+      const Owned other(1 << 16);
+      facts->tokens[0] = make_token(owned.data, 64);
+      facts->tokens[1] = make_token(other.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      EXPECT_EQ(stats().leased, 0U);
+      return;
+    }
+    wait_for(facts->step, 1);
+    constexpr size_t kExporter = 48;  // then the secret, then the number of the block
+    constexpr size_t kAfterBlock = 88;
+    std::mt19937 random(11);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const Token& good = facts->tokens[i % 2];
+      Token forged = good;
+      for (int changes = 1 + i % 3; changes > 0; --changes) {
+        forged.bytes[random() % (forged.size - 8)] ^= static_cast<std::byte>(1 + random() % 255);
+      }
+      seal(forged);
+      const Outcome outcome = outcome_of_import(forged);
+      EXPECT_NE(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+      EXPECT_NE(outcome.status, SYMM_ERR_INTERNAL) << outcome.message;
+      refused += outcome.status != SYMM_OK ? 1 : 0;
+      if (outcome.status == SYMM_OK) {
+        EXPECT_EQ(std::memcmp(good.bytes + kExporter, forged.bytes + kExporter, kAfterBlock - kExporter), 0);
+      }
+      EXPECT_EQ(outcome_of_import(good).message, "");
+    }
+    EXPECT_GT(refused, 1000);
     facts->done = 1;
   });
   for (int rank = 0; rank < 2; ++rank) processes.wait(rank);

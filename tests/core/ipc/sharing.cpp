@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/core/ipc/sharing.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 namespace sharing {
 
@@ -23,11 +26,21 @@ Directory::~Directory() {
 }
 
 Owned::Owned(size_t bytes) {
-  ranks::Config config;
-  config.bootstrap = "thread://sharing";
-  group = ranks::create(config, 0, 1);
+  // A forked child makes its own; the parent's is left alone, as the library does.
+  static symm_group_t* group = nullptr;
+  static pid_t made_by = 0;
+  static std::mutex mutex;
+  {
+    const std::lock_guard lock(mutex);
+    if (made_by != getpid()) {
+      ranks::Config config;
+      config.bootstrap = "thread://sharing";
+      group = ranks::create(config, 0, 1).release();
+      made_by = getpid();
+    }
+  }
   symm_buffer_t* made = nullptr;
-  check(symm_alloc(group.get(), bytes, 0, &made));
+  check(symm_alloc(group, bytes, 0, &made));
   buffer.reset(made);
   void* pointer = nullptr;
   check(symm_buffer_pointer(made, &pointer));

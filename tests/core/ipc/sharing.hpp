@@ -28,10 +28,9 @@ class Directory {
   ranks::Meeting meeting_;
 };
 
-// A buffer of a group of one.
+// A buffer of a group of one, which it shares with others that are made in the same process.
 struct Owned {
   explicit Owned(size_t bytes);
-  ranks::Group group;
   ranks::Buffer buffer;
   std::byte* data = nullptr;
   template <class T>
