@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read.
 
-Everything goes through the package, but for collectives with arguments that its types cannot express (an unknown element type or op, a
-count without the elements): those lines call the extension.
+Everything goes through the package, but for collectives with arguments that its types cannot express (an unknown element type or
+op, a count without the elements): those lines call the extension.
 """
 
 from __future__ import annotations
@@ -227,7 +227,8 @@ class Runner:
     def do_collective(self, line: Line) -> None:
         count = line.integer("count")
         if line.text("dtype").startswith("0x") or line.text("op", "SUM").isdigit() or count > 2**40:
-            return self.call_raw(line, count)
+            self.call_raw(line, count)
+            return
         group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
         factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
         of_send, of_recv = factor.get(line.verb, (1, 1))

@@ -19,8 +19,8 @@ class SymmError(Exception):
 
     Attributes:
         status: why, a `Status` (a plain integer if the library is newer than this package).
-        rank: the rank to blame, where the message names one, else None. If the message names several, as it does when ranks
-            disagree, the first. ``Group.status()`` says who made a group fail.
+        rank: the rank to blame, where a deadline passed, a rank died or left, or somebody aborted and the message names it;
+            else None. ``Group.status()`` says who made a group fail, whatever the reason.
     """
 
     status: Status | int = Status.INTERNAL
@@ -111,7 +111,7 @@ class InternalError(SymmError):
     status = Status.INTERNAL
 
 
-_BLAMING = frozenset({Status.TIMEOUT, Status.ABORTED, Status.PEER_FAILED, Status.MISMATCH})
+_BLAMING = frozenset({Status.TIMEOUT, Status.ABORTED, Status.PEER_FAILED})
 
 _classes: dict[int, type[SymmError]] = {
     int(kind.status): kind

@@ -207,7 +207,7 @@ class Group(Collectives, Owned):
                 store = dist.distributed_c10d._get_default_store()
             rank = dist.get_rank() if rank is None else rank
             size = dist.get_world_size() if size is None else size
-        return cls.from_store(stores.TorchStore(store, str(options.get("name", ""))), rank, size, **options)
+        return cls.from_store(stores.TorchStore(store, rank, str(options.get("name", ""))), rank, size, **options)
 
     @classmethod
     def from_mpi(cls, communicator: Any = None, **options: Any) -> Group:

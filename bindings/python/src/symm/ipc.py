@@ -91,11 +91,8 @@ class _Lease(Owned):
     """An import; what was issued on its stream is over when the lease is."""
 
     def __init__(self, handle: int, stream: int) -> None:
+        super().__init__(handle, lambda of: raw.symm_ipc_release(of, stream))
         self.stream = stream
-        super().__init__(handle, self._end)
-
-    def _end(self, handle: int) -> None:
-        raw.symm_ipc_release(handle, self.stream)
 
 
 class ImportedArray(View):

@@ -7,7 +7,7 @@ import contextlib
 import shutil
 import tempfile
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from symm.errors import SymmError
 
@@ -48,17 +48,10 @@ class TorchStore:
 
     _longest = timedelta(days=365)
 
-    def __init__(self, store: Any, name: str = "") -> None:
-        # Counted by rank: the number of a creation is the same on all, because creation is collective.
+    def __init__(self, store: Any, rank: int, name: str = "") -> None:
         self._store = store
-        self._prefix = f"symm/{name}/{self._count(name)}/"
-
-    _counts: ClassVar[dict[tuple[str, str], int]] = {}
-
-    def _count(self, name: str) -> int:
-        key = (repr(self._store), name)
-        TorchStore._counts[key] = TorchStore._counts.get(key, 0) + 1
-        return TorchStore._counts[key]
+        # Each rank counts its creations in the store; because creation is collective, all come to the same number.
+        self._prefix = f"symm/{name}/{store.add(f'symm/{name}/rank {rank}', 1)}/"
 
     def set(self, key: str, value: bytes, timeout: float) -> None:  # noqa: ARG002 - PyTorch's has none
         """See `Store`."""

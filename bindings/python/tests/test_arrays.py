@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symmetric arrays as NumPy and others see them, and who keeps whose memory alive."""
+
+import ctypes
+import gc
+import os
+import subprocess
+import sys
+import weakref
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import symm
+from symm.dtypes import ALL, dtype_of
+
+
+def numpy_type(dtype):
+    return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
+def test_numpy_sees_the_memory_itself(alone, dtype):
+    array = alone.empty((3, 5), dtype)
+    seen = np.asarray(array)
+    assert (seen.shape, seen.dtype) == ((3, 5), numpy_type(dtype))
+    assert seen.__array_interface__["data"][0] == array.pointer
+    assert not seen.view("u1").any(), "a new block is zero"
+    seen[1, 2] = 7
+    assert array.numpy()[1, 2] == 7
+    address = array.pointer + 7 * dtype.itemsize
+    assert bytes(seen[1, 2].tobytes()) == ctypes.string_at(address, dtype.itemsize)
+
+
+def test_names_of_types():
+    for dtype in ALL:
+        for name in (dtype, dtype.name, dtype.long_name, numpy_type(dtype), numpy_type(dtype).type):
+            assert dtype_of(name) is dtype
+
+    class Float32:  # as PyTorch prints its types
+        def __repr__(self):
+            return "torch.float32"
+
+    assert dtype_of(Float32()) is symm.f32
+    for wrong in ("float7", np.complex64, bool):
+        with pytest.raises(ValueError, match="dtype"):
+            dtype_of(wrong)
+
+
+def test_buffer_protocol(alone):
+    array = alone.empty((2, 3), "i32")
+    view = memoryview(array)
+    assert (view.format, view.shape, view.strides, view.readonly) == ("i", (2, 3), (12, 4), False)
+    view[1, 1] = 5
+    assert array.numpy()[1, 1] == 5
+    assert bytes(view) == array.numpy().tobytes()
+    assert ctypes.addressof(ctypes.c_char.from_buffer(array)) == array.pointer
+    empty = alone.empty((0, 3), "i32")
+    assert memoryview(empty).nbytes == 0
+    assert memoryview(alone.empty((), "f64")).shape == ()
+
+
+@pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2"])
+def test_types_that_the_buffer_protocol_lacks(alone, name):
+    array = alone.empty(4, name)
+    with pytest.raises(BufferError, match=name):
+        memoryview(array)
+    assert not hasattr(array, "__array_interface__")
+    assert np.array(array).shape == (4,)
+    assert np.asarray(array, dtype=np.float32).dtype == np.float32
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(array, dtype=np.float32, copy=False)
+
+
+def test_without_ml_dtypes_numpy_is_told_what_is_missing(alone, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(TypeError, match="ml_dtypes"):
+        np.asarray(alone.empty(4, "bf16"))
+
+
+def test_array_interface(alone):
+    array = alone.empty((2, 3), "f64")
+    interface = array.__array_interface__
+    assert interface == {"shape": (2, 3), "typestr": "<f8", "data": (array.pointer, False), "version": 3}
+    assert not hasattr(array, "__cuda_array_interface__"), "this is host memory"
+
+
+@pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 1), (2, 0)])
+@pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
+def test_dlpack_capsules(alone, dtype, version):
+    array = alone.empty((2, 3), dtype)
+    capsule = array.__dlpack__(max_version=version)
+    assert ("versioned" in repr(capsule)) == (version is not None and version >= (1, 0))
+    found = symm._raw.dlpack_read(capsule)
+    assert found == (array.pointer, 6, dtype.value, 1, 0, True, True, (2, 3))
+    assert array.__dlpack_device__() == (1, 0)
+
+
+def test_dlpack_into_numpy(alone):
+    array = alone.empty((2, 3), "f32")
+    seen = np.from_dlpack(array)
+    seen[0, 1] = 4
+    assert array.numpy()[0, 1] == 4
+    assert seen.__array_interface__["data"][0] == array.pointer
+
+
+def test_dlpack_refusals(alone):
+    array = alone.empty(3)
+    with pytest.raises(BufferError, match="copy"):
+        array.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="device"):
+        array.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError, match="stream"):
+        array.__dlpack__(stream=7)
+    used = array.__dlpack__()
+    rename = ctypes.pythonapi.PyCapsule_SetName
+    rename.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    rename(used, b"used_dltensor")
+    with pytest.raises(BufferError, match="unused"):
+        symm._raw.dlpack_read(used)
+    rename(used, b"dltensor")
+
+
+def test_parts_and_shapes(alone):
+    array = alone.empty((4, 6), "i32")
+    array.numpy()[:] = np.arange(24).reshape(4, 6)
+    assert (len(array), array.ndim, array.size, array.nbytes, array.itemsize) == (4, 2, 24, 96, 4)
+    assert np.array_equal(array[1:3].numpy(), np.arange(6, 18).reshape(2, 6))
+    assert np.array_equal(array[-1].numpy(), np.arange(18, 24))
+    assert array[1][2].numpy() == 8
+    assert np.array_equal(array[4:].numpy(), np.empty((0, 6)))
+    assert np.array_equal(array.reshape(2, -1)[1].numpy(), np.arange(12, 24))
+    assert np.array_equal(array.view("u8").numpy(), array.numpy().view(np.uint8))
+    assert array.view("i64").shape == (4, 3)
+    assert [int(row.numpy()[0]) for row in array] == [0, 6, 12, 18]
+    for wrong in (lambda: array[::2], lambda: array[4], lambda: array[0][0][0]):
+        with pytest.raises(IndexError):
+            wrong()
+    with pytest.raises(symm.InvalidArgumentError):
+        array.reshape(5, 5)
+    with pytest.raises(symm.InvalidArgumentError):
+        alone.empty((2, 3), "u8").view("i32")
+    with pytest.raises(TypeError):
+        len(alone.empty(()))
+
+
+def test_arrays_stay_inside_their_block(alone):
+    memory = alone.rendezvous(alone.alloc(64))
+    assert memory.array(16, "f32").nbytes == 64
+    for shape, offset in ((17, 0), (16, 4), (1, 64), (-1, 0)):
+        with pytest.raises(symm.InvalidArgumentError, match="beyond the block"):
+            memory.array(shape, "f32", offset=offset)
+    with pytest.raises(symm.InvalidArgumentError, match="multiple"):
+        memory.array(1, "f32", offset=2)
+    with pytest.raises(symm.InvalidArgumentError, match="rank"):
+        memory.array(1, "f32", rank=1)
+
+
+def test_from_buffer(alone):
+    buffer = alone.alloc(100)
+    array = alone.from_buffer(buffer, dtype="f32", offset=8)
+    assert (array.shape, array.dtype, array.offset) == ((23,), symm.f32, 8)
+    assert array.pointer == buffer.pointer + 8
+    buffer.close()
+    array.numpy()[:] = 3
+    with pytest.raises(symm.InvalidHandleError):
+        _ = buffer.pointer
+
+
+def test_peers_see_the_same_memory(ranks):
+    def body(group):
+        array = group.empty((2, 3), "f32")
+        array.numpy()[:] = group.rank + 1
+        group.barrier()
+        seen = [float(array.peer(rank).numpy().sum()) for rank in range(group.size)]
+        assert array.peer(group.rank).pointer == array.pointer
+        group.barrier()
+        array[1:].peer((group.rank + 1) % group.size).numpy()[:] = 10 + group.rank
+        group.barrier()
+        with pytest.raises(symm.InvalidArgumentError):
+            array.peer(group.size)
+        return seen, array.numpy()[:, 0].tolist()
+
+    assert ranks(3, body) == [([6, 12, 18], [1, 12]), ([6, 12, 18], [2, 10]), ([6, 12, 18], [3, 11])]
+
+
+def test_tables_and_pads(alone):
+    memory = alone.empty(4).memory
+    table = ctypes.cast(memory.pointer_table(), ctypes.POINTER(ctypes.c_void_p))
+    assert table[0] == memory.pointer()
+    pads = ctypes.cast(memory.signal_pad_table(), ctypes.POINTER(ctypes.c_void_p))
+    assert pads[0] == memory.signal_pad()
+    assert memory.info().signal_pad_bytes == 64 * 4
+
+
+def test_find(alone):
+    array = alone.empty(16)
+    assert alone.find(array.pointer + 5) == (array.memory.id, 0, 5)
+    assert alone.find(id(array)) is None
+
+
+# ---- who keeps whose memory alive
+
+
+def mapped(pointer):
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if begin <= pointer < end:
+                return True
+    return False
+
+
+KEEPERS = {
+    "array": lambda array: array,
+    "part": lambda array: array[1:],
+    "peer": lambda array: array.peer(0),
+    "numpy": np.asarray,
+    "numpy bf16": lambda array: np.asarray(array.view("bf16")),
+    "memoryview": memoryview,
+    "numpy from dlpack": np.from_dlpack,
+    "unused capsule": lambda array: array.__dlpack__(),
+    "unused versioned capsule": lambda array: array.__dlpack__(max_version=(1, 0)),
+    "memory": lambda array: array.memory,
+}
+
+
+@pytest.mark.parametrize("keeper", KEEPERS.values(), ids=KEEPERS)
+def test_every_view_keeps_the_memory(keeper):
+    group = symm.Group.join(0, 1, "thread://keep", backend="host")
+    array = group.empty(4096, "f32")
+    pointer = array.pointer
+    kept = keeper(array)
+    del array
+    group.close()
+    del group
+    gc.collect()
+    assert mapped(pointer)
+    del kept
+    gc.collect()
+    assert not mapped(pointer)
+
+
+def test_closing_a_memory_does_not_take_its_arrays(alone):
+    array = alone.empty(16)
+    memory = array.memory
+    seen = array.numpy()
+    with memory:
+        pass
+    assert memory.closed
+    seen[:] = 1
+    with pytest.raises(symm.InvalidHandleError, match="memory"):
+        memory.put_signal(0)
+    with pytest.raises(symm.InvalidHandleError, match="memory"):
+        array.put_signal(0)
+
+
+def test_cycles_are_collected(alone):
+    array = alone.empty(16)
+    pointer = array.pointer
+    array.myself = array
+    ended = weakref.ref(array)
+    del array
+    gc.collect()
+    assert ended() is None
+    assert not mapped(pointer)
+
+
+SHUTDOWN = """
+import numpy as np, symm, threading, time
+group = symm.Group.join(0, 1, "thread://x", backend="host")
+symm.log_to("symm", 10)
+array = group.empty(1024)
+capsule = array.__dlpack__()
+view = np.from_dlpack(array)
+group.cycle = [array, group]
+other = symm.Group.join(0, 1, "thread://y", backend="host")
+pad = other.empty(4)
+def wait():
+    try:
+        pad.wait_signal(0, timeout=60)
+    except symm.SymmError:
+        pass
+threading.Thread(target=wait, daemon=True).start()
+time.sleep(0.05)
+print("end")
+"""
+
+
+def test_the_interpreter_ends_cleanly():
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", SHUTDOWN], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_forked_child_is_told_and_ends_cleanly(alone):
+    array = alone.empty(16)
+    array.numpy()[:] = 1
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            alone.barrier()
+            said = b"no error"
+        except symm.InvalidHandleError:
+            said = b"refused"
+        except BaseException as error:
+            said = repr(error).encode()
+        alone.close()
+        with symm.Group.join(0, 1, "thread://child", backend="host") as group:
+            group.empty(4)
+        del array
+        gc.collect()
+        os.write(write_end, said)
+        os._exit(0)
+    os.close(write_end)
+    assert os.read(read_end, 1000) == b"refused"
+    os.close(read_end)
+    assert os.waitpid(pid, 0)[1] == 0
+    alone.barrier()
+    assert array.numpy().sum() == 16

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collectives with operands of all kinds. Their arithmetic is tested where it is written."""
+
+import array as arrays
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import symm
+from symm.dtypes import ALL
+
+
+def numpy_type(dtype):
+    return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
+
+
+def value(rank, i):
+    return (rank * 3 + np.asarray(i)) % 5
+
+
+class Foreign:
+    """Speaks DLPack and nothing else, like an array of another package; an old one does not know max_version."""
+
+    def __init__(self, inner, old=False):
+        self.inner, self.old = inner, old
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, **options):
+        assert stream is None, "this is host memory"
+        if self.old and options:
+            raise TypeError("max_version")
+        return self.inner.__dlpack__(**options)
+
+
+class Tensor:
+    """What PyTorch's tensors have, as far as it is used."""
+
+    class Device:
+        type = "cpu"
+        index = None
+
+    device = Device()
+
+    def __init__(self, inner):
+        self.inner, self.dtype = inner, inner.dtype
+
+    def data_ptr(self):
+        return self.inner.ctypes.data
+
+    def numel(self):
+        return self.inner.size
+
+    def is_contiguous(self):
+        return self.inner.flags.c_contiguous
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)
+def test_all_six_with_every_type(ranks, dtype):
+    kind = numpy_type(dtype)
+
+    def of(data):
+        return np.asarray(data).astype(kind)
+
+    def body(group):
+        n, size, rank = 7, group.size, group.rank
+        everything = np.array([value(r, np.arange(n * size)) for r in range(size)])
+        mine = of(everything[rank])
+        for where in ("numpy", "symmetric"):
+            if where == "symmetric":
+                memory = group.empty(4 * n * size, dtype)
+                send, recv = memory[: n * size], memory[2 * n * size : 3 * n * size]
+                send.numpy()[:] = mine
+            else:
+                send, recv = mine.copy(), np.zeros(n * size, kind)
+            out = np.asarray(recv)
+            group.allreduce(send, recv, "sum")
+            assert np.array_equal(out, of(everything.sum(axis=0)))
+            group.reduce_scatter(send, recv[:n], "max")
+            assert np.array_equal(out[:n], of(everything.max(axis=0)[rank * n : rank * n + n]))
+            group.allgather(send[:n], recv)
+            assert np.array_equal(out, of(everything[:, :n].ravel()))
+            group.broadcast(send, recv, root=1)
+            assert np.array_equal(out, of(everything[1]))
+            group.reduce(send, recv, symm.Op.MIN, root=1)
+            if rank == 1:
+                assert np.array_equal(out, of(everything.min(axis=0)))
+            group.alltoall(send, recv)
+            assert np.array_equal(out, of(everything[:, rank * n : rank * n + n].ravel()))
+
+    ranks(2, body)
+
+
+def test_in_place(ranks):
+    def body(group):
+        n, size, rank = 5, group.size, group.rank
+        everything = np.array([value(r, np.arange(n * size)) for r in range(size)], np.float32)
+        for fresh in (lambda: everything[rank].copy(), lambda: symmetric(everything[rank])):
+            a = fresh()
+            group.allreduce(a)
+            assert np.array_equal(a, everything.sum(axis=0))
+            a = fresh()
+            group.allreduce(a, a, "max")
+            assert np.array_equal(a, everything.max(axis=0))
+            a = fresh()
+            group.reduce_scatter(a)
+            assert np.array_equal(np.asarray(a)[rank * n : rank * n + n], everything.sum(axis=0)[rank * n : rank * n + n])
+            a = fresh()
+            group.allgather(None, a)
+            assert np.array_equal(a, np.concatenate([everything[r][r * n : r * n + n] for r in range(size)]))
+            a = fresh()
+            group.broadcast(a, root=2)
+            assert np.array_equal(a, everything[2])
+            a = fresh()
+            group.reduce(a, root=0)
+            assert np.array_equal(a, everything.sum(axis=0) if rank == 0 else everything[rank])
+            a = fresh()
+            group.alltoall(a)
+            assert np.array_equal(a, everything[:, rank * n : rank * n + n].ravel())
+
+    def symmetric(data):
+        a = group_of_rank[0].empty(data.shape)
+        a.numpy()[:] = data
+        return a
+
+    group_of_rank = []
+
+    def with_group(group):
+        group_of_rank.append(group)
+        body(group)
+
+    ranks(3, with_group)
+
+
+OPERANDS = {
+    "numpy": lambda data: data,
+    "numpy 2d": lambda data: data.reshape(2, -1),
+    "bytearray memoryview": lambda data: memoryview(bytearray(data.tobytes())).cast("f"),
+    "array.array": lambda data: arrays.array("f", data.tolist()),
+    "DLPack": Foreign,
+    "old DLPack": lambda data: Foreign(data, old=True),
+    "tensor": Tensor,
+    "numpy with a unit axis": lambda data: data[:, None].transpose(1, 0),
+}
+
+
+@pytest.mark.parametrize("make", OPERANDS.values(), ids=OPERANDS)
+def test_operands_of_all_kinds(ranks, make):
+    def body(group):
+        data = np.arange(8, dtype=np.float32) + group.rank
+        given = make(data)
+        out = np.zeros(8, np.float32)
+        group.allreduce(given, out)
+        assert np.array_equal(out, 2 * np.arange(8) + 1)
+        group.allreduce(out, given, "max")
+        seen = given.inner if hasattr(given, "inner") else np.asarray(given)
+        assert np.array_equal(seen.ravel(), 2 * np.arange(8) + 1)
+
+    ranks(2, body)
+
+
+def test_what_cannot_be_an_operand(alone):
+    good = np.ones(8, np.float32)
+    locked = np.ones(8, np.float32)
+    locked.flags.writeable = False
+    for name, send, recv in (
+        ("not contiguous", np.ones(16, np.float32)[::2], good),
+        ("read-only", good, locked),
+        ("read-only", locked, None),
+        ("read-only", np.ones(2, np.float32), bytes(8)),
+        ("elements", np.ones(8), good),
+        ("not known", np.ones(8, np.complex64), good),
+        ("not known", np.ones(8, bool), good),
+        ("elements", good, np.ones(7, np.float32)),
+        ("overlaps", good[:6], good[2:]),
+    ):
+        with pytest.raises(symm.InvalidArgumentError) as caught:
+            alone.allreduce(send, recv)
+        assert name in str(caught.value) or name == "elements", name
+    for nothing in (None, 3, [1.0, 2.0]):
+        with pytest.raises(TypeError, match="DLPack"):
+            alone.allreduce(nothing, good)
+    out = np.zeros(8, np.float32)
+    alone.allreduce(locked, out)
+    assert out.sum() == 8
+    text = np.zeros(3, np.uint8)
+    alone.allreduce(b"abc", text)
+    assert text.tobytes() == b"abc"
+
+
+def test_an_operand_on_another_device_is_refused(alone):
+    class OnGpu(Foreign):
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **_):
+            array = self.inner
+            return symm._raw.dlpack_make(array, array.ctypes.data, symm.f32.value, array.shape, 2, 0, 1)
+
+    with pytest.raises(symm.InvalidArgumentError, match="lies on a device"):
+        alone.allreduce(OnGpu(np.ones(4, np.float32)), np.ones(4, np.float32))
+
+
+def test_sizes_that_do_not_divide(ranks):
+    def body(group):
+        for call in (group.reduce_scatter, group.alltoall, lambda a: group.allgather(None, a)):
+            with pytest.raises(symm.InvalidArgumentError, match="divided"):
+                call(np.ones(3, np.float32))
+        with pytest.raises(symm.InvalidArgumentError, match="recv: has 5 elements; 6 are needed"):
+            group.allgather(np.ones(3, np.float32), np.ones(5, np.float32))
+        group.barrier()
+
+    ranks(2, body)
+
+
+def test_options_and_plans(ranks):
+    def body(group):
+        a = group.empty(1000)
+        for algorithm in ("one_shot", "two-shot", symm.Algorithm.TWO_SHOT_STAGED):
+            a.fill(1)
+            group.barrier()
+            group.allreduce(a, algorithm=algorithm, timeout=10)
+            assert a.numpy().sum() == 2000
+            plan = group.plan("allreduce", a, algorithm=algorithm)
+            assert plan.algorithm == symm.enums.member(symm.Algorithm, algorithm)
+            assert plan.reason
+        for collective in symm.Collective:
+            assert isinstance(group.plan(collective, a, algorithm=None).algorithm, symm.Algorithm)
+        with pytest.raises(symm.InvalidArgumentError, match="algorithm"):
+            group.allreduce(a, algorithm="ll")
+        with pytest.raises(ValueError, match="there are sum, avg"):
+            group.allreduce(a, op="mean")
+        group.allreduce(np.empty(0, np.float32))
+
+    ranks(2, body)
+
+
+def test_a_stream_is_refused_on_the_host(alone):
+    class Stream:
+        cuda_stream = 5
+
+    a = alone.empty(4)
+    for stream in (5, Stream()):
+        with pytest.raises(symm.InvalidArgumentError, match="stream"):
+            alone.allreduce(a, stream=stream)
+    with pytest.raises(TypeError, match="stream"):
+        alone.allreduce(a, stream="no")

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts, gets, signals and barriers."""
+
+import math
+
+import numpy as np
+import pytest
+
+import symm
+
+
+def test_put_and_get_with_signals(ranks):
+    def body(group):
+        right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+        array = group.empty((4, 8), "f32")
+        array[1].put(np.full(8, group.rank, np.float32), right, signal=3)
+        array.wait_signal(left, 3)
+        assert (array.numpy()[1] == left).all()
+        array[2:].put(array[1], right)
+        array.put_signal(right)
+        array.wait_signal(left)
+        assert (array.numpy()[2] == (group.rank - 2) % group.size).all()
+        seen = bytearray(32)
+        array[1].get(right, seen)
+        assert (np.frombuffer(seen, np.float32) == group.rank).all()
+        array.memory.put(right, 4 * 24, b"\x01\x02\x03\x04")
+        group.barrier()
+        assert bytes(memoryview(array))[96:100] == b"\x01\x02\x03\x04"
+
+    ranks(3, body)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("f32", 1.5),
+        ("i32", -7),
+        ("u32", 2**32 - 1),
+        ("f16", 0.25),
+        ("i8", -3),
+        ("u8", 200),
+        ("bf16", 3.0),
+        ("f64", 0),
+        ("f8e4m3", 0),
+    ],
+)
+def test_fill(alone, dtype, value):
+    array = alone.empty(16, dtype)
+    array.view("u8").fill(255)
+    assert (array.view("u8").numpy() == 255).all()
+    array[4:12].fill(value)
+    seen = array.numpy().astype(np.float64)
+    assert (seen[4:12] == value).all()
+    assert (array.view("u8").numpy()[: 4 * array.itemsize] == 255).all()
+    assert (array.view("u8").numpy()[12 * array.itemsize :] == 255).all()
+
+
+def test_fill_says_what_it_cannot_do(alone):
+    with pytest.raises(symm.UnsupportedError, match="32-bit"):
+        alone.empty(4, "f64").fill(1.5)
+    with pytest.raises(symm.UnsupportedError, match="f8e5m2"):
+        alone.empty(4, "f8e5m2").fill(1.5)
+    with pytest.raises(symm.InvalidArgumentError, match="whole 32-bit words"):
+        alone.empty(3, "u8").fill(1)
+
+
+def test_bf16_is_rounded_to_nearest_even():
+    for value in (1.0, 1.00390625, 1.01171875, -3.1415926, 1e30, math.inf, 65280.5):
+        import ml_dtypes
+
+        expected = np.array(value).astype(np.float32).astype(ml_dtypes.bfloat16).tobytes()
+        assert symm.array.element_bytes(value, symm.bf16) == expected, value
+    assert np.isnan(
+        np.frombuffer(symm.array.element_bytes(math.nan, symm.bf16), "<u2")
+        .view("V2")
+        .view(__import__("ml_dtypes").bfloat16)
+        .astype(float)
+    )
+
+
+def test_words(ranks):
+    def body(group):
+        memory = group.empty(16, "u32").memory
+        other = 1 - group.rank
+        memory.fill32(other, 8, 5, 3)
+        memory.write_value32(other, 0, 2**32 - 1)
+        group.barrier()
+        return memory.array(6, "u32").numpy().tolist()
+
+    assert ranks(2, body) == [[2**32 - 1, 0, 5, 5, 5, 0]] * 2
+
+
+def test_what_does_not_fit_is_refused(alone):
+    array = alone.empty(8)
+    with pytest.raises(symm.InvalidArgumentError, match="more than"):
+        array[4:].put(np.ones(5, np.float32), 0)
+    with pytest.raises(symm.InvalidArgumentError, match="beyond the block"):
+        array.memory.put(0, 16, bytes(17))
+    with pytest.raises(symm.InvalidArgumentError, match="read-only"):
+        array.get(0, bytes(4))
+    with pytest.raises(symm.InvalidArgumentError, match="rank"):
+        array.put(bytes(4), 1)
+    with pytest.raises(symm.InvalidArgumentError, match="channel"):
+        array.put_signal(0, 64)
+    with pytest.raises(OverflowError):
+        array.put_signal(2**40)
+
+
+def test_a_signal_that_does_not_come(alone):
+    array = alone.empty(8)
+    with pytest.raises(symm.DeadlineError, match="channel 5") as caught:
+        array.wait_signal(0, 5, timeout=0.02)
+    assert caught.value.rank == 0
+    assert isinstance(caught.value, TimeoutError)
+    array.put_signal(0, 5)
+    array.wait_signal(0, 5, timeout=math.inf)
+
+
+def test_barriers_of_sets(ranks):
+    def body(group):
+        if group.rank != 1:
+            group.barrier([2, 0], channel=1)
+        with pytest.raises(symm.InvalidArgumentError, match="ranks"):
+            group.barrier([(group.rank + 1) % 3])
+        group.barrier(range(3))
+
+    ranks(3, body)

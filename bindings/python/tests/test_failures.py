@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing hangs, and the exception names the rank."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import symm
+
+CALLS = {
+    "barrier": lambda group, array: group.barrier(),
+    "allreduce": lambda group, array: group.allreduce(array),
+    "allreduce of numpy": lambda group, array: group.allreduce(np.ones(100_000, np.float32)),
+    "allgather": lambda group, array: group.allgather(np.ones(4, np.float32), np.ones(12, np.float32)),
+    "wait_signal": lambda group, array: array.wait_signal(2),
+    "rendezvous": lambda group, array: group.empty(64),
+    "split": lambda group, array: group.split(0),
+    "finalize": lambda group, array: group.finalize(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_killed_peer_is_named(fork, call):
+    def body(group):
+        array = group.empty(1024)
+        if group.rank == 2:
+            for rank in (0, 1):
+                array.wait_signal(rank, 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        array.put_signal(2, 1)
+        with pytest.raises(symm.PeerFailedError, match="rank 2") as caught:
+            call(group, array)
+        assert caught.value.rank == 2
+        assert caught.value.status is symm.Status.PEER_FAILED
+        status = group.status()
+        assert (status.status, status.failed_rank) == (symm.Status.PEER_FAILED, 2)
+        assert not status.ok
+        return status.failed_pid
+
+    processes = fork(3, body)
+    assert [process.result() for process in processes[:2]] == [processes[2].pid] * 2
+    assert processes[2].reap() == signal.SIGKILL
+
+
+def test_a_silent_peer_is_named(ranks):
+    def body(group):
+        array = group.empty(16)
+        for rank in range(3):
+            array.put_signal(rank)
+        for rank in range(3):
+            array.wait_signal(rank)
+        if group.rank == 2:
+            while group.status().ok:
+                time.sleep(0.01)
+        else:
+            with pytest.raises(TimeoutError, match="rank 2") as caught:
+                group.barrier(timeout=1)
+            assert caught.value.rank == 2
+        with pytest.raises(symm.DeadlineError):
+            group.barrier()
+        return group.status().failed_rank
+
+    assert ranks(3, body) == [2, 2, 2]
+
+
+def test_ranks_that_disagree(ranks):
+    def body(group):
+        array = group.empty(16)
+        other = 1 - group.rank
+        array.put_signal(other)
+        if group.rank == 0:
+            array.wait_signal(other)
+        with pytest.raises(symm.MismatchError, match="rank 0") as caught:
+            group.allreduce(np.ones(4 + group.rank, np.float32))
+        assert caught.value.rank is None, "the message names two"
+        assert group.status().status is symm.Status.MISMATCH
+
+    ranks(2, body)
+
+
+def test_blocks_that_differ(ranks):
+    def body(group):
+        with pytest.raises(symm.MismatchError, match="rank"):
+            group.empty(16 + 4096 * group.rank)
+        group.barrier()
+
+    ranks(2, body)
+
+
+def test_too_much_memory(alone):
+    with pytest.raises(MemoryError, match="bytes"):
+        alone.alloc(2**60)
+
+
+def test_messages_belong_to_their_thread(threads):
+    def body(group):
+        array = group.empty(16)
+        for i in range(200):
+            with pytest.raises(symm.InvalidArgumentError, match=f"rank: {100 * (group.rank + 1) + i} "):
+                array.put_signal(100 * (group.rank + 1) + i)
+
+    threads(4, body)
+
+
+def test_many_threads_on_one_group(alone):
+    import threading
+
+    errors = []
+    array = alone.empty(1024)
+
+    def work(number):
+        try:
+            for _ in range(50):
+                part = array[number * 8 : number * 8 + 8]
+                part.put(np.full(8, number, np.float32), 0, signal=number)
+                part.wait_signal(0, number)
+                assert (part.numpy() == number).all()
+                alone.empty(4)
+        except BaseException as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert errors == []

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+import copy
+import math
+import pickle
+import queue
+import threading
+import time
+import uuid
+
+import pytest
+
+import symm
+
+
+def test_properties(ranks):
+    def body(group):
+        info = group.info()
+        assert (info.rank, info.size, info.backend) == (group.rank, group.size, symm.Backend.HOST)
+        assert info.channels == 64
+        assert group.status() == symm.GroupStatus(symm.Status.OK, -1, 0, "")
+        return group.rank, info.id, info.name
+
+    results = ranks(3, body, name="a name")
+    assert [rank for rank, _, _ in results] == [0, 1, 2]
+    assert len({identity for _, identity, _ in results}) == 1
+    assert {name for _, _, name in results} == {"a name"}
+
+
+def test_split(ranks):
+    def body(group):
+        part = group.split(group.rank % 2, key=-group.rank)
+        assert group.split(-1) is None
+        part.barrier()
+        return part.rank, part.size
+
+    assert ranks(3, body) == [(1, 2), (0, 1), (0, 2)]
+
+
+def test_a_context_ends_politely_or_tells_the_others(ranks):
+    def polite(group):
+        with group:
+            group.barrier()
+        assert group.closed
+
+    ranks(2, polite)
+
+
+def test_an_exception_in_a_context_aborts_the_group(ranks):
+    def body(group):
+        if group.rank == 1:
+            with pytest.raises(KeyError), group:
+                raise KeyError("lost")
+        else:
+            with pytest.raises(symm.AbortedError, match="KeyError: 'lost'") as caught:
+                group.barrier()
+            assert caught.value.rank == 1
+
+    ranks(2, body)
+
+
+def test_a_closed_group_refuses(alone):
+    group = symm.Group.join(0, 1, f"thread://{uuid.uuid4()}", backend="host")
+    assert "rank 0 of 1" in repr(group)
+    group.close()
+    group.close()
+    assert group.closed
+    assert "closed" in repr(group)
+    for call in (group.info, group.status, group.barrier, lambda: group.alloc(64), lambda: group.split(0)):
+        with pytest.raises(symm.InvalidHandleError, match="group"):
+            call()
+    alone.barrier()
+
+
+def test_handles_cannot_be_copied(alone):
+    buffer = alone.alloc(64)
+    for thing in (alone, buffer, alone.empty(3)):
+        with pytest.raises(TypeError):
+            copy.copy(thing)
+        with pytest.raises(TypeError):
+            copy.deepcopy(thing)
+    with pytest.raises(TypeError):
+        pickle.dumps(alone)
+
+
+def test_bad_configurations():
+    with pytest.raises(symm.InvalidArgumentError, match="rank"):
+        symm.Group.join(2, 2, "thread://x")
+    with pytest.raises(symm.InvalidArgumentError, match="bootstrap"):
+        symm.Group.join(0, 1, "tcp://x")
+    with pytest.raises(ValueError, match="there are auto, host, cuda"):
+        symm.Group.join(0, 1, "thread://x", backend="tpu")
+    with pytest.raises(ValueError, match="timeout"):
+        symm.Group.join(0, 1, "thread://x", timeout=-1)
+    with pytest.raises(ValueError, match="timeout"):
+        symm.Group.join(0, 1, "thread://x", timeout=math.nan)
+
+
+def test_missing_ranks_are_named(address):
+    with pytest.raises(symm.DeadlineError, match="rank 1"):
+        symm.Group.join(0, 2, address, backend="host", create_timeout=0.3)
+
+
+class DictStore:
+    """A store for threads."""
+
+    def __init__(self):
+        self.values = {}
+        self.change = threading.Condition()
+
+    def set(self, key, value, timeout):
+        assert isinstance(value, bytes)
+        assert timeout > 0
+        with self.change:
+            assert key not in self.values
+            self.values[key] = value
+            self.change.notify_all()
+
+    def get(self, key, timeout):
+        with self.change:
+            if not self.change.wait_for(lambda: key in self.values, timeout):
+                raise TimeoutError(key)
+            return self.values[key]
+
+
+def on_threads(size, body):
+    results = queue.Queue()
+
+    def one(rank):
+        try:
+            results.put((rank, body(rank)))
+        except BaseException as error:
+            results.put((rank, error))
+
+    workers = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+        assert not worker.is_alive()
+    return [answer for _, answer in sorted((results.get() for _ in range(size)), key=lambda pair: pair[0])]
+
+
+OPTIONS = {"backend": "host", "create_timeout": 20}
+
+
+def met(group):
+    with group:
+        group.barrier()
+        return group.rank, group.size
+
+
+def test_from_store():
+    store = DictStore()
+    answers = on_threads(3, lambda rank: met(symm.Group.from_store(store, rank, 3, **OPTIONS)))
+    assert answers == [(0, 3), (1, 3), (2, 3)]
+
+
+def test_an_exception_of_a_store_is_the_cause():
+    class Broken(DictStore):
+        def get(self, key, timeout):
+            raise KeyError(f"{key} is gone")
+
+    with pytest.raises(symm.SystemCallError) as caught:
+        symm.Group.from_store(Broken(), 0, 2, backend="host", create_timeout=2)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "is gone" in str(caught.value.__cause__)
+
+
+def test_a_store_that_returns_no_bytes_is_an_error():
+    class Wrong(DictStore):
+        def get(self, key, timeout):
+            return None
+
+    with pytest.raises(symm.SymmError) as caught:
+        symm.Group.from_store(Wrong(), 0, 2, backend="host", create_timeout=2)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+def test_a_store_that_never_answers_is_a_timeout():
+    with pytest.raises(symm.DeadlineError, match="rank 1"):
+        symm.Group.from_store(DictStore(), 0, 2, backend="host", create_timeout=0.3)
+
+
+class LikeTorch:
+    """What torch.distributed.Store has, as far as it is used."""
+
+    def __init__(self):
+        self.store = DictStore()
+        self.keys = []
+        self.counts = {}
+
+    def add(self, key, amount):
+        self.counts[key] = self.counts.get(key, 0) + amount
+        return self.counts[key]
+
+    def set(self, key, value):
+        self.keys.append(key)
+        self.store.set(key, value, 1)
+
+    def wait(self, keys, limit):
+        try:
+            for key in keys:
+                self.store.get(key, limit.total_seconds())
+        except TimeoutError:
+            raise RuntimeError("wait timeout after 300ms") from None
+
+    def get(self, key):
+        return self.store.get(key, 1)
+
+
+def test_from_torch_twice_on_one_store():
+    store = LikeTorch()
+    for _ in range(2):  # a key is set once, so the second creation must use others
+        answers = on_threads(2, lambda rank: met(symm.Group.from_torch(store, rank, 2, name="of torch", **OPTIONS)))
+        assert answers == [(0, 2), (1, 2)]
+    assert {key.split("/")[0] for key in store.keys} == {"symm"}
+
+
+def test_from_torch_times_out():
+    with pytest.raises(symm.DeadlineError, match="rank 1"):
+        symm.Group.from_torch(LikeTorch(), 0, 2, backend="host", create_timeout=0.3)
+
+
+class LikeMpi:
+    """What an mpi4py communicator has, as far as it is used, for threads."""
+
+    def __init__(self, rank, size, shared):
+        self.rank, self.size, self.shared = rank, size, shared
+
+    def Get_rank(self):  # noqa: N802
+        return self.rank
+
+    def Get_size(self):  # noqa: N802
+        return self.size
+
+    def bcast(self, value, root):
+        if self.rank == root:
+            self.shared["value"] = value
+        self.shared["barrier"].wait(20)
+        return self.shared["value"]
+
+    def Barrier(self):  # noqa: N802
+        self.shared["barrier"].wait(20)
+
+
+def test_from_mpi(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    shared = {"barrier": threading.Barrier(2)}
+    answers = on_threads(2, lambda rank: met(symm.Group.from_mpi(LikeMpi(rank, 2, shared), **OPTIONS)))
+    assert answers == [(0, 2), (1, 2)]
+    assert list(tmp_path.iterdir()) == [], "the directory is gone"
+
+
+def test_from_env(launch):
+    import sys
+
+    program = "import symm\nwith symm.Group.from_env(backend='host') as group:\n    print(group.rank, group.size)\n"
+    for rank, (status, output) in enumerate(launch(2, sys.executable, "-c", program)):
+        assert (status, output) == (0, f"{rank} 2\n")
+
+
+def test_waiting_gives_up_the_interpreter_lock(threads):
+    ticks = []
+
+    def body(group):
+        if group.rank == 0:
+            for _ in range(20):  # impossible while rank 1 holds the lock
+                time.sleep(0.005)
+                ticks.append(time.monotonic())
+        group.barrier()
+
+    threads(2, body)
+    assert len(ticks) == 20
+
+
+def test_abort_from_another_thread_ends_a_wait(threads):
+    def body(group):
+        array = group.empty(16)
+        if group.rank == 0:
+            timer = threading.Timer(0.05, group.abort, ["enough"])
+            timer.start()
+            with pytest.raises(symm.AbortedError, match="enough"):
+                array.wait_signal(1)
+            timer.join()
+        else:
+            with pytest.raises(symm.AbortedError, match="enough"):
+                array.wait_signal(0)
+        group.close()
+
+    threads(2, body)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory by tokens."""
+
+import gc
+import os
+import time
+
+import numpy as np
+import pytest
+from conftest import Process
+
+import symm
+
+
+@pytest.fixture(autouse=True)
+def directory(tmp_path, monkeypatch):
+    place = tmp_path / "ipc"
+    place.mkdir(mode=0o700)
+    monkeypatch.setenv("SYMM_IPC_DIRECTORY", str(place))
+
+
+def leased():
+    symm.ipc_collect()
+    return symm.ipc_stats().leased
+
+
+def test_within_one_process(alone):
+    array = alone.empty((4, 8), "f32")
+    array.numpy()[:] = np.arange(32).reshape(4, 8)
+    token = array[1:3].export_token()
+    assert isinstance(token, bytes)
+    assert len(token) <= symm._raw.SYMM_IPC_TOKEN_MAX_SIZE
+    with symm.import_token(token, (2, 8), "f32") as seen:
+        assert np.array_equal(seen.numpy(), np.arange(8, 24).reshape(2, 8))
+        seen[1].numpy()[0] = -1
+        assert array.numpy()[2, 0] == -1
+        info = seen.info()
+        assert (info.bytes, info.offset, info.block_bytes, info.backend) == (64, 32, 128, symm.Backend.HOST)
+        assert info.exporter_pid == os.getpid()
+        assert info.exporter_alive
+        assert leased() == 1
+    assert leased() == 0
+    with pytest.raises(symm.InvalidHandleError, match="closed"):
+        seen.info()
+
+
+def test_across_processes_ranks_are_not_needed(ranks):
+    def body(group):
+        array = group.empty(1024, "i32")
+        array.numpy()[:] = group.rank * 1000
+        right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+        token = array.export_token()
+        box = group.empty(1024, "u8")
+        box.put(len(token).to_bytes(4, "little") + token, right, signal=2)
+        box.wait_signal(left, 2)
+        raw = bytes(memoryview(box))
+        seen = symm.import_token(raw[4 : 4 + int.from_bytes(raw[:4], "little")], dtype="i32")
+        assert (seen.numpy() == left * 1000).all()
+        seen.numpy()[0] = 7
+        group.barrier()
+        assert array.numpy()[0] == 7
+        group.allreduce(seen[1:5], np.zeros(4, np.int32))
+        return seen.shape
+
+    assert ranks(3, body) == [(1024,)] * 3
+
+
+def test_views_of_an_import_keep_its_lease(alone):
+    array = alone.empty(16)
+    seen = symm.import_token(array.export_token(), dtype="f32").numpy()
+    gc.collect()
+    assert leased() == 1
+    seen[3] = 5
+    assert array.numpy()[3] == 5
+    del seen
+    gc.collect()
+    assert leased() == 0
+
+
+def test_imports_can_be_operands(alone):
+    array = alone.empty(16)
+    array.fill(2)
+    seen = symm.import_token(array.export_token(), dtype="f32")
+    out = np.zeros(16, np.float32)
+    alone.allreduce(seen, out)
+    assert out.sum() == 32
+    with pytest.raises(symm.InvalidArgumentError):
+        symm.import_token(array.export_token(), 17, "f32")
+
+
+def test_bad_tokens(alone):
+    token = alone.empty(16).export_token()
+    for bad in (b"", b"no token", token[:-1], token + b"x", bytes([token[0] ^ 1]) + token[1:]):
+        with pytest.raises(symm.InvalidArgumentError, match="token"):
+            symm.import_token(bad)
+
+
+def test_released_memory_is_refused_and_held_memory_is_not(alone):
+    token = alone.empty(16).export_token()
+    gc.collect()
+    with pytest.raises(symm.InvalidHandleError):
+        symm.import_token(token)
+    array = alone.empty(16)
+    array.fill(3)
+    token = array.export_token(hold=60, hold_imports=1)
+    del array
+    gc.collect()
+    assert symm.import_token(token, dtype="f32").numpy().sum() == 48
+
+
+def test_withdraw_waits_for_leases_and_says_who_holds(alone):
+    array = alone.empty(16)
+    seen = symm.import_token(array.export_token(), dtype="f32")
+    with pytest.raises(symm.DeadlineError):
+        array.withdraw(timeout=0.05)
+    del seen
+    gc.collect()
+    array.withdraw(timeout=20)
+    array.fill(1)
+    assert symm.import_token(array.export_token(), dtype="f32").numpy().sum() == 16
+
+
+def test_a_dead_exporter():
+    def body(_):
+        with symm.Group.join(0, 1, "thread://exporter", backend="host") as group:
+            array = group.empty(16)
+            array.fill(4)
+            os.write(write_end, array.export_token())
+            time.sleep(60)
+
+    read_end, write_end = os.pipe()
+    exporter = Process(0, body)
+    try:
+        token = os.read(read_end, 1000)
+        seen = symm.import_token(token, dtype="f32")
+        assert seen.info().exporter_pid == exporter.pid
+    finally:
+        exporter.kill()
+        exporter.reap()
+        os.close(read_end)
+        os.close(write_end)
+    deadline = time.monotonic() + 20
+    while seen.info().exporter_alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not seen.info().exporter_alive
+    assert seen.numpy().sum() == 64, "those that imported it keep the data"
+    del seen
+    gc.collect()
+    symm.ipc_collect()
+    with pytest.raises(symm.PeerFailedError):
+        symm.import_token(token)
+
+
+def test_reports(alone):
+    before = symm.ipc_stats()
+    token = alone.empty(16).export_token()
+    after = symm.ipc_stats()
+    assert after.tokens == before.tokens + 1
+    assert isinstance(symm.ipc_collect(), symm.IpcReport)
+    assert token

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Versions, devices, logs."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import symm
+
+
+def test_version_and_build():
+    assert symm.version() == symm.build_info()["version"] == symm.__version__
+
+
+def test_devices():
+    assert symm.device_count("host") == 1
+    info = symm.device_info(backend="host")
+    assert info.backend is symm.Backend.HOST
+    assert info.memory_bytes > 0
+    assert info.compute_units > 0
+    assert not info.multicast
+    assert info.multicast_reason
+    with pytest.raises(symm.InvalidArgumentError, match="device"):
+        symm.device_info(7, "host")
+    topology = symm.topology("host")
+    assert topology.links == ((0,),)
+    assert isinstance(topology.kind, symm.TopologyClass)
+
+
+def test_the_library_beside_the_package_is_used_unless_told_otherwise(tmp_path):
+    here = Path(symm.__file__).with_name("libsymm.so.0")
+    other = tmp_path / "another name.so"
+    other.write_bytes(here.read_bytes())
+    program = """if True:
+        import symm
+        names = {line.split(maxsplit=5)[5].strip() for line in open("/proc/self/maps") if "/" in line}
+        print(*[name for name in names if "symm" in name or "another" in name], sep="\\n")
+    """
+    for environment, expected in (({}, str(here.resolve())), ({"SYMM_LIB": str(other)}, str(other))):
+        clean = {key: value for key, value in os.environ.items() if key != "SYMM_LIB"}
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=clean | environment, capture_output=True, text=True, check=True
+        )
+        libraries = {line for line in done.stdout.splitlines() if "_raw" not in line}
+        assert libraries == {expected}
+
+
+def test_a_missing_library_is_an_import_error():
+    done = subprocess.run(
+        [sys.executable, "-c", "import symm"],
+        env=os.environ | {"SYMM_LIB": "/nowhere/libsymm.so"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "/nowhere/libsymm.so" in done.stderr
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 20
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_log_messages_reach_logging(caplog, address):
+    logger = logging.getLogger("symm.test")
+    caplog.set_level(logging.DEBUG, "symm.test")
+    symm.log_to(logger, logging.DEBUG)
+    try:
+        with symm.Group.join(0, 1, address, backend="host", name="log test"):
+            pass
+        assert eventually(lambda: caplog.records)
+        assert {record.name for record in caplog.records} == {"symm.test"}
+        assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
+    finally:
+        symm.log_to(None)
+    assert eventually(lambda: not any(thread.name == "symm-log" for thread in threading.enumerate()))
+    count = len(caplog.records)
+    with symm.Group.join(0, 1, address, backend="host"):
+        pass
+    assert len(caplog.records) == count
+
+
+def test_log_levels(caplog, address):
+    caplog.set_level(logging.DEBUG, "symm")
+    symm.log_to("symm", logging.ERROR)
+    try:
+        with symm.Group.join(0, 1, address, backend="host"):
+            pass
+        time.sleep(0.1)
+        assert not [record for record in caplog.records if record.levelno < logging.ERROR]
+    finally:
+        symm.log_to(None)
+
+
+def test_a_forked_child_logs_nothing_to_its_parent(caplog, address):
+    caplog.set_level(logging.DEBUG, "symm")
+    symm.log_to("symm", logging.DEBUG)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                with symm.Group.join(0, 1, address, backend="host", name="of the child"):
+                    pass
+            finally:
+                os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        time.sleep(0.1)
+        assert not [record for record in caplog.records if "of the child" in record.getMessage()]
+    finally:
+        symm.log_to(None)

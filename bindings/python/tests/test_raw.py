@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The extension, its stub and the header say the same."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+import symm
+from symm import _raw as raw
+
+HEADER = REPOSITORY / "capi" / "include" / "symm" / "symm.h"
+STUB = Path(symm.__file__).with_name("_raw.pyi")
+# Filled in C, where the structs are; see native/structs.i.
+NOT_NEEDED = re.compile(r"symm_\w+_init$")
+
+
+def stubbed():
+    names = set()
+    for node in ast.parse(STUB.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.AnnAssign):
+            names.add(node.target.id)
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_stub_and_extension_have_the_same_names():
+    assert stubbed() == {name for name in dir(raw) if not name.startswith(("_", "SWIG"))}
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="the header is in the repository only")
+def test_every_function_and_constant_of_the_header_is_there():
+    text = HEADER.read_text()
+    functions = set(re.findall(r"^SYMM_API [\w ]+?\*?\s*(symm_\w+)\(", text, re.MULTILINE))
+    assert len(functions) > 40
+    assert {name for name in functions if not NOT_NEEDED.match(name)} <= set(dir(raw))
+    constants = dict(re.findall(r"^  (SYMM_[A-Z0-9_]+) = (-?\w+)", text, re.MULTILINE))
+    assert len(constants) > 50
+    assert {name: getattr(raw, name) for name in constants} == {name: int(value, 0) for name, value in constants.items()}
+
+
+@pytest.mark.skipif(not HEADER.exists(), reason="the header is in the repository only")
+def test_enums_have_every_constant():
+    text = HEADER.read_text()
+    for kind, prefix in [
+        (symm.Op, "SYMM_OP_"),
+        (symm.Backend, "SYMM_BACKEND_"),
+        (symm.Algorithm, "SYMM_ALGORITHM_"),
+        (symm.Collective, "SYMM_COLLECTIVE_"),
+        (symm.TopologyClass, "SYMM_TOPOLOGY_"),
+        (symm.Status, "SYMM_ERR_"),
+    ]:
+        names = {
+            name.removeprefix(prefix) for name in re.findall(r"^  (SYMM_\w+) =", text, re.MULTILINE) if name.startswith(prefix)
+        }
+        assert names == {member.name for member in kind if member.name != "OK"}
+    dtypes = {name.lower() for name in re.findall(r"^  SYMM_DTYPE_(\w+) =", text, re.MULTILINE)}
+    assert dtypes == {dtype.name for dtype in symm.dtypes.ALL}
+
+
+def test_sizes_of_the_element_types():
+    for dtype in symm.dtypes.ALL:
+        assert raw.symm_dtype_size(dtype.value) == dtype.itemsize
+
+
+def test_arguments_of_a_wrong_kind_are_errors():
+    with pytest.raises(TypeError):
+        raw.symm_group_rank("no handle")
+    with pytest.raises(TypeError):
+        raw.symm_group_create("no tuple")
+    with pytest.raises(TypeError):
+        raw.symm_group_create(())
+    with pytest.raises(TypeError):
+        raw.symm_barrier(None, 3, 0, 0, None)
+    with pytest.raises(OverflowError):
+        raw.symm_barrier(None, [2**40], 0, 0, None)
+    with pytest.raises(TypeError):
+        raw.symm_ipc_import("text", None, None)
+    with pytest.raises(ValueError, match="negative"):
+        raw.symm_topology(symm.Backend.HOST, -1)
+
+
+def test_every_status_has_its_exception():
+    seen = set()
+    for status in symm.Status:
+        if status == symm.Status.OK:
+            continue
+        error = symm.errors.error_of(status, "words of rank 3")
+        assert error.status is status
+        assert str(error) == "words of rank 3"
+        seen.add(type(error))
+    assert len(seen) == len(symm.Status) - 1
+    newer = symm.errors.error_of(-99, "words")
+    assert newer.status == -99
+    assert "-99" in str(newer)
+
+
+def test_exceptions_are_those_of_python_too():
+    assert issubclass(symm.DeadlineError, TimeoutError)
+    assert issubclass(symm.OutOfMemoryError, MemoryError)
+    assert issubclass(symm.InvalidArgumentError, ValueError)
+    assert issubclass(symm.PeerFailedError, ConnectionError)
