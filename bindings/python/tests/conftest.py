@@ -8,7 +8,6 @@ import pickle
 import select
 import signal
 import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -24,47 +23,51 @@ PATIENCE = 60.0  # bounds a failing test only
 
 
 class Process:
-    """A rank, forked from the test, with what its body returned or raised."""
+    """A rank, forked from the test. What its body returned or raised comes back.
 
-    def __init__(self, rank, body):
+    It stays until the file `over` is there: a rank that left early would be what the others complain about.
+    """
+
+    def __init__(self, rank, body, over=None):
         self.rank = rank
-        read_end, write_end = os.pipe()
-        sys.stdout.flush()
+        self.status = None
+        self.pipe, write_end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            os.close(read_end)
             try:
                 answer = (True, body(rank))
             except BaseException:
                 answer = (False, traceback.format_exc())
-            with os.fdopen(write_end, "wb") as pipe:
-                pickle.dump(answer, pipe)
-            os._exit(0 if answer[0] else 1)
+            data = pickle.dumps(answer)
+            os.write(write_end, len(data).to_bytes(8, "little") + data)
+            deadline = time.monotonic() + PATIENCE
+            while over and not over.exists() and time.monotonic() < deadline:
+                time.sleep(0.005)
+            os._exit(0)
         os.close(write_end)
-        self.pipe = read_end
-        self.status = None
 
     def kill(self, number=signal.SIGKILL):
         os.kill(self.pid, number)
 
-    def result(self, patience=PATIENCE):
+    def result(self):
         """What the body returned. A failure of the body, an early death and too long a wait fail the test."""
-        data, deadline = b"", time.monotonic() + patience
-        while select.select([self.pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            piece = os.read(self.pipe, 1 << 16)
-            if not piece:
-                break
-            data += piece
-        else:
-            self.kill()
-            pytest.fail(f"rank {self.rank} took longer than {patience} s")
-        self.reap()
-        if not data:
-            pytest.fail(f"rank {self.rank} ended with wait status {self.status} and said nothing")
-        fine, answer = pickle.loads(data)
+        deadline = time.monotonic() + PATIENCE
+        size = int.from_bytes(self.read(8, deadline), "little")
+        fine, answer = pickle.loads(self.read(size, deadline))
         if not fine:
             pytest.fail(f"rank {self.rank}:\n{answer}")
         return answer
+
+    def read(self, size, deadline):
+        data = b""
+        while len(data) < size:
+            if not select.select([self.pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                pytest.fail(f"rank {self.rank} took longer than {PATIENCE} s")
+            piece = os.read(self.pipe, size - len(data))
+            if not piece:
+                pytest.fail(f"rank {self.rank} ended with wait status {self.reap()} and said nothing")
+            data += piece
+        return data
 
     def reap(self):
         if self.status is None:
@@ -82,29 +85,27 @@ def address(tmp_path):
 
 
 @pytest.fixture
-def fork(address):
-    """fork(size, body): processes that run body(group); None for a rank whose fate the test knows."""
-    started = []
+def fork(address, tmp_path):
+    """fork(size, body): processes that run body(group)."""
+    started, over = [], tmp_path / "over"
 
     def start(size, body, **options):
         settings = {"backend": "host", "timeout": 20, "create_timeout": 20} | options
 
         def run(rank):
             group = symm.Group.join(rank, size, address, **settings)
-            answer = body(group)
-            if not group.closed and group.status().ok:
-                group.finalize()
-            return answer
+            kept.append(group)
+            return body(group)
 
-        processes = [Process(rank, run) for rank in range(size)]
+        processes = [Process(rank, run, over) for rank in range(size)]
         started.extend(processes)
         return processes
 
+    kept = []
     yield start
+    over.touch()
     for process in started:
-        if process.status is None:
-            process.kill()
-            process.reap()
+        process.reap()
 
 
 @pytest.fixture
