@@ -43,7 +43,7 @@ end
 function main()
     group = Group(backend=:host)
     rank, right, left = group.rank, mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)
-    memory = Memory(group, 2 * HALF)
+    memory = SymmMemory(group, 2 * HALF)
     mine = SymmArray{Float32}(memory, FLOATS)
     received = SymmArray{Float32}(memory, PUT; offset=HALF)
     mine .= values(rank, FLOATS)

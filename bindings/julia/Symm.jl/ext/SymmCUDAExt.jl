@@ -5,7 +5,7 @@ module SymmCUDAExt
 import CUDA
 import Symm
 using CUDA: CuArray, CuPtr, CuStream
-using Symm: Memory, Span
+using Symm: SymmMemory, Span
 
 address(p::CuPtr) = reinterpret(Ptr{Cvoid}, p)
 
@@ -24,7 +24,7 @@ task_stream() = Symm.stream_handle(CUDA.stream())
 The block of a rank as a CUDA.jl array, `offset` bytes from its start. The array keeps the memory mapped; arrays made from it (views, reshapes)
 do not, once it is gone.
 """
-function CUDA.CuArray{T}(memory::Memory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
+function CUDA.CuArray{T}(memory::SymmMemory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
     Symm.dtype(T)
     offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
     offset + prod(dims) * sizeof(T) <= memory.bytes ||
@@ -34,7 +34,7 @@ function CUDA.CuArray{T}(memory::Memory, dims::Dims; rank::Integer=memory.rank, 
         memory # held by this closure until the array is gone
     end
 end
-CUDA.CuArray{T}(memory::Memory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
+CUDA.CuArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
 
 __init__() = Symm.TASK_STREAM[] = task_stream
 

@@ -30,11 +30,11 @@ on who writes when by signals or barriers. `peer(A, rank)` is the same array on 
 """
 struct SymmArray{T,N} <: MappedArray{T,N}
     data::Array{T,N}
-    memory::Memory
+    memory::SymmMemory
     rank::Int
     offset::Int
 
-    function SymmArray{T}(memory::Memory, dims::Dims{N}; rank::Integer=memory.rank, offset::Integer=0) where {T,N}
+    function SymmArray{T}(memory::SymmMemory, dims::Dims{N}; rank::Integer=memory.rank, offset::Integer=0) where {T,N}
         dtype(T)
         memory.group.backend === :host ||
             throw(ArgumentError("a SymmArray is in host memory, this group's is $(memory.group.backend): see CuArray and Span"))
@@ -50,13 +50,13 @@ function wrap_block(::Type{T}, block, bytes, dims, offset) where {T}
     return unsafe_wrap(Array, Ptr{T}(block + offset), dims)
 end
 
-SymmArray{T}(memory::Memory, dims::Integer...; options...) where {T} = SymmArray{T}(memory, Dims(dims); options...)
+SymmArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = SymmArray{T}(memory, Dims(dims); options...)
 SymmArray{T}(group::Group, dims::Integer...; tag::Integer=0) where {T} = SymmArray{T}(group, Dims(dims); tag=tag)
 
 function SymmArray{T}(group::Group, dims::Dims; tag::Integer=0) where {T}
     dtype(T)
     # A block has at least one byte; an array of no elements is one all the same.
-    return SymmArray{T}(Memory(group, max(prod(dims) * sizeof(T), 1); tag=tag), dims)
+    return SymmArray{T}(SymmMemory(group, max(prod(dims) * sizeof(T), 1); tag=tag), dims)
 end
 
 function SymmArray(group::Group, array::AbstractArray{T}; tag::Integer=0) where {T}
@@ -82,7 +82,7 @@ owner(A) = nothing
 The group of the first that is symmetric memory, or a part of such an array.
 """
 group_of(A, others...) = group_of_owner(owner(A), others...)
-group_of(memory::Memory) = memory.group
+group_of(memory::SymmMemory) = memory.group
 group_of() = throw(ArgumentError("nothing here is in symmetric memory, so the group must be given"))
 group_of_owner(A::SymmArray, others...) = A.memory.group
 group_of_owner(::Nothing, others...) = group_of(others...)

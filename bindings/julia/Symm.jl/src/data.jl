@@ -11,7 +11,7 @@ Copy `source` to rank `rank`'s array, from index `at` on. Visible there after a 
 Base.put!(A::SymmArray, rank::Integer, source; at::Integer=1, stream=nothing) =
     (put!(A.memory, rank, source; offset=offset_of(A, at, source), stream=stream); A)
 
-function Base.put!(memory::Memory, rank::Integer, source; offset::Integer=0, stream=nothing)
+function Base.put!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, stream=nothing)
     check(symm_put(memory, rank, offset, operand(source), bytes(source), stream_for(stream, memory.group)))
     return memory
 end
@@ -25,7 +25,7 @@ end
 put_with_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing) =
     (put_with_signal!(A.memory, rank, source; offset=offset_of(A, at, source), channel=channel, stream=stream); A)
 
-function put_with_signal!(memory::Memory, rank::Integer, source; offset::Integer=0, channel::Integer=0, stream=nothing)
+function put_with_signal!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, channel::Integer=0, stream=nothing)
     check(symm_put_with_signal(memory, rank, offset, operand(source), bytes(source), channel, stream_for(stream, memory.group)))
     return memory
 end
@@ -38,7 +38,7 @@ Fill `destination` from rank `rank`'s array, from index `at` on.
 """
 Base.get!(destination, A::SymmArray, rank::Integer; at::Integer=1, stream=nothing) =
     get_from!(destination, A.memory, rank, offset_of(A, at, destination), stream)
-Base.get!(destination, memory::Memory, rank::Integer; offset::Integer=0, stream=nothing) =
+Base.get!(destination, memory::SymmMemory, rank::Integer; offset::Integer=0, stream=nothing) =
     get_from!(destination, memory, rank, offset, stream)
 
 function get_from!(destination, memory, rank, offset, stream)
@@ -57,7 +57,7 @@ function Base.fill!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, count:
     return A
 end
 
-function Base.fill!(memory::Memory, value::UInt32, rank::Integer; count::Integer, offset::Integer=0, stream=nothing)
+function Base.fill!(memory::SymmMemory, value::UInt32, rank::Integer; count::Integer, offset::Integer=0, stream=nothing)
     check(symm_fill32(memory, rank, offset, value, count, stream_for(stream, memory.group)))
     return memory
 end
@@ -73,7 +73,7 @@ function write_value!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, stre
     return A
 end
 
-function write_value!(memory::Memory, value::UInt32, rank::Integer; offset::Integer=0, stream=nothing)
+function write_value!(memory::SymmMemory, value::UInt32, rank::Integer; offset::Integer=0, stream=nothing)
     check(symm_write_value32(memory, rank, offset, value, stream_for(stream, memory.group)))
     return memory
 end

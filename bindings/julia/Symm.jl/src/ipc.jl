@@ -5,7 +5,7 @@
 """
     export_token(A; hold=nothing, imports=0, stream=nothing)
 
-A token for the memory of `A` (an array in symmetric or imported memory, a `Buffer`, a `Memory`, a `Span`): bytes that may travel by any means.
+A token for the memory of `A` (an array in symmetric or imported memory, a `Buffer`, a `SymmMemory`, a `Span`): bytes that may travel by any means.
 Whoever imports them has the same memory. `hold` keeps it for this token for so many seconds even if its buffer is released, or until it was
 imported `imports` times.
 """
@@ -20,7 +20,7 @@ end
 
 exported(A) = operand(A), bytes(A)
 exported(buffer::Buffer) = KeepAlive(buffer, pointer(buffer)), buffer.bytes
-exported(memory::Memory) = KeepAlive(memory, pointer(memory)), memory.bytes
+exported(memory::SymmMemory) = KeepAlive(memory, pointer(memory)), memory.bytes
 
 # The library wants no stream for host memory, and what is exported or imported may be either.
 ipc_stream(::Nothing) = C_NULL

@@ -17,15 +17,16 @@ mutable struct Buffer
 end
 
 """
-    Memory(group, buffer; tag=0)
-    Memory(group, bytes; tag=0)
+    SymmMemory(group, buffer; tag=0)
+    SymmMemory(group, bytes; tag=0)
 
 A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
 
 `pointer(memory, rank)` is the address of a rank's block, `Symm.signal_pad(memory, rank)` that of its signal pad. On the host a
 [`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
+(`Memory` is Julia's own since 1.11.)
 """
-mutable struct Memory
+mutable struct SymmMemory
     handle::Ptr{symm_memory_t}
     group::Group
     rank::Int
@@ -33,29 +34,29 @@ mutable struct Memory
     bytes::Int
 
     # Takes over the reference to `handle`.
-    function Memory(handle::Ptr{symm_memory_t}, group::Group)
+    function SymmMemory(handle::Ptr{symm_memory_t}, group::Group)
         about = sized(symm_memory_info_t)
         check(symm_memory_info(handle, about))
         return finalizer(release, new(handle, group, about[].rank, about[].size, about[].bytes))
     end
 end
 
-function Memory(group::Group, buffer::Buffer; tag::Integer=0)
+function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0)
     out = Ref{Ptr{symm_memory_t}}(C_NULL)
     check(symm_rendezvous(group, buffer, tag, out))
-    return Memory(out[], group)
+    return SymmMemory(out[], group)
 end
 
-function Memory(group::Group, bytes::Integer; tag::Integer=0)
+function SymmMemory(group::Group, bytes::Integer; tag::Integer=0)
     buffer = Buffer(group, bytes)
     try
-        return Memory(group, buffer; tag=tag)
+        return SymmMemory(group, buffer; tag=tag)
     finally
         close(buffer)  # the memory keeps the block
     end
 end
 
-for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), (:Memory, :symm_memory_t, :symm_memory_release))
+for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), (:SymmMemory, :symm_memory_t, :symm_memory_release))
     @eval begin
         # Also the finalizer: local, and neither waits nor fails, whatever was released before.
         function release(x::$Handle)
@@ -70,8 +71,8 @@ for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), 
     end
 end
 
-Base.show(io::IO, m::Memory) =
-    print(io, "Memory(", m.bytes, " bytes of each of ", m.size, " ranks", isopen(m) ? ")" : ", closed)")
+Base.show(io::IO, m::SymmMemory) =
+    print(io, "SymmMemory(", m.bytes, " bytes of each of ", m.size, " ranks", isopen(m) ? ")" : ", closed)")
 
 """
     pointer(buffer)
@@ -85,7 +86,7 @@ function Base.pointer(buffer::Buffer)
     return out[]
 end
 
-function Base.pointer(memory::Memory, rank::Integer=memory.rank)
+function Base.pointer(memory::SymmMemory, rank::Integer=memory.rank)
     out = Ref{Ptr{Cvoid}}(C_NULL)
     check(symm_memory_pointer(memory, rank, out))
     return out[]
@@ -96,7 +97,7 @@ end
 
 Address of a rank's signal pad, `UInt32[size, channels]` in Julia's order, indexed by source rank and channel.
 """
-function signal_pad(memory::Memory, rank::Integer)
+function signal_pad(memory::SymmMemory, rank::Integer)
     out = Ref{Ptr{Cvoid}}(C_NULL)
     check(symm_memory_signal_pad(memory, rank, out))
     return Ptr{UInt32}(out[])
@@ -108,19 +109,19 @@ end
 
 Address of the table of all ranks' blocks or pads, readable by the group's device: for kernels of your own.
 """
-function pointer_table(memory::Memory)
+function pointer_table(memory::SymmMemory)
     out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
     check(symm_memory_pointer_table(memory, out))
     return out[]
 end
 
-function signal_pad_table(memory::Memory)
+function signal_pad_table(memory::SymmMemory)
     out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
     check(symm_memory_signal_pad_table(memory, out))
     return out[]
 end
 
-function info(memory::Memory)
+function info(memory::SymmMemory)
     out = sized(symm_memory_info_t)
     check(symm_memory_info(memory, out))
     return fields(out[])
@@ -134,5 +135,5 @@ The memory of `group` that maps an address, whose block it is in, and how many b
 function find(group::Group, address)
     out, rank, offset = Ref{Ptr{symm_memory_t}}(C_NULL), Ref{Int32}(-1), Ref{Csize_t}(0)
     check(symm_memory_find(group, operand(address), out, rank, offset))
-    return (memory=Memory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
+    return (memory=SymmMemory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
 end

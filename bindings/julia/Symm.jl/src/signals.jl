@@ -27,7 +27,7 @@ Take one signal from `rank`, waiting for it if need be.
 wait_signal(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing) =
     check(symm_wait_signal(memory_of(A), rank, channel, milliseconds(timeout), stream_for(stream, group_of(A))))
 
-memory_of(memory::Memory) = memory
+memory_of(memory::SymmMemory) = memory
 memory_of(A::AbstractArray) = memory_of_owner(owner(A))
 memory_of_owner(A::SymmArray) = A.memory
 memory_of_owner(::Nothing) = throw(ArgumentError("this array is not in symmetric memory"))

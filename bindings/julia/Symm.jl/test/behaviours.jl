@@ -60,8 +60,8 @@ end
 function address(r, key)
     name, offset = split(word(r, key), '+')
     at = r.things[name]
-    rank = at isa Memory && key == "at" ? number(r, "rank", at.rank) : nothing
-    start = at isa Memory ? (rank === nothing ? pointer(at) : pointer(at, rank)) : Ptr{Cvoid}(pointer(at))
+    rank = at isa SymmMemory && key == "at" ? number(r, "rank", at.rank) : nothing
+    start = at isa SymmMemory ? (rank === nothing ? pointer(at) : pointer(at, rank)) : Ptr{Cvoid}(pointer(at))
     return start + integer(r, offset)
 end
 
@@ -133,7 +133,7 @@ const VERBS = Dict{String,Function}(
     "die" => r -> ccall(:kill, Cint, (Cint, Cint), getpid(), 9),
     "private" => r -> (r.things[word(r, "as")] = zeros(UInt8, number(r, "bytes"))),
     "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"))),
-    "rendezvous" => r -> (r.things[word(r, "as")] = Memory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0))),
+    "rendezvous" => r -> (r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0))),
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
     "write" => write_elements,

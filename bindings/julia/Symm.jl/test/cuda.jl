@@ -19,7 +19,7 @@ popfirst!(LOAD_PATH)
     @test Array(allreduce!(y, span, max, group)) == 1:4
     @test_throws DimensionMismatch allreduce!(CUDA.CuArray(zeros(Float32, 3)), x, +, group)
 
-    memory = Memory(group, 64)
+    memory = SymmMemory(group, 64)
     put!(memory, 0, x; offset=16)
     view_ = CUDA.CuArray{Float32}(memory, 2, 2; offset=16)
     @test pointer(view_) == reinterpret(CUDA.CuPtr{Float32}, pointer(memory) + 16) && Array(view_) == [1 3; 2 4]
@@ -28,7 +28,7 @@ popfirst!(LOAD_PATH)
     @test Array(import_token(Float32, export_token(view_))) == 1:4
     @test_throws ArgumentError CUDA.CuArray{Float32}(memory, 16; offset=16)
     # The array keeps the memory.
-    other = CUDA.CuArray{Int64}(Memory(group, 8), 1)
+    other = CUDA.CuArray{Int64}(SymmMemory(group, 8), 1)
     GC.gc()
     @test Array(allreduce!(other, +, group)) == [0]
 

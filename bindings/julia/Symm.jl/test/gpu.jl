@@ -148,7 +148,7 @@ function main()
         skip(why.message)
     end
     stream = use_device(Symm.info(group).device)
-    memory = Memory(group, BYTES)
+    memory = SymmMemory(group, BYTES)
     to_device(pointer(memory), numbers(group.rank, BYTES ÷ 4), stream)
     barrier(group; stream=stream)
     right, left = mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)

@@ -77,7 +77,7 @@
         for order in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1))
             g = Group(backend=:host)
             buffer = Buffer(g, 4096)
-            memory = Memory(g, buffer)
+            memory = SymmMemory(g, buffer)
             foreach(i -> finalize((g, buffer, memory)[i]), order)
             @test !isopen(g) && !isopen(buffer) && !isopen(memory)
         end
