@@ -54,6 +54,7 @@ std::string Allocation::fabric_reason(const Device& device) {
 void Allocation::map() {
   const Driver& driver = device_->driver();
   driver.require(driver.cuMemAddressReserve(&address_, mapped_, 0, 0, 0), "cuMemAddressReserve", format("%zu bytes", mapped_));
+  is_reserved_ = true;
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
   const CUmemAccessDesc access{{kOnDevice, device_->handle()}, kReadWrite};
@@ -101,6 +102,16 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   return made;
 }
 
+std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, CUmemGenericAllocationHandle handle,
+                                              CUdeviceptr address, size_t bytes) {
+  std::shared_ptr<Allocation> made(new Allocation(device, bytes));
+  made->mapped_ = bytes;
+  made->handle_ = handle;
+  made->has_handle_ = true;
+  made->address_ = address;
+  return made;
+}
+
 int Allocation::fd() const {
   if (!fd_) {
     const Driver& driver = device_->driver();
@@ -115,10 +126,10 @@ int Allocation::fd() const {
 // In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver
 // shutting down.
 Allocation::~Allocation() {
-  device_->put_off([&driver = device_->driver(), address = address_, mapped = mapped_, is_mapped = is_mapped_, handle = handle_,
-                    has_handle = has_handle_] {
+  device_->put_off([&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_,
+                    is_mapped = is_mapped_, handle = handle_, has_handle = has_handle_] {
     if (is_mapped) driver.cuMemUnmap(address, mapped);
-    if (address != 0) driver.cuMemAddressFree(address, mapped);
+    if (is_reserved) driver.cuMemAddressFree(address, mapped);
     if (has_handle) driver.cuMemRelease(handle);
   });
 }

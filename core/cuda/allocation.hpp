@@ -14,12 +14,16 @@ class Allocation final : public Block {
   // Zeroed (each 32-bit word is `fill`) when the call returns.
   static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0);
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, size_t bytes, size_t mapped);
+  // Memory that somebody else has mapped at `address`: one more reference, `handle`, is ours. It is not unmapped with us.
+  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, CUmemGenericAllocationHandle handle,
+                                           CUdeviceptr address, size_t bytes);
   ~Allocation() override;
 
   std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address_); }
   CUdeviceptr address() const noexcept { return address_; }
   size_t size() const noexcept override { return bytes_; }
   size_t mapped() const noexcept { return mapped_; }
+  CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
   void will_not_be_shared() noexcept override { fd_.reset(); }
   // Why no fabric handle can be had for memory of this device; "" if one can. Known after the first allocation.
@@ -35,6 +39,7 @@ class Allocation final : public Block {
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;
   CUdeviceptr address_ = 0;
+  bool is_reserved_ = false;
   bool is_mapped_ = false;
   mutable Fd fd_;
 };

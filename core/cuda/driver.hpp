@@ -69,6 +69,7 @@ inline constexpr int kRecommended = 1;              // CU_MEM_ALLOC_GRANULARITY_
 inline constexpr unsigned kNonBlocking = 1;         // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
+inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr int kRelaxedCapture = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kMultiprocessors = 16;         // CU_DEVICE_ATTRIBUTE_*
 inline constexpr int kComputeMajor = 75;
@@ -108,10 +109,15 @@ inline constexpr int kMulticastSupported = 132;
   X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                                              \
   X(cuMemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))            \
   X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                                    \
+  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                                  \
+  X(cuMemGetAllocationPropertiesFromHandle, 10020, (CUmemAllocationProp*, CUmemGenericAllocationHandle))         \
+  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                                            \
   X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                                \
   X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                                            \
   X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                                            \
   X(cuMemFreeHost, 2000, (void*))                                                                                \
+  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                                          \
+  X(cuMemHostUnregister, 4000, (void*))                                                                          \
   X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                                           \
   X(cuMemsetD32Async, 3020, (CUdeviceptr, unsigned, size_t, CUstream))                                           \
   X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                                 \
@@ -119,6 +125,9 @@ inline constexpr int kMulticastSupported = 132;
   X(cuStreamSynchronize, 2000, (CUstream))                                                                       \
   X(cuStreamQuery, 2000, (CUstream))                                                                             \
   X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                      \
+  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                    \
+  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                                     \
+  X(cuStreamGetId, 12000, (CUstream, unsigned long long*))                                                       \
   X(cuStreamGetCaptureInfo, 10010, (CUstream, int*, unsigned long long*))                                        \
   X(cuThreadExchangeStreamCaptureMode, 10010, (int*))                                                            \
   X(cuEventCreate, 2000, (CUevent*, unsigned))                                                                   \

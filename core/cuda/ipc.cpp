@@ -1,10 +1,134 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/ipc.hpp"
 
+#include <cstring>
+
+#include "core/cuda/allocation.hpp"
+#include "core/cuda/ipc_words.hpp"
+
 namespace symm::cuda {
+namespace {
+
+const Allocation& allocation_of(const Block& block) { return static_cast<const Allocation&>(block); }
+
+// The GPUs that this process sees, by ordinal. They do not change while it runs.
+const std::vector<Uuid>& visible_gpus() {
+  static const auto* all = [] {
+    auto* found = new std::vector<Uuid>;
+    const Driver& loaded = driver();
+    int count = 0;
+    loaded.require(loaded.cuDeviceGetCount(&count), "cuDeviceGetCount");
+    for (int ordinal = 0; ordinal < count; ++ordinal) {
+      CUdevice device = 0;
+      CUuuid uuid{};
+      loaded.require(loaded.cuDeviceGet(&device, ordinal), "cuDeviceGet");
+      loaded.require(loaded.cuDeviceGetUuid(&uuid, device), "cuDeviceGetUuid");
+      std::memcpy(found->emplace_back().data(), uuid.bytes, sizeof uuid.bytes);
+    }
+    return found;
+  }();
+  return *all;
+}
+
+class CudaProvider final : public ipc::Provider {
+ public:
+  BackendKind kind() const noexcept override { return BackendKind::cuda; }
+
+  Description describe(const Block& block) const override {
+    const Allocation& allocation = allocation_of(block);
+    return {allocation.fd(), allocation.mapped()};
+  }
+
+  ipc::Id gpu(int device) const override { return visible_gpus().at(static_cast<size_t>(device)); }
+
+  Adopted adopt(const void* pointer) const override {
+    const Driver& loaded = driver();
+    CUmemGenericAllocationHandle handle = 0;
+    // Fails for whatever was not mapped by cuMemMap.
+    if (loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer)) != kSuccess) return {};
+    try {
+      CUmemAllocationProp prop{};
+      loaded.require(loaded.cuMemGetAllocationPropertiesFromHandle(&prop, handle), "cuMemGetAllocationPropertiesFromHandle");
+      if (prop.type != kPinned || prop.location.type != kOnDevice || (prop.requestedHandleTypes & kPosixFd) == 0) {
+        throw Error(
+            Status::invalid_argument,
+            "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) on "
+            "a device, so it cannot be exported");
+      }
+      const std::shared_ptr<Device> device = ipc_device(prop.location.id);
+      const Current current(*device, Current::Capture::relaxed);
+      CUdeviceptr base = 0;
+      size_t bytes = 0;
+      const auto address = reinterpret_cast<CUdeviceptr>(pointer);
+      loaded.require(loaded.cuMemGetAddressRange(&base, &bytes, address), "cuMemGetAddressRange", "pointer");
+      return {Allocation::adopt(device, handle, base, bytes), device->ordinal(), static_cast<size_t>(address - base)};
+    } catch (...) {
+      loaded.cuMemRelease(handle);
+      throw;
+    }
+  }
+
+  bool still_there(const Block& block) const override {
+    const Allocation& allocation = allocation_of(block);
+    const Driver& loaded = driver();
+    CUmemGenericAllocationHandle handle = 0;
+    if (loaded.cuMemRetainAllocationHandle(&handle, allocation.data()) != kSuccess) return false;
+    loaded.cuMemRelease(handle);
+    return handle == allocation.handle();
+  }
+
+  int device_for(const ipc::Id& gpu, int asked) const override {
+    const std::vector<Uuid>& visible = visible_gpus();
+    if (asked >= 0) {
+      if (static_cast<size_t>(asked) < visible.size()) return asked;
+      throw Error(Status::invalid_argument, format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
+    }
+    for (size_t i = 0; i < visible.size(); ++i) {
+      if (visible[i] == gpu) return static_cast<int>(i);
+    }
+    throw Error(Status::unavailable, format("token: the GPU that has this memory, %s, is not visible to this process; "
+                                            "options.device can name another from which to reach it",
+                                            text_of(gpu).c_str()));
+  }
+
+  std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t mapped_bytes, int device) const override {
+    return Allocation::import(ipc_device(device), std::move(fd), bytes, mapped_bytes);
+  }
+
+  void check_stream(void* stream, int ordinal) const override {
+    const std::shared_ptr<Device> device = ipc_device(ordinal);
+    const Current current(*device);
+    int status = 0;
+    unsigned long long id = 0;
+    const Driver& loaded = device->driver();
+    loaded.require(loaded.cuStreamGetCaptureInfo(static_cast<CUstream>(stream), &status, &id), "cuStreamGetCaptureInfo",
+                   "stream");
+    if (status != 0) {
+      throw Error(Status::invalid_argument,
+                  "stream: is being captured; a token stands for one point in time, not for one of each replay");
+    }
+  }
+
+  void finish(void* stream, int ordinal) const override {
+    const std::shared_ptr<Device> device = ipc_device(ordinal);
+    const Current current(*device, Current::Capture::relaxed);
+    device->driver().require(device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize",
+                             "stream");
+  }
+
+  std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<host::Segment> page,
+                                                 std::span<std::atomic<uint64_t>> words) const override {
+    return std::make_unique<CudaStreamWords>(std::move(page), words);
+  }
+  bool outlives_its_writer() const noexcept override { return true; }
+};
+
+}  // namespace
 
 const ipc::Provider& ipc_provider() {
-  throw Error(Status::unavailable, "this version of symm shares memory of the host by tokens, but none of GPUs");
+  driver();
+  static const auto* instance = new CudaProvider;
+  return *instance;
 }
 
 }  // namespace symm::cuda

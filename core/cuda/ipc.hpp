@@ -9,5 +9,6 @@ namespace symm::cuda {
 
 // Throws Error(unavailable) if there is no driver.
 const ipc::Provider& ipc_provider();
+void ipc_reclaim() noexcept;  // does not load the driver
 
 }  // namespace symm::cuda

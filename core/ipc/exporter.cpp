@@ -63,6 +63,7 @@ ExportedBlock* Exporter::exported_at(const std::byte* data) {
 StreamWords* Exporter::stream_words(const Provider& provider) {
   const std::lock_guard lock(mutex_);
   if (!exports_) open();
+  if (provider.kind() == BackendKind::host) return nullptr;
   if (!words_) words_ = provider.stream_words(board_, board_in(*board_).words);
   return words_.get();
 }

@@ -38,4 +38,6 @@ const Provider& provider(BackendKind kind) {
   return kind == BackendKind::cuda ? cuda::ipc_provider() : *host;
 }
 
+void reclaim() noexcept { cuda::ipc_reclaim(); }
+
 }  // namespace symm::ipc

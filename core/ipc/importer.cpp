@@ -68,7 +68,7 @@ std::shared_ptr<Imported> Importer::import(const Token& token, const ImportOptio
   require_same_machine(token);
   const Provider& memory = provider(static_cast<BackendKind>(token.backend));
   if (exporter_.made(token)) {
-    memory.check_stream(stream, options.device);
+    memory.check_stream(stream, memory.device_for(token.gpu, options.device));
     return std::make_shared<Imported>(token, exporter_, exporter_.claim_here(token, stream));
   }
   const int device = memory.device_for(token.gpu, options.device);

@@ -160,6 +160,7 @@ Report collect() {
   service->collections.fetch_add(1, std::memory_order_relaxed);
   service->exporter.collect();
   service->importer.collect(report);
+  reclaim();
   service->exporter.add_to(report);
   return report;
 }

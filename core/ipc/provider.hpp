@@ -61,5 +61,7 @@ class Provider {
 
 // Throws Error(unavailable) if the back end cannot be used here.
 const Provider& provider(BackendKind kind);
+// Give back what back ends have put off, because streams were not past it.
+void reclaim() noexcept;
 
 }  // namespace symm::ipc

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fake_cuda/fake_cuda.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -21,9 +26,23 @@ constexpr size_t kGranularity = size_t{2} << 20;
 
 struct State {
   std::mutex mutex;
-  std::map<unsigned long long, int> handles;  // to memfds
+  struct Memory {
+    int fd = -1;
+    size_t bytes = 0;
+    CUmemAllocationProp prop{};
+    int references = 0;  // by handle
+    int mappings = 0;
+  };
+  struct Mapping {
+    size_t bytes;
+    unsigned long long handle;
+  };
+  std::map<unsigned long long, Memory> memories;
   std::map<CUdeviceptr, size_t> reservations;
-  std::map<CUdeviceptr, size_t> mappings;
+  std::map<CUdeviceptr, Mapping> mappings;
+  std::map<void*, size_t> registered;
+  std::map<void*, void*> unfinished;                          // events, and the streams in which they were recorded
+  std::map<void*, std::deque<std::function<bool()>>> queues;  // of streams that wait for something
   std::set<CUdeviceptr> accessible;
   std::set<void*> streams, events, host;
   std::map<void*, std::string> kernels;
@@ -31,6 +50,7 @@ struct State {
   std::vector<fake_cuda::Launch> launches;
   long contexts = 0;
   int devices = 4;
+  int first_device = 0;
   unsigned long long next = 1;
 };
 State& state() {
@@ -52,6 +72,39 @@ bool fails(const char* name) {
 #define MAY_FAIL() \
   if (fails(__func__)) return failure
 
+// The mapping that contains an address; the mutex is held.
+std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address) {
+  State& s = state();
+  auto at = s.mappings.upper_bound(address);
+  if (at == s.mappings.begin()) return s.mappings.end();
+  --at;
+  return address - at->first < at->second.bytes ? at : s.mappings.end();
+}
+
+void forget_unused(unsigned long long handle) {
+  const auto found = state().memories.find(handle);
+  if (found->second.references != 0 || found->second.mappings != 0) return;
+  close(found->second.fd);
+  state().memories.erase(found);
+}
+
+// What a stream is to do, in order; a piece of work that returns false is asked again. The mutex is held.
+bool progress(void* stream) {
+  const auto found = state().queues.find(stream);
+  if (found == state().queues.end()) return true;
+  while (!found->second.empty() && found->second.front()()) found->second.pop_front();
+  if (!found->second.empty()) return false;
+  state().queues.erase(found);
+  return true;
+}
+
+CUresult run(void* stream, std::function<bool()> work) {
+  const std::lock_guard lock(state().mutex);
+  if (progress(stream) && work()) return kSuccess;
+  state().queues[stream].push_back(std::move(work));
+  return kSuccess;
+}
+
 void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
 
 }  // namespace
@@ -62,10 +115,16 @@ std::map<std::string, long> live() {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
-  return {{"handle", count(s.handles)},   {"reservation", count(s.reservations)},
-          {"mapping", count(s.mappings)}, {"stream", count(s.streams)},
-          {"event", count(s.events)},     {"host", count(s.host)},
-          {"context", s.contexts},        {"pushed", count(context_stack)}};
+  const long handles =
+      std::count_if(s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0; });
+  return {{"handle", handles},
+          {"reservation", count(s.reservations)},
+          {"mapping", count(s.mappings)},
+          {"stream", count(s.streams)},
+          {"event", count(s.events)},
+          {"host", count(s.host) + count(s.registered)},
+          {"context", s.contexts},
+          {"pushed", count(context_stack)}};
 }
 void fail_call(int n, int result) {
   calls_until_failure = n;
@@ -78,7 +137,15 @@ std::vector<Launch> launches() {
   const std::lock_guard lock(s.mutex);
   return std::exchange(s.launches, {});
 }
-void set_devices(int count) { state().devices = count; }
+void set_devices(int count, int first) {
+  state().devices = count;
+  state().first_device = first;
+}
+void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
+bool idle(void* stream) {
+  const std::lock_guard lock(state().mutex);
+  return progress(stream);
+}
 
 }  // namespace fake_cuda
 
@@ -101,7 +168,7 @@ API cuDeviceGet(CUdevice* device, int ordinal) {
 API cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "fake", static_cast<size_t>(size)), kSuccess; }
 API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   MAY_FAIL();
-  std::memset(uuid, device + 1, sizeof *uuid);
+  std::memset(uuid, state().first_device + device + 1, sizeof *uuid);
   return kSuccess;
 }
 API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
@@ -147,29 +214,59 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  return state().handles[*handle] = fd, kSuccess;
+  state().memories[*handle] = {fd, bytes, *prop, 1, 0};
+  return kSuccess;
 }
 API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
-  const auto found = state().handles.find(handle);
-  if (found == state().handles.end()) return kInvalidValue;
-  close(found->second);
-  return state().handles.erase(found), kSuccess;
+  const auto found = state().memories.find(handle);
+  if (found == state().memories.end() || found->second.references == 0) return kInvalidValue;
+  --found->second.references;
+  return forget_unused(handle), kSuccess;
+}
+API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
+  if (at == state().mappings.end()) return kInvalidValue;
+  ++state().memories[at->second.handle].references;
+  return *handle = at->second.handle, kSuccess;
+}
+API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  if (!state().memories.contains(handle)) return kInvalidValue;
+  return *prop = state().memories[handle].prop, kSuccess;
+}
+API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  const auto at = mapping_at(address);
+  if (at == state().mappings.end()) return kInvalidValue;
+  return *base = at->first, *bytes = at->second.bytes, kSuccess;
 }
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
-  if (type != kPosixFd || !state().handles.contains(handle)) return kInvalidValue;
-  *static_cast<int*>(out) = dup(state().handles[handle]);
-  return kSuccess;
+  const auto found = state().memories.find(handle);
+  if (type != kPosixFd || found == state().memories.end() || (found->second.prop.requestedHandleTypes & kPosixFd) == 0)
+    return kInvalidValue;
+  *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
+  return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
 }
 API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* fd, int type) {
   MAY_FAIL();
-  const int copy = dup(static_cast<int>(reinterpret_cast<intptr_t>(fd)));
-  if (type != kPosixFd || copy < 0) return kInvalidValue;
+  const int copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
+  struct stat status {};
+  if (type != kPosixFd || copy < 0 || fstat(copy, &status) != 0) return kInvalidValue;
+  CUmemAllocationProp prop{};
+  prop.type = kPinned;
+  prop.requestedHandleTypes = kPosixFd;
+  prop.location.type = kOnDevice;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
-  return state().handles[*handle] = copy, kSuccess;
+  state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
+  return kSuccess;
 }
 API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
   MAY_FAIL();
@@ -188,14 +285,23 @@ API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
-  if (!state().handles.contains(handle) || state().reservations[address] != bytes) return kInvalidValue;
-  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, state().handles[handle], 0) == MAP_FAILED)
+  const auto found = state().memories.find(handle);
+  if (found == state().memories.end() || state().reservations[address] != bytes || bytes > found->second.bytes)
     return kInvalidValue;
-  return state().mappings[address] = bytes, kSuccess;
+  if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) == MAP_FAILED)
+    return kInvalidValue;
+  ++found->second.mappings;
+  state().mappings[address] = {bytes, handle};
+  return kSuccess;
 }
 API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
-  if (state().mappings.erase(address) != 1) return kInvalidValue;
+  const auto at = state().mappings.find(address);
+  if (at == state().mappings.end()) return kInvalidValue;
+  const unsigned long long handle = at->second.handle;
+  state().mappings.erase(at);
+  --state().memories[handle].mappings;
+  forget_unused(handle);
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;
 }
@@ -219,15 +325,36 @@ API cuMemFreeHost(void* host) {
   if (state().host.erase(host) != 1) return kInvalidValue;
   return ::operator delete(host), kSuccess;
 }
-API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) {
+API cuMemHostRegister(void* host, size_t bytes, unsigned) {
   MAY_FAIL();
-  return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), kSuccess;
+  const std::lock_guard lock(state().mutex);
+  return state().registered.emplace(host, bytes).second ? kSuccess : kInvalidValue;
 }
-API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream) {
+API cuMemHostUnregister(void* host) {
+  const std::lock_guard lock(state().mutex);
+  return state().registered.erase(host) == 1 ? kSuccess : kInvalidValue;
+}
+API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   MAY_FAIL();
-  auto* words = reinterpret_cast<unsigned*>(to);
-  if (value != 0) std::fill_n(words, count, value);  // fresh pages are zero, and touching them all would cost memory
-  return kSuccess;
+  return run(stream, [=] { return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), true; });
+}
+API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
+  MAY_FAIL();
+  if (value == 0) return kSuccess;  // fresh pages are zero, and touching them all would cost memory
+  return run(stream, [=] { return std::fill_n(reinterpret_cast<unsigned*>(to), count, value), true; });
+}
+API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
+  MAY_FAIL();
+  return run(stream, [=] { return reinterpret_cast<std::atomic<uint64_t>*>(address)->store(value), true; });
+}
+API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
+  MAY_FAIL();
+  return run(stream,
+             [=] { return static_cast<int64_t>(reinterpret_cast<std::atomic<uint64_t>*>(address)->load() - value) >= 0; });
+}
+API cuStreamGetId(CUstream stream, unsigned long long* id) {
+  MAY_FAIL();
+  return *id = reinterpret_cast<uintptr_t>(stream), kSuccess;  // handles of streams are never used again here
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
@@ -241,11 +368,15 @@ API cuStreamDestroy(CUstream stream) {
   const std::lock_guard lock(state().mutex);
   return state().streams.erase(stream) == 1 ? kSuccess : kInvalidValue;
 }
-API cuStreamSynchronize(CUstream) {
+API cuStreamSynchronize(CUstream stream) {
   MAY_FAIL();
-  return kSuccess;
+  for (int i = 0; i < 20'000; ++i) {
+    if (fake_cuda::idle(stream)) return kSuccess;
+    usleep(1000);
+  }
+  return kNotReady;
 }
-API cuStreamQuery(CUstream) { return kSuccess; }
+API cuStreamQuery(CUstream stream) { return fake_cuda::idle(stream) ? kSuccess : kNotReady; }
 API cuStreamWaitEvent(CUstream, CUevent, unsigned) {
   MAY_FAIL();
   return kSuccess;
@@ -262,11 +393,25 @@ API cuEventCreate(CUevent* event, unsigned) {
   state().events.insert(made);
   return *event = static_cast<CUevent>(made), kSuccess;
 }
-API cuEventRecord(CUevent, CUstream) {
+API cuEventRecord(CUevent event, CUstream stream) {
   MAY_FAIL();
-  return kSuccess;
+  {
+    const std::lock_guard lock(state().mutex);
+    if (progress(stream)) {
+      state().unfinished.erase(event);
+      return kSuccess;
+    }
+    state().unfinished[event] = stream;
+  }
+  return run(stream, [event] { return state().unfinished.erase(event), true; });
 }
-API cuEventQuery(CUevent) { return kSuccess; }
+API cuEventQuery(CUevent event) {
+  const std::lock_guard lock(state().mutex);
+  const auto found = state().unfinished.find(event);
+  if (found == state().unfinished.end()) return kSuccess;
+  progress(found->second);
+  return state().unfinished.contains(event) ? kNotReady : kSuccess;
+}
 API cuEventDestroy(CUevent event) {
   const std::lock_guard lock(state().mutex);
   return state().events.erase(event) == 1 ? kSuccess : kInvalidValue;

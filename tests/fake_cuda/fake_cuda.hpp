@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
-// what they are asked at once, launches are written down. A program that links it finds it under the name of the real one.
+// what they are asked at once unless they were given something to wait for, launches are written down. A program that links it
+// finds it under the name of the real one.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +28,12 @@ struct Launch {
 };
 std::vector<Launch> launches();  // and forget them
 
-void set_devices(int count);
+// The devices that the process sees: `count` of those of the machine, beginning with number `first`, as CUDA_VISIBLE_DEVICES
+// does.
+void set_devices(int count, int first = 0);
+
+// Work on a stream. It is done when `work` returns true; until then, what comes after it waits. The mutex of the driver is held.
+void enqueue(void* stream, std::function<bool()> work);
+bool idle(void* stream);
 
 }  // namespace fake_cuda

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/ipc_words.hpp"
+
+#include "core/cuda/ipc.hpp"
+
+namespace symm::cuda {
+namespace {
+
+struct Devices {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<Device>> by_ordinal;
+};
+Devices& devices() {
+  static auto* instance = new Devices;  // leaked, like all that handles may need while static objects are destroyed
+  return *instance;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> ipc_device(int ordinal) {
+  Devices& known = devices();
+  const std::lock_guard lock(known.mutex);
+  std::weak_ptr<Device>& entry = known.by_ordinal[ordinal];
+  if (auto device = entry.lock()) return device;
+  auto device = Device::open(ordinal);
+  entry = device;
+  return device;
+}
+
+void ipc_reclaim() noexcept {
+  std::vector<std::shared_ptr<Device>> all;
+  {
+    Devices& known = devices();
+    const std::lock_guard lock(known.mutex);
+    for (const auto& [ordinal, entry] : known.by_ordinal) {
+      if (auto device = entry.lock()) all.push_back(std::move(device));
+    }
+  }
+  for (const auto& device : all) device->reclaim();
+}
+
+CudaStreamWords::CudaStreamWords(std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words)
+    : page_(std::move(page)), words_(words) {}
+
+CudaStreamWords::~CudaStreamWords() {
+  if (devices_.empty()) return;
+  // A stream may still be about to write a word.
+  const std::shared_ptr<Device> device = devices_.begin()->second.first;
+  device->put_off([&driver = device->driver(), page = page_, start = words_.data()] { driver.cuMemHostUnregister(start); });
+}
+
+// The mutex is held and the device's context current.
+CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Device>& device) {
+  auto found = devices_.find(device->ordinal());
+  if (found == devices_.end()) {
+    const Driver& driver = device->driver();
+    if (devices_.empty()) {
+      driver.require(driver.cuMemHostRegister(words_.data(), words_.size_bytes(), kMappedPortable), "cuMemHostRegister",
+                     "a page shared with another process");
+    }
+    CUdeviceptr address = 0;
+    const CUresult result = driver.cuMemHostGetDevicePointer(&address, words_.data(), 0);
+    if (result != kSuccess && devices_.empty()) driver.cuMemHostUnregister(words_.data());
+    driver.require(result, "cuMemHostGetDevicePointer");
+    found = devices_.emplace(device->ordinal(), std::pair(device, address)).first;
+  }
+  return found->second.second + word * sizeof(uint64_t);
+}
+
+uint32_t CudaStreamWords::word_of(const Key& key) {
+  const auto known = streams_.find(key);
+  if (known != streams_.end()) return known->second;
+  if (last_.size() < words_.size()) {
+    last_.push_back(0);
+    const auto word = static_cast<uint32_t>(last_.size() - 1);
+    streams_.emplace(key, word);
+    return word;
+  }
+  // One whose stream has written all that it was to write; it goes on counting for the new one.
+  for (auto at = streams_.begin(); at != streams_.end(); ++at) {
+    const uint32_t word = at->second;
+    if (words_[word].load(std::memory_order_acquire) < last_[word]) continue;
+    streams_.erase(at);
+    streams_.emplace(key, word);
+    return word;
+  }
+  return ipc::kNoWord;
+}
+
+ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
+  const std::shared_ptr<Device> device = ipc_device(ordinal);
+  const Driver& driver = device->driver();
+  auto* const of = static_cast<CUstream>(stream);
+  const Current current(*device, Current::Capture::relaxed);
+  unsigned long long id = 0;
+  driver.require(driver.cuStreamGetId(of, &id), "cuStreamGetId", "stream");
+  const std::lock_guard lock(mutex_);
+  const uint32_t word = word_of({ordinal, id});
+  if (word == ipc::kNoWord) {
+    driver.require(driver.cuStreamSynchronize(of), "cuStreamSynchronize", "stream");
+    return {};
+  }
+  const CUdeviceptr address = address_of(word, device);
+  const uint64_t value = last_[word] + 1;
+  driver.require(driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
+  last_[word] = value;
+  device->used(of);
+  return {word, value};
+}
+
+void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
+  const std::shared_ptr<Device> device = ipc_device(ordinal);
+  const Driver& driver = device->driver();
+  const Current current(*device, Current::Capture::relaxed);
+  CUdeviceptr address = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    address = address_of(position.word, device);
+  }
+  driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, kWaitAtLeast),
+                 "cuStreamWaitValue64", "stream");
+}
+
+}  // namespace symm::cuda
