@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents show is run as it stands."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+README = Path(__file__).parents[1] / "README.md"
+TUTORIAL = REPOSITORY / "docs" / "python.md"
+
+
+def programs(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL) if path.exists() else []
+
+
+def test_the_first_program(launch):
+    (program,) = programs(README)
+    lines = [line for line in program.splitlines() if line.strip()]
+    assert len(lines) <= 15
+    for rank, (status, output) in enumerate(launch(3, sys.executable, "-c", program)):
+        assert (status, output) == (0, f"rank {rank}: my neighbour wrote {(rank - 1) % 3}, all together 3\n")
+
+
+@pytest.mark.skipif(not TUTORIAL.exists(), reason="the tutorial is in the repository only")
+@pytest.mark.parametrize("number", range(len(programs(TUTORIAL))))
+def test_the_tutorial(launch, number):
+    program = programs(TUTORIAL)[number]
+    if "# CUDA" in program:
+        pytest.skip("needs a GPU")
+    for status, output in launch(2, sys.executable, "-c", program):
+        assert status == 0, output
