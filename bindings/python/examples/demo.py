@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of a group whose other ranks may be in other languages; `symm run -n 4 -- python demo.py` starts four of these.
+
+Each rank fills the first half of its block, puts a part of it into its neighbour's with a signal, all-reduces, compares with a
+computation of its own bit by bit, and hands its block to the neighbour by a token.
+"""
+
+from time import perf_counter_ns
+
+import numpy as np
+
+import symm
+
+BLOCK = 1 << 20  # bytes
+HALF = BLOCK // 2
+MAILBOX = 768 << 10  # where the neighbour's token arrives: its length in 4 bytes, then its bytes
+PUT, REDUCE = 4096, 65536  # elements
+DATA, TOKEN = 1, 2  # channels
+
+
+def pattern(rank: int, count: int) -> np.ndarray:
+    """What rank `rank` writes."""
+    return ((rank + 1) * (np.arange(count) % 1024)).astype(np.float32)
+
+
+def timed(call, *arguments, **options) -> float:
+    """Microseconds that a call takes."""
+    start = perf_counter_ns()
+    call(*arguments, **options)
+    return (perf_counter_ns() - start) / 1000
+
+
+def require(right: bool, what: str) -> None:
+    if not right:
+        raise SystemExit(f"wrong result: {what}")
+
+
+with symm.Group.from_env(backend="host") as group:
+    right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
+    block = group.empty(BLOCK, "u8")
+    mine, received = block[:HALF].view("f32"), block[HALF:].view("f32")
+    mine.numpy()[:] = pattern(group.rank, mine.size)
+    group.barrier()
+
+    put_us = timed(received.put, mine[:PUT], right, signal=DATA)
+    block.wait_signal(left, DATA)
+    require(np.array_equal(received.numpy()[:PUT], pattern(left, PUT)), "the left neighbour's floats")
+
+    total = np.empty(REDUCE, np.float32)
+    reduce_us = timed(group.allreduce, mine[:REDUCE], total, "sum")
+    expected = np.zeros(REDUCE, np.float32)
+    for rank in range(group.size):  # in the order of the ranks, as the library does
+        expected += pattern(rank, REDUCE)
+    require(total.tobytes() == expected.tobytes(), "the all-reduce")
+
+    token = block.export_token()
+    block.memory.put(right, MAILBOX, len(token).to_bytes(4, "little") + token, signal=TOKEN)
+    block.wait_signal(left, TOKEN)
+    mail = block[MAILBOX:].numpy()
+    size = int.from_bytes(mail[:4].tobytes(), "little")
+    with symm.import_token(mail[4 : 4 + size].tobytes(), 16, "f32") as theirs:
+        require(np.array_equal(theirs.numpy(), pattern(left, 16)), "the imported block")
+
+    print(
+        f"rank {group.rank} (Python): put {4 * PUT} B to rank {right} in {put_us:.1f} us; "
+        f"all-reduce {4 * REDUCE} B in {reduce_us:.1f} us; all bits right; "
+        f"imported rank {left}'s block by token ({size} bytes)"
+    )
