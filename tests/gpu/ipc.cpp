@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
+// order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
+// cycles.
+//   ipc [GPUs]
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "core/cuda/driver.hpp"  // types of the driver
+#include "tests/gpu/world.hpp"
+
+namespace {
+
+namespace driver = ::symm::cuda;
+using gpu::cuda;
+using gpu::expect;
+using gpu::symm;
+
+// A file that both processes of a test map.
+struct Facts {
+  std::atomic<int> step[16];
+  std::atomic<int> over;
+  size_t size;
+  unsigned char token[SYMM_IPC_TOKEN_MAX_SIZE];
+};
+Facts* facts = nullptr;
+std::string title;
+
+void reach(int step) { facts->step[step] = 1; }
+
+bool eventually(const std::function<bool()>& so) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!so()) {
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(30)) return false;
+    usleep(200);
+  }
+  return true;
+}
+
+void wait_for(int step) {
+  if (!eventually([&] { return facts->step[step] != 0; })) gpu::give_up(title + ": nobody came to step " + std::to_string(step));
+}
+
+void check(bool ok, const std::string& what) {
+  expect(ok, title + ": " + what + (ok ? "" : std::string(" (") + symm_last_error() + ")"));
+}
+
+symm_ipc_stats_t stats() {
+  symm_ipc_stats_t now{};
+  now.struct_size = sizeof now;
+  symm(symm_ipc_stats(&now), "symm_ipc_stats");
+  return now;
+}
+
+struct Owned {
+  explicit Owned(size_t bytes) {
+    symm(symm_alloc(group(), bytes, 0, &buffer), "symm_alloc");
+    symm(symm_buffer_pointer(buffer, &data), "symm_buffer_pointer");
+  }
+  ~Owned() { symm_buffer_release(buffer); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  static symm_group_t* group() {
+    static symm_group_t* made = nullptr;
+    if (made != nullptr) return made;
+    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+    config.size = 1;
+    config.backend = SYMM_BACKEND_CUDA;
+    config.device = 0;
+    config.bootstrap = "thread://ipc";
+    symm(symm_group_create(&config, &made), "symm_group_create");
+    return made;
+  }
+  symm_buffer_t* buffer = nullptr;
+  void* data = nullptr;
+};
+
+void export_it(void* data, size_t bytes, cudaStream_t stream) {
+  symm(symm_ipc_export(data, bytes, nullptr, facts->token, sizeof facts->token, &facts->size, stream), "symm_ipc_export");
+}
+
+struct Import {
+  Import(cudaStream_t stream, int device) {
+    symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+    options.device = device;
+    options.timeout_ms = 20000;
+    symm(symm_ipc_import(facts->token, facts->size, &options, &ipc, stream), "symm_ipc_import");
+    symm(symm_ipc_pointer(ipc, &data), "symm_ipc_pointer");
+  }
+  void release(cudaStream_t stream) { symm_ipc_release(std::exchange(ipc, nullptr), stream); }
+  symm_ipc_t* ipc = nullptr;
+  void* data = nullptr;
+};
+
+int first_of(const void* data, cudaStream_t stream) {
+  int value = -1;
+  cuda(cudaMemcpyAsync(&value, data, sizeof value, cudaMemcpyDeviceToHost, stream), "download");
+  cuda(cudaStreamSynchronize(stream), "synchronise");
+  return value;
+}
+
+void fill(void* data, unsigned char value, size_t bytes, cudaStream_t stream) {
+  cuda(cudaMemsetAsync(data, value, bytes, stream), "cudaMemsetAsync");
+}
+
+// What follows on the stream comes `milliseconds` later.
+void delay(cudaStream_t stream, long milliseconds) {
+  cuda(cudaLaunchHostFunc(
+           stream, [](void* ms) { usleep(static_cast<useconds_t>(reinterpret_cast<long>(ms)) * 1000); },
+           reinterpret_cast<void*>(milliseconds)),
+       "cudaLaunchHostFunc");
+}
+
+size_t free_memory() {
+  size_t available = 0;
+  size_t total = 0;
+  cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  return available;
+}
+
+constexpr size_t kBytes = size_t{8} << 20;
+
+// ---- the tests: what each of the two processes does. `device` is where the importer maps.
+
+void order(bool exporter, cudaStream_t stream, int device) {
+  if (exporter) {
+    const Owned owned(kBytes);
+    delay(stream, 300);
+    fill(owned.data, 1, kBytes, stream);
+    export_it(owned.data, kBytes, stream);
+    check(cudaStreamQuery(stream) == cudaErrorNotReady, "the producer is not done when it exports");
+    reach(0);
+    wait_for(1);
+    const symm_status_t status = symm_ipc_withdraw(owned.data, kBytes, 20000);
+    check(status == SYMM_OK, std::string("withdraw: ") + symm_status_string(status));
+    check(facts->over == 1, "the lease ended when the importer's stream was done, not before");
+    check(first_of(owned.data, stream) == 0x02020202, "what the importer wrote is there");
+    check(stats().quarantined_blocks == 0, "nothing in quarantine");
+    reach(2);
+  } else {
+    wait_for(0);
+    Import import(stream, device);
+    check(first_of(import.data, stream) == 0x01010101, "what the producer's stream wrote is there");
+    delay(stream, 300);
+    fill(import.data, 2, kBytes, stream);
+    cuda(cudaLaunchHostFunc(
+             stream, [](void*) { facts->over = 1; }, nullptr),
+         "cudaLaunchHostFunc");
+    import.release(stream);
+    check(facts->over == 0, "release does not wait");
+    reach(1);
+    wait_for(2);
+  }
+}
+
+void importer_killed(bool exporter, cudaStream_t stream, int device) {
+  if (exporter) {
+    size_t before = 0;
+    {
+      Owned owned(kBytes * 8);
+      before = free_memory();
+      export_it(owned.data, kBytes, stream);
+      reach(0);
+      check(eventually([] { return stats().written_off == 1; }), "the dead importer's lease is written off");
+      check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED, "its memory is not to be used again");
+      fill(owned.data, 3, kBytes, stream);
+      check(first_of(owned.data, stream) == 0x03030303, "the exporter's context goes on");
+    }
+    check(eventually([&] {
+            symm_ipc_collect(nullptr);
+            return free_memory() >= before + kBytes * 8;
+          }),
+          "the memory came back");
+    check(stats().limbo_blocks == 0 && stats().quarantined_blocks == 0, "nothing is left");
+  } else {
+    wait_for(0);
+    const Import import(stream, device);
+    for (int i = 0; i < 200; ++i) fill(import.data, 9, kBytes, stream);  // in the middle of its work
+    raise(SIGKILL);
+  }
+}
+
+void exporter_killed(bool exporter, cudaStream_t stream, int device) {
+  if (exporter) {
+    static const Owned owned(kBytes);
+    fill(owned.data, 4, kBytes, stream);
+    cuda(cudaStreamSynchronize(stream), "synchronise");
+    export_it(owned.data, kBytes, stream);
+    reach(0);
+    wait_for(1);
+    delay(stream, 100'000);  // a point that it will never come to
+    export_it(owned.data, kBytes, stream);
+    reach(2);
+    wait_for(3);
+    raise(SIGKILL);
+  } else {
+    wait_for(0);
+    Import import(stream, device);
+    check(first_of(import.data, stream) == 0x04040404, "the data");
+    reach(1);
+    wait_for(2);
+    Import waiting(stream, device);
+    usleep(20'000);
+    check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream waits for the producer");
+    reach(3);
+    check(eventually([&] { return cudaStreamQuery(stream) == cudaSuccess; }), "the stream is not left waiting for the dead");
+    check(first_of(import.data, stream) == 0x04040404, "the dead exporter's data stays");
+    symm_ipc_info_t info{};
+    info.struct_size = sizeof info;
+    symm(symm_ipc_info(import.ipc, &info), "symm_ipc_info");
+    check(info.exporter_alive == 0, "its death is known");
+    import.release(stream);
+    waiting.release(stream);
+    cuda(cudaStreamSynchronize(stream), "synchronise");
+  }
+}
+
+void cycles(bool exporter, cudaStream_t stream, int device) {
+  constexpr int kCycles = 500;
+  size_t before = 0;
+  for (int i = 1; i <= kCycles; ++i) {
+    if (exporter) {
+      const Owned owned(kBytes);
+      fill(owned.data, static_cast<unsigned char>(i % 100), kBytes, stream);
+      export_it(owned.data, kBytes, stream);
+      facts->step[0] = i;
+      if (!eventually([&] { return facts->step[1] == i; })) gpu::give_up(title + ": the importer does not come");
+    } else {
+      if (!eventually([&] { return facts->step[0] == i; })) gpu::give_up(title + ": the exporter does not come");
+      Import import(stream, device);
+      const int value = first_of(import.data, stream);
+      if (value != i % 100 * 0x01010101) gpu::give_up(title + ": wrong data");
+      import.release(stream);
+      facts->step[1] = i;
+    }
+    if (i == kCycles / 10) before = free_memory();
+  }
+  constexpr size_t kSlack = size_t{16} << 20;  // what is in flight in the other process
+  check(eventually([&] {
+          symm_ipc_collect(nullptr);
+          const symm_ipc_stats_t now = stats();
+          return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 && free_memory() + kSlack >= before;
+        }),
+        "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory()));
+  reach(exporter ? 2 : 3);
+  wait_for(exporter ? 3 : 2);
+}
+
+// As a framework allocates, without symm.
+void somebody_elses(bool exporter, cudaStream_t stream, int device) {
+  if (!exporter) {
+    wait_for(0);
+    Import import(stream, device);
+    check(first_of(import.data, stream) == 0x05050505, "an interior piece of somebody else's allocation");
+    import.release(stream);
+    reach(1);
+    wait_for(2);
+    return;
+  }
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto call = [&](const char* name) {
+    void* found = library != nullptr ? dlsym(library, name) : nullptr;
+    if (found == nullptr) gpu::give_up(std::string("no ") + name);
+    return found;
+  };
+  const auto create =
+      reinterpret_cast<int (*)(unsigned long long*, size_t, const driver::CUmemAllocationProp*, unsigned long long)>(
+          call("cuMemCreate"));
+  const auto reserve = reinterpret_cast<int (*)(unsigned long long*, size_t, size_t, unsigned long long, unsigned long long)>(
+      call("cuMemAddressReserve"));
+  const auto map =
+      reinterpret_cast<int (*)(unsigned long long, size_t, size_t, unsigned long long, unsigned long long)>(call("cuMemMap"));
+  const auto access =
+      reinterpret_cast<int (*)(unsigned long long, size_t, const driver::CUmemAccessDesc*, size_t)>(call("cuMemSetAccess"));
+  const auto release = reinterpret_cast<int (*)(unsigned long long)>(call("cuMemRelease"));
+  cuda(cudaFree(nullptr), "context");
+  driver::CUmemAllocationProp prop{};
+  prop.type = driver::kPinned;
+  prop.requestedHandleTypes = driver::kPosixFd;
+  prop.location = {driver::kOnDevice, 0};
+  const driver::CUmemAccessDesc desc{{driver::kOnDevice, 0}, driver::kReadWrite};
+  unsigned long long handle = 0;
+  unsigned long long address = 0;
+  if (create(&handle, kBytes, &prop, 0) != 0 || reserve(&address, kBytes, 0, 0, 0) != 0 ||
+      map(address, kBytes, 0, handle, 0) != 0 || access(address, kBytes, &desc, 1) != 0 || release(handle) != 0) {
+    gpu::give_up("cuMem*");
+  }
+  auto* data = reinterpret_cast<char*>(address);
+  fill(data + 4096, 5, 4096, stream);
+  export_it(data + 4096, 4096, stream);
+  export_it(data + 4096, 4096, stream);
+  check(stats().exported_blocks == 1, "one allocation, exported twice");
+  reach(0);
+  wait_for(1);
+  check(symm_ipc_withdraw(data, kBytes, 20000) == SYMM_OK, "withdraw ends it");
+  check(stats().exported_blocks == 0, "and gives up the reference");
+  reach(2);
+}
+
+struct Test {
+  const char* name;
+  void (*body)(bool exporter, cudaStream_t stream, int device);
+  int dies;  // 0: exporter, 1: importer, 2: neither
+};
+constexpr Test kTests[] = {{"order", order, 2},
+                           {"importer killed", importer_killed, 1},
+                           {"exporter killed", exporter_killed, 0},
+                           {"cycles", cycles, 2},
+                           {"somebody else's allocation", somebody_elses, 2}};
+
+// How two processes see the GPUs.
+struct View {
+  const char* name;
+  const char* exporter;
+  const char* importer;
+  int device;  // for which the importer maps
+  int gpus;
+};
+constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
+                           {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
+                           {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
+
+Facts* map_facts(const std::string& directory) {
+  const int fd = open((directory + "/facts").c_str(), O_RDWR | O_CREAT, 0600);
+  if (fd < 0 || ftruncate(fd, sizeof(Facts)) != 0) gpu::give_up("facts");
+  void* memory = mmap(nullptr, sizeof(Facts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (memory == MAP_FAILED) gpu::give_up("mmap");
+  return static_cast<Facts*>(memory);
+}
+
+int role_main(size_t view, size_t test, bool exporter, const std::string& directory) {
+  title = std::string(kViews[view].name) + ", " + kTests[test].name + (exporter ? ", exporter" : ", importer");
+  facts = map_facts(directory);
+  cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO ? (exporter || kViews[view].gpus == 1 ? 0 : 1) : 0),
+       "cudaSetDevice");
+  cudaStream_t stream = nullptr;
+  cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  if (!exporter && kViews[view].gpus == 2 && kViews[view].device != SYMM_DEVICE_AUTO && kTests[test].body == order) {
+    wait_for(0);
+    symm_ipc_t* ipc = nullptr;
+    check(symm_ipc_import(facts->token, facts->size, nullptr, &ipc, stream) == SYMM_ERR_UNAVAILABLE,
+          "a GPU that is not visible is not chosen silently");
+  }
+  kTests[test].body(exporter, stream, kViews[view].device);
+  cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
+  return gpu::counts().failed == 0 ? 0 : 1;
+}
+
+pid_t start(const char* program, size_t view, size_t test, bool exporter, const char* directory) {
+  std::fflush(stdout);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  setenv("CUDA_VISIBLE_DEVICES", exporter ? kViews[view].exporter : kViews[view].importer, 1);
+  setenv("SYMM_IPC_DIRECTORY", directory, 1);
+  const std::string v = std::to_string(view);
+  const std::string t = std::to_string(test);
+  execl(program, program, v.c_str(), t.c_str(), exporter ? "exporter" : "importer", directory, static_cast<char*>(nullptr));
+  std::_Exit(127);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 5) {
+    return role_main(std::strtoul(argv[1], nullptr, 10), std::strtoul(argv[2], nullptr, 10),
+                     std::strcmp(argv[3], "exporter") == 0, argv[4]);
+  }
+  int gpus = argc > 1 ? std::atoi(argv[1]) : 1;
+  int passed = 0;
+  int failed = 0;
+  for (size_t view = 0; view < std::size(kViews); ++view) {
+    if (kViews[view].gpus > gpus) continue;
+    for (size_t test = 0; test < std::size(kTests); ++test) {
+      char directory[] = "/tmp/symm-gpu-ipc-XXXXXX";
+      if (mkdtemp(directory) == nullptr) gpu::give_up("mkdtemp");
+      const pid_t pids[2] = {start(argv[0], view, test, true, directory), start(argv[0], view, test, false, directory)};
+      for (int i = 0; i < 2; ++i) {
+        int status = 0;
+        waitpid(pids[i], &status, 0);
+        const bool right = kTests[test].dies == i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                                  : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        ++(right ? passed : failed);
+        if (!right)
+          std::printf("FAILED: %s, %s: %s ended with %d\n", kViews[view].name, kTests[test].name,
+                      i == 0 ? "exporter" : "importer", status);
+      }
+      const std::string remove = std::string("rm -rf ") + directory;
+      if (std::system(remove.c_str()) != 0) ++failed;
+    }
+  }
+  std::printf("ipc, %d GPUs: %d passed, %d failed\n", gpus, passed, failed);
+  return failed == 0 ? 0 : 1;
+}
