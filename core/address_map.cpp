@@ -17,6 +17,7 @@ void AddressMap::insert(const std::shared_ptr<const MemoryView>& view, const std
     intervals_[number(view->blocks[rank])].push_back({view, memory, static_cast<int>(rank)});
   }
   views_[view->id] = view;
+  changed();
 }
 
 void AddressMap::erase(const MemoryView& view) noexcept {
@@ -28,6 +29,7 @@ void AddressMap::erase(const MemoryView& view) noexcept {
     if (found->second.empty()) intervals_.erase(found);
   }
   views_.erase(view.id);
+  changed();
 }
 
 const AddressMap::Entry* AddressMap::entry_at(uintptr_t address) const {

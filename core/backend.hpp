@@ -4,6 +4,7 @@
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -79,6 +80,14 @@ class MemoryDirectory {
   virtual ~MemoryDirectory() = default;
   virtual std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const = 0;
   virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
+  // Another number, never 0, after every memory that came or went.
+  uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
+ protected:
+  void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
+
+ private:
+  std::atomic<uint64_t> generation_{1};
 };
 
 // What a plane may ask of its group.

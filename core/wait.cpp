@@ -2,6 +2,7 @@
 #include "core/wait.hpp"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -174,27 +175,46 @@ Processors usable_processors() {
   return processors;
 }
 
+int count_of(const Processors& processors) noexcept {
+  int count = 0;
+  for (const uint64_t word : processors) count += std::popcount(word);
+  return count;
+}
+
 SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors) {
   if (const char* text = std::getenv("SYMM_SPIN")) {
     char* end = nullptr;
     const unsigned long value = std::strtoul(text, &end, 10);
-    if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value)};
+    if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
   }
   // With a processor each, a wake-up through the kernel (tens of microseconds) is worth spinning through. With more ranks than
-  // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then sleep.
-  int usable = 0;
-  for (const uint64_t word : processors) usable += std::popcount(word);
+  // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then the processor goes
+  // to whoever wants it, which takes a fifth of a sleep and a wake-up. Not for long: the others may be programs that have better
+  // things to do than to take turns with us.
+  int usable = count_of(processors);
   if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);
-  return {ranks <= usable ? 20'000U : 50U};
+  return ranks <= usable ? SpinPolicy{20'000, 0} : SpinPolicy{50, 200};
+}
+
+bool register_for_asymmetric_fences() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  return false;  // it cannot see what the kernel orders
+#else
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+#endif
 }
 
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
-                  LazyDeadline& deadline) {
+                  LazyDeadline& deadline, Fencing fencing) {
   for (uint32_t i = 0; i < spin.spins; ++i) {
     if (reached(word, target)) return WaitEnd::reached;
     pause();
     // A revoked group must be left soon even by a rank that would spin for long.
     if ((i & 63U) == 63U && revocation.revoked()) break;
+  }
+  for (uint32_t i = 0; i < spin.yields && !revocation.revoked(); ++i) {
+    if (reached(word, target)) return WaitEnd::reached;
+    sched_yield();
   }
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
   // millisecond.
@@ -203,6 +223,8 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
   while (!registered && sleeping < UINT8_MAX) {
     registered = sleeper.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
   }
+  // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
+  const bool seen_by_writers = fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
   WaitEnd end = WaitEnd::reached;
   for (;;) {
     const uint32_t events = revocation.events().load(std::memory_order_seq_cst);
@@ -220,7 +242,7 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
       end = WaitEnd::timed_out;
       break;
     }
-    const uint64_t slice = std::min(left, registered ? kSlice : kBlindSlice);
+    const uint64_t slice = std::min(left, registered && seen_by_writers ? kSlice : kBlindSlice);
     if (!sleep_on_two(word, seen, revocation.events(), events, slice)) {
       const timespec t = to_timespec(std::min(slice, kBlindSlice));
       syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
@@ -228,18 +250,6 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
   }
   if (registered) sleeper.fetch_sub(1, std::memory_order_relaxed);
   return end;
-}
-
-void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers) noexcept {
-  // The store and the look at the sleepers must not pass each other; the sleeper does the same two in the other order. One of us
-  // then sees the other (on x86-64 the sequentially consistent store is the one full barrier this costs).
-  word.store(value, std::memory_order_seq_cst);
-  for (const Sleeper& sleeper : sleepers) {
-    if (sleeper.load(std::memory_order_seq_cst) != 0) {
-      wake_all(word);
-      return;
-    }
-  }
 }
 
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept {

@@ -100,10 +100,12 @@ class Revocation {
 // Processors, one bit each. Those beyond are not counted.
 using Processors = std::array<uint64_t, 16>;
 Processors usable_processors();  // by the calling thread
+int count_of(const Processors& processors) noexcept;
 
-// How long to spin before sleeping. Long when every rank has a processor, almost nothing when they do not. SYMM_SPIN overrides.
+// How long to look before sleeping. SYMM_SPIN, a number of spins, overrides.
 struct SpinPolicy {
-  uint32_t spins = 0;
+  uint32_t spins = 0;   // looks in a row
+  uint32_t yields = 0;  // then looks with the processor offered to others in between
   // `processors`: those that any of the ranks may use. A launcher often binds each rank to its own.
   static SpinPolicy for_ranks(int ranks, const Processors& processors);
 };
@@ -116,10 +118,21 @@ enum class WaitEnd {
   revoked
 };
 
+// Who pays for the writer not missing a sleeper. Writer and waiter each store one word and then read the other's, and one of them
+// must see the other's store, for which both need a full barrier.
+enum class Fencing {
+  symmetric,  // both have one
+  // The waiter, which is about to sleep anyway, has the kernel put one into all processes (membarrier); the writer, who comes by
+  // in every call, has none, and need not wait until its store is visible. Only where every possible writer is registered.
+  asymmetric
+};
+// Registers this process as a writer. False where the kernel does not offer it.
+bool register_for_asymmetric_fences() noexcept;
+
 // Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
 // once more after the event, so data that was there in time is never lost.
 WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
-                  LazyDeadline& deadline);
+                  LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
 
 inline bool reached(const Word& word, uint32_t target) noexcept {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
@@ -133,13 +146,27 @@ inline void fence() noexcept {
 #endif
 }
 
+void wake_all(const Word& word) noexcept;
+inline void wake_sleepers(const Word& word, std::span<const Sleeper> sleepers) noexcept {
+  for (const Sleeper& sleeper : sleepers) {
+    if (sleeper.load(std::memory_order_seq_cst) != 0) return wake_all(word);
+  }
+}
+
 // Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.
-void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers) noexcept;
+inline void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers, Fencing fencing = Fencing::symmetric) noexcept {
+  if (fencing == Fencing::asymmetric) {
+    word.store(value, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter sees to the processor
+  } else {
+    word.store(value, std::memory_order_seq_cst);  // on x86-64 the one full barrier this costs
+  }
+  wake_sleepers(word, sleepers);
+}
 
 // Sleep until *word != seen or (if other is not null) *other != other_seen, or the deadline. May return early.
 // Works on private and shared words.
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept;
-void wake_all(const Word& word) noexcept;
 
 // poll() until something is ready (returns true) or the deadline passes (false). Throws Error(system).
 bool poll_until(std::span<pollfd> fds, Deadline deadline);

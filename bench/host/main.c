@@ -8,7 +8,7 @@
  * BENCH_ARENA names an empty file that all ranks may map. With BENCH_PIN=1 rank r gets processor r, and every call has a common
  * start; without it ranks may outnumber processors, and a common start would be a matter of luck. Rank 0 prints one line of JSON
  * per case, of the slowest rank's times in microseconds, and with it the round trip of a cache line between the processors of
- * ranks 0 and 1 at that time. */
+ * ranks 0 and 1 before and after. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -189,7 +189,7 @@ static int by_value(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-static void report(const struct test* test, uint64_t* slowest, double round_trip) {
+static void report(const struct test* test, uint64_t* slowest, double before, double after) {
   const uint32_t n = test->iterations;
   uint64_t all_wrong = 0;
   double middle = 0;
@@ -211,11 +211,11 @@ static void report(const struct test* test, uint64_t* slowest, double round_trip
   printf(
       "{\"operation\": \"%s\", \"memory\": \"%s\", \"place\": \"%s\", \"bytes\": %zu, \"ranks\": %d, \"iterations\": %u, "
       "\"min\": %.4f, \"p50\": %.4f, \"p99\": %.4f, \"max\": %.4f, \"wrong\": %llu, "
-      "\"round_trip\": %.4f}\n",
+      "\"round_trips\": [%.4f, %.4f]}\n",
       names[test->operation], test->memory == MEMORY_SYMMETRIC ? "symmetric" : "private", test->in_place ? "in" : "out",
       test->bytes, self.size, n, (double)slowest[0] / ticks_per_us, middle / ticks_per_us,
       (double)slowest[(size_t)n * 99 / 100] / ticks_per_us, (double)slowest[n - 1] / ticks_per_us, (unsigned long long)all_wrong,
-      round_trip / ticks_per_us);
+      before / ticks_per_us, after / ticks_per_us);
   fflush(stdout);
 }
 
@@ -224,13 +224,13 @@ static void measure(struct test* test) {
   const uint64_t ahead = (uint64_t)(ticks_per_us * 0.5);
   uint64_t* times = arena->ticks + (size_t)self.rank * MAX_ITERATIONS;
   uint64_t* slowest = malloc(sizeof *slowest * test->iterations);
-  double round_trip = 0;
+  double before = 0, after = 0;
   uint32_t i;
   if (slowest == NULL) refuse("memory", "not enough");
   memset(times, 0, sizeof *times * test->iterations);
   arena->wrong[self.rank] = 0;
   allocate(test);
-  if (together && self.rank < 2) round_trip = loop_round_trip(arena, self.rank);
+  if (together && self.rank < 2) before = loop_round_trip(arena, self.rank);
   for (i = 0; i < warm_up + test->iterations; ++i) {
     uint64_t begin, end;
     data_fill(test->send, test->send_count, self.rank, i);
@@ -241,8 +241,8 @@ static void measure(struct test* test) {
     arena->wrong[self.rank] += wrong(test, i);
   }
   peer_barrier();
-  if (together && self.rank < 2) round_trip = (round_trip + loop_round_trip(arena, self.rank)) / 2;
-  if (self.rank == 0) report(test, slowest, round_trip);
+  if (together && self.rank < 2) after = loop_round_trip(arena, self.rank);
+  if (self.rank == 0) report(test, slowest, before, after);
   peer_barrier();
   deallocate(test);
   free(slowest);

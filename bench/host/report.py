@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables from results: text for a terminal, Markdown for docs/performance.md."""
+from rounds import DISTANCES
+
 K, M = 1 << 10, 1 << 20
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 TARGET = 1.8  # from symmetric memory; from private memory 1.0
@@ -140,17 +142,23 @@ def target_rows(results, table, crowd):
     return ["target", "measured", "met"], rows
 
 
+def by_launches(results):
+    """[(distance of the processors, its table)], those with most launches first."""
+    return sorted(((name, Results(results, name)) for name in DISTANCES), key=lambda pair: -pair[1].launches())
+
+
 def sections(results):
-    near, far, crowd = (Results(results, kind) for kind in ("near", "far", "crowd"))
+    crowd = Results(results, "crowd")
     # What most launches met comes first, and is what the targets are held against.
-    table, rare, names = (near, far, ("near", "far")) if near.launches() >= far.launches() else (far, near, ("far", "near"))
-    yield f"Targets, processors {names[0]}", "", *target_rows(results, table, crowd)
+    (name, table), *rare = by_launches(results)
+    yield f"Targets, processors {name}", "", *target_rows(results, table, crowd)
     yield ("All-reduce, f32 sum, 2 ranks, out of place", "Microseconds, median. A ratio is the best MPI's time over symm's.", allreduce_head(table),
            allreduce_rows(table, "out"))
     yield "All-reduce, f32 sum, 2 ranks, in place", "", allreduce_head(table), allreduce_rows(table, "in")
-    if rare.sizes("allreduce"):
-        yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {names[1]}", "Microseconds, median.", allreduce_head(rare),
-               allreduce_rows(rare, "out"))
+    for name, other in rare:
+        if other.sizes("allreduce"):
+            yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}", "Microseconds, median.", allreduce_head(other),
+                   allreduce_rows(other, "out"))
     yield "Every library, out of place", "Median, microseconds.", *peer_rows(table, "out", "p50")
     yield "Every library, out of place, 99th percentile", "Microseconds.", *peer_rows(table, "out", "p99")
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
@@ -171,13 +179,13 @@ def sections(results):
 
 def head_lines(results):
     machine = results["machine"]
-    near, far = results["near"]["symm"], results["far"]["symm"]
-    clock = {**far, **near}[("nothing", "private", "out", 8)]["p50"]
-    trips = [f"{name} {us(min(case['round_trip'] for case in cases.values()))}" for name, cases in (("near", near), ("far", far)) if cases]
+    mine = {name: results[name].get("symm", {}) for name in DISTANCES}
+    clock = next((value["p50"] for cases in mine.values() for case, value in cases.items() if case[0] == "nothing"), None)
+    trips = [f"{name} {us(min(case['round_trip'] for case in cases.values()))}" for name, cases in mine.items() if cases]
     yield f"{results['date']}. {machine['processor']}; {machine['caches']}; Linux {machine['kernel']}; {machine['compiler']}."
     yield f"Huge pages: {machine['huge pages']}."
     yield (f"Reading the clock is {us(clock)} us of every time. Round trip of a cache line between the two processors, in us: "
-           f"{', '.join(trips)}.{' Quick run.' if results['quick'] else ''}")
+           f"{', '.join(trips)}; {results['moved']} measurements left out because they moved.{' Quick run.' if results['quick'] else ''}")
     for title, reason in results["skipped"].items():
         yield f"Skipped: {title}: {reason}"
     if "skipped" in results["kill"]:

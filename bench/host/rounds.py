@@ -81,18 +81,29 @@ def alternate(peers, rounds, ranks, pinned, cases_of, processors, say):
     return samples, failed
 
 
+# Round trip of a cache line, in microseconds: below the first, two processors share a core; below the second, a last-level cache.
+DISTANCES = {"siblings": 0.05, "near": 0.2, "far": float("inf")}
+
+
+def distance_of(round_trip):
+    return next(name for name, limit in DISTANCES.items() if round_trip < limit)
+
+
 def by_distance(samples):
-    """The same, for processors that were near each other and for such that were not: {"near": ..., "far": ...}, and the limit in
-    microseconds. A virtual machine may find its processors on one die now and on two a minute later, where a line takes several times as
-    long; only what was measured at one distance can be compared."""
-    limit = 2 * min(result["round_trip"] for cases in samples.values() for results in cases.values() for result in results)
-    sorted_samples = {}
-    for distance in ("near", "far"):
-        sorted_samples[distance] = {
-            name: {case: kept for case, results in cases.items()
-                   if (kept := [result for result in results if (result["round_trip"] < limit) == (distance == "near")])}
-            for name, cases in samples.items()}
-    return sorted_samples, limit
+    """The same, by how far the two processors were from each other: {"siblings", "near", "far": ...}, and how many were left out
+    because they moved meanwhile. A virtual machine may find its processors on one core now and on two dies a minute later, where a line
+    takes ten times as long; only what was measured at one distance can be compared."""
+    sorted_samples = {distance: {name: {} for name in samples} for distance in DISTANCES}
+    moved = 0
+    for name, cases in samples.items():
+        for case, results in cases.items():
+            for result in results:
+                before, after = map(distance_of, result["round_trips"])
+                if before == after:
+                    sorted_samples[before][name].setdefault(case, []).append(result)
+                else:
+                    moved += 1
+    return sorted_samples, moved
 
 
 def summarise(samples):
@@ -105,7 +116,7 @@ def summary(results):
     return {"p50": statistics.median(p50), "p99": statistics.median(result["p99"] for result in results),
             "min": min(result["min"] for result in results), "max": max(result["max"] for result in results),
             "spread": [min(p50), max(p50)], "rounds": len(results), "iterations": results[0]["iterations"],
-            "round_trip": statistics.median(result["round_trip"] for result in results),
+            "round_trip": statistics.median(statistics.mean(result["round_trips"]) for result in results),
             "wrong": sum(result["wrong"] for result in results)}
 
 

@@ -9,7 +9,7 @@ namespace symm::host {
 
 class CallSync final : public Sync {
  public:
-  CallSync(HostPlane& plane, const CollectiveCall& call);
+  CallSync(HostPlane& plane, const PreparedCall& prepared, uint64_t timeout_ms);
 
   void enter(const void* payload, size_t size) override;
   const std::byte* await_entry(int peer) override;
@@ -30,11 +30,9 @@ class CallSync final : public Sync {
   void await_word(Word& word, uint32_t target, int peer);
 
   HostPlane& plane_;
-  const CollectiveCall& call_;
+  const PreparedCall& prepared_;
   LazyDeadline deadline_;
   uint32_t op_;
-  DetailLine detail_;
-  uint32_t signature_;
 };
 
 }  // namespace symm::host

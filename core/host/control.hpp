@@ -67,7 +67,7 @@ struct ControlHeader {
   uint32_t layout;  // version of what follows
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 3;
+inline constexpr uint32_t kControlLayout = 4;
 
 class Control {
  public:

@@ -16,6 +16,7 @@ namespace {
 struct PlaneShare {
   uint64_t bytes;
   Processors processors;  // that the rank may use
+  uint32_t registered;    // for asymmetric fences
 };
 
 }  // namespace
@@ -28,14 +29,15 @@ HostPlane::HostPlane(PlaneContext context)
     : context_(std::move(context)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.size, processors_)),
+      registered_(register_for_asymmetric_fences()),
+      fencing_(fencing_of_group()),
       llc_bytes_(last_level_cache_bytes()),
       scratch_bytes_(Control::scratch_half(context_.size)),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]),
       known_op_(static_cast<size_t>(context_.size)),
       scratch_(static_cast<size_t>(context_.size)),
-      peer_send_(static_cast<size_t>(context_.size)),
-      peer_recv_(static_cast<size_t>(context_.size)),
+      operands_(context_.directory, context_.rank, context_.size),
       barriers_(static_cast<size_t>(context_.channels) + 1) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels), "symm-control"), context_.size,
                   context_.channels);
@@ -45,7 +47,7 @@ HostPlane::HostPlane(PlaneContext context)
 size_t HostPlane::share_body_size() { return sizeof(PlaneShare); }
 
 Share HostPlane::share() const {
-  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors()};
+  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -70,6 +72,14 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
   spin_ = SpinPolicy::for_ranks(context_.size, processors_);
+  registered_ = registered_ && body.registered != 0;
+  fencing_ = fencing_of_group();
+}
+
+// What the last to connect leaves is the same on all ranks: the processors of all, and whether all are registered. Ranks that
+// share processors sleep in nearly every call, where the kernel's barrier would cost more than the writer's.
+Fencing HostPlane::fencing_of_group() const noexcept {
+  return registered_ && count_of(processors_) >= context_.size ? Fencing::asymmetric : Fencing::symmetric;
 }
 
 // A peer that is late must not take what this rank's caller does with the operands from now on for the call's result.
@@ -125,7 +135,7 @@ void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, L
   waiting.offset.store((own ? mine_ : controls_[static_cast<size_t>(peer)]).offset_of(word), std::memory_order_relaxed);
   waiting.target.store(target, std::memory_order_relaxed);
   waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
-  const WaitEnd end = wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline);
+  const WaitEnd end = wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline, fencing_);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
@@ -157,7 +167,7 @@ void HostPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t ti
 
 void HostPlane::barrier_of_all(int channel, uint64_t timeout_ms) {
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
-  publish(mine_.barrier(channel, target), target, mine_.sleepers());
+  publish(mine_.barrier(channel, target), target, mine_.sleepers(), fencing_);
   LazyDeadline deadline(timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) {
     const Control& control = controls_[static_cast<size_t>(peer)];
@@ -176,7 +186,8 @@ void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uin
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
     const Control& theirs = controls_[static_cast<size_t>(peer)];
-    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_sleeper());
+    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_sleeper(),
+            fencing_);
   }
   LazyDeadline deadline(timeout_ms);
   for (const int peer : ranks) {

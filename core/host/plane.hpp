@@ -9,11 +9,27 @@
 
 #include "core/backend.hpp"
 #include "core/host/control.hpp"
+#include "core/host/operand_exchange.hpp"
 #include "core/turn.hpp"
 
 namespace symm::host {
 
 class CallSync;
+
+// What follows from a call's arguments alone, operands apart. Programs repeat their calls, so the last one's is kept: a small
+// collective takes no longer than making this.
+struct PreparedCall {
+  PlanInput input;
+  int root = -1;  // -1: nothing prepared yet
+  Plan plan;
+  DetailLine detail;
+  uint32_t signature = 0;
+
+  bool is_for(const CollectiveCall& call) const noexcept {
+    return call.count == input.count && call.dtype == input.dtype && call.op == input.op && call.root == root &&
+           call.collective == input.collective && call.algorithm == input.forced;
+  }
+};
 
 class HostPlane final : public Plane {
  public:
@@ -40,30 +56,32 @@ class HostPlane final : public Plane {
   // Wait, or revoke the group and throw: `what` says what was awaited.
   void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
+  Fencing fencing_of_group() const noexcept;
   static void require_no_stream(void* stream);
   void give_up() noexcept;
   int culprit(int peer) const noexcept;
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   PlanInput plan_input(const CollectiveCall& call) const;
+  const PreparedCall& prepare(const CollectiveCall& call);
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
-  bool symmetric_here(const CollectiveCall& call) const;
-  bool exchange_operands(const CollectiveCall& call, CallSync& sync, std::vector<std::shared_ptr<const MemoryView>>& held);
 
   PlaneContext context_;
   Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
+  bool registered_;  // all ranks known so far are, for asymmetric fences
+  Fencing fencing_;
   size_t llc_bytes_;
   size_t scratch_bytes_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 
   Turn collective_turn_;
+  PreparedCall prepared_;           // the last one
   uint32_t op_ = 0;                 // calls entered
   uint32_t step_ = 0;               // arrivals announced in all calls
   std::vector<uint32_t> known_op_;  // last call that each peer is known to have entered
   std::vector<std::byte*> scratch_;
-  std::vector<const std::byte*> peer_send_;
-  std::vector<std::byte*> peer_recv_;
+  OperandExchange operands_;
 
   struct BarrierState {
     Turn turn;

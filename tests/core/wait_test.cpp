@@ -21,10 +21,13 @@ struct Waiting {
   Word word{0};
   Sleeper sleeper[1] = {};
   Revocation revocation{2};
+  Fencing fencing = Fencing::symmetric;
+  uint32_t yields = 0;
   WaitEnd wait(uint32_t target, uint64_t timeout_ms = 20'000, uint32_t spins = 0) {
     LazyDeadline deadline(timeout_ms);
-    return wait_word(word, target, sleeper[0], 1, revocation, SpinPolicy{spins}, deadline);
+    return wait_word(word, target, sleeper[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
   }
+  void set(uint32_t value) { publish(word, value, sleeper, fencing); }
 };
 
 TEST(Deadline, ExpiresAndNeverDoes) {
@@ -55,6 +58,8 @@ TEST(SpinPolicy, KnowsTheProcessorsOfABoundThread) {
 
 TEST(SpinPolicy, SpinsLessWhenRanksShareAProcessor) {
   if (std::getenv("SYMM_SPIN") != nullptr) GTEST_SKIP() << "SYMM_SPIN overrides the policy";
+  EXPECT_EQ(SpinPolicy::for_ranks(1, {1}).yields, 0U) << "nobody is waiting for the processor";
+  EXPECT_GT(SpinPolicy::for_ranks(2, {1}).yields, 0U);
   EXPECT_LT(SpinPolicy::for_ranks(2, {1}).spins, SpinPolicy::for_ranks(1, {1}).spins);
 }
 
@@ -89,24 +94,46 @@ TEST(WaitWord, IsWokenByPublish) {
   writer.join();
 }
 
-TEST(WaitWord, NoWakeUpIsLost) {
-  // Both sides sleep at once; if a wake-up were lost, a round would take a slice of 50 ms and the test minutes.
+// Both sides sleep at once; if a wake-up were lost, a round would take a slice of 50 ms and the test minutes.
+void ping_pong(Fencing fencing) {
   Waiting ping;
   Waiting pong;
+  ping.fencing = pong.fencing = fencing;
   constexpr uint32_t kRounds = 5000;
   std::thread other([&] {
     for (uint32_t i = 1; i <= kRounds; ++i) {
       ASSERT_EQ(ping.wait(i), WaitEnd::reached);
-      publish(pong.word, i, pong.sleeper);
+      pong.set(i);
     }
   });
   const auto start = std::chrono::steady_clock::now();
   for (uint32_t i = 1; i <= kRounds; ++i) {
-    publish(ping.word, i, ping.sleeper);
+    ping.set(i);
     ASSERT_EQ(pong.wait(i), WaitEnd::reached);
   }
   other.join();
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST(WaitWord, NoWakeUpIsLost) { ping_pong(Fencing::symmetric); }
+
+TEST(WaitWord, NoWakeUpIsLostWithAsymmetricFences) {
+  if (!register_for_asymmetric_fences()) GTEST_SKIP() << "no membarrier here";
+  ping_pong(Fencing::asymmetric);
+}
+
+TEST(WaitWord, YieldsBeforeItSleeps) {
+  Waiting w;
+  w.yields = UINT32_MAX;
+  uint8_t sleeping = UINT8_MAX;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    sleeping = w.sleeper[0].load();
+    w.set(1);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+  EXPECT_EQ(sleeping, 0);
 }
 
 TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {

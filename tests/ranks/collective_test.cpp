@@ -274,6 +274,39 @@ TEST(Collective, OperandsOfDifferentMemories) {
   });
 }
 
+// What was found out about the operands of one call is remembered for the next; each of these would then be wrong.
+TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
+  constexpr size_t kCount = 3000;
+  as_threads(3, [](int rank, const Group& group) {
+    Block block = allocate(group, 64 * 1024);
+    std::vector<float> priv(kCount);
+    const auto expect_sum = [&](float* operand) {
+      for (size_t i = 0; i < kCount; ++i) operand[i] = value(rank, i);
+      check(symm_allreduce(group.get(), operand, operand, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(operand[i], value(0, i) + value(1, i) + value(2, i)) << i;
+    };
+    float* same = block.at<float>(rank);
+    for (int i = 0; i < 3; ++i) expect_sum(same);
+    // Only rank 1 moves: to another place, to private memory, and back.
+    for (float* operand : {same + kCount, priv.data(), same}) expect_sum(rank == 1 ? operand : same);
+    // The same operands in another collective, and with another root.
+    for (const int root : {0, 2, 0}) {
+      for (size_t i = 0; i < kCount; ++i) same[i] = value(rank + root, i);
+      check(symm_broadcast(group.get(), same, same, kCount, SYMM_DTYPE_F32, root, nullptr, nullptr));
+      for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(same[i], value(2 * root, i)) << i;
+    }
+    expect_sum(same);
+    // The same addresses, but of a memory that met anew, and then of no memory at all.
+    symm_memory_t* again = nullptr;
+    check(symm_rendezvous(group.get(), block.buffer.get(), 0, &again));
+    expect_sum(same);
+    block.memory.reset(again);
+    expect_sum(same);
+    block.memory.reset();
+    expect_sum(same);
+  });
+}
+
 TEST(Plan, ExplainsTheChoice) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, size_t{1} << 20);

@@ -73,14 +73,48 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
   fence();
 }
 
+// A few words take longer to find their kernel than to add, and this is what every solver's dot product asks for.
+constexpr size_t kFewBytes = 64;
+
+template <class T>
+void add_few(const Reduction& r) noexcept {
+  T sums[kFewBytes / sizeof(T)];
+  std::memcpy(sums, r.sources[0] + r.source_offset, r.count * sizeof(T));
+  for (int i = 1; i < r.source_count; ++i) {
+    const std::byte* from = r.sources[i] + r.source_offset;
+    for (size_t at = 0; at < r.count; ++at) {
+      T x;
+      std::memcpy(&x, from + at * sizeof(T), sizeof(T));
+      sums[at] += x;  // integers are unsigned here: they wrap
+    }
+  }
+  for (int i = 0; i < r.destination_count; ++i)
+    std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
+}
+
+// Null if the kernels are to do it.
+Kernel find_for_few(const Reduction& r) noexcept {
+  if (r.op != Op::sum || r.partial_in || r.partial_out || r.count > kFewBytes / 8) return nullptr;
+  switch (r.dtype) {
+    case DType::f32: return add_few<float>;
+    case DType::f64: return add_few<double>;
+    case DType::i32:
+    case DType::u32: return add_few<uint32_t>;
+    case DType::i64:
+    case DType::u64: return add_few<uint64_t>;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
 
 size_t size_of_partial(DType dtype) noexcept { return is_float(dtype) && dtype != DType::f64 ? 4 : size_of(dtype); }
 
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
-  const Kernel kernel = find(reduction.dtype, reduction.op);
   const FloatEnvironment plain(is_float(reduction.dtype));
+  if (const Kernel few = find_for_few(reduction)) return few(reduction);
+  const Kernel kernel = find(reduction.dtype, reduction.op);
   if (reduction.nontemporal && !reduction.partial_out && reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
     reduce_and_stream(reduction, kernel);
   else

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/host/operand_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace symm::host {
+namespace {
+
+struct Extent {
+  size_t send_bytes;
+  size_t recv_bytes;
+};
+
+Extent extent_of(const CollectiveCall& call, int size) noexcept {
+  const size_t unit = call.count * size_of(call.dtype);
+  const size_t all = unit * static_cast<size_t>(size);
+  switch (call.collective) {
+    case Collective::reduce_scatter: return {all, unit};
+    case Collective::allgather: return {unit, all};
+    case Collective::alltoall: return {all, all};
+    case Collective::allreduce:
+    case Collective::broadcast:
+    case Collective::reduce: return {unit, unit};
+  }
+  return {unit, unit};
+}
+
+// Which operands a zero-copy algorithm touches on which ranks.
+struct Touched {
+  explicit Touched(const CollectiveCall& call) noexcept : remote(remote_operands(call.collective)), root(call.root) {}
+  bool send_of(int rank) const { return remote.send && (!remote.root_only || remote.recv || rank == root); }
+  bool recv_of(int rank) const { return remote.recv && (!remote.root_only || rank == root); }
+
+  RemoteOperands remote;
+  int root;
+};
+
+struct Located {
+  std::shared_ptr<const MemoryView> memory;
+  size_t offset = 0;
+};
+
+Located locate(const MemoryDirectory* directory, const void* address, size_t bytes) {
+  Located located;
+  if (address != nullptr) located.memory = directory->containing(address, bytes, &located.offset);
+  return located;
+}
+
+}  // namespace
+
+OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int size)
+    : directory_(directory),
+      rank_(rank),
+      size_(size),
+      said_(static_cast<size_t>(size)),
+      peer_send_(static_cast<size_t>(size)),
+      peer_recv_(static_cast<size_t>(size)) {}
+
+bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
+  const Extent extent = extent_of(call, size_);
+  const Touched touches(call);
+  if (touches.send_of(rank_) && !locate(directory_, call.send, extent.send_bytes).memory) return false;
+  if (touches.recv_of(rank_) && !locate(directory_, call.recv, extent.recv_bytes).memory) return false;
+  return !touches.remote.out_of_place || call.send != call.recv;
+}
+
+OperandExchange::Key OperandExchange::key_of(const CollectiveCall& call) const noexcept {
+  const Extent extent = extent_of(call, size_);
+  return {directory_->generation(), call.collective, call.root, extent.send_bytes, extent.recv_bytes, call.send, call.recv};
+}
+
+// False if one of them is gone: its user released it since the directory was asked for its generation.
+bool OperandExchange::hold_remembered() {
+  for (const auto& memory : memories_) {
+    held_.push_back(memory.lock());
+    if (held_.back() == nullptr) return false;
+  }
+  return true;
+}
+
+// Mine, with the memories they lie in held.
+OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& call, const Key& key) {
+  Located send = locate(directory_, call.send, key.send_bytes);
+  Located recv = locate(directory_, call.recv, key.recv_bytes);
+  const Operands mine{send.memory ? send.memory->id : 0, send.offset, recv.memory ? recv.memory->id : 0, recv.offset,
+                      call.send == call.recv ? 1U : 0U};
+  held_.clear();
+  if (send.memory != recv.memory && recv.memory) held_.push_back(std::move(recv.memory));
+  if (send.memory) held_.push_back(std::move(send.memory));
+  return mine;
+}
+
+// From what all ranks say to addresses here.
+int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
+  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to) {
+    to = nullptr;
+    if (id == 0) return true;
+    // Nearly always all ranks use one memory, or one for each operand.
+    auto known = std::find_if(held_.begin(), held_.end(), [id](const auto& memory) { return memory->id == id; });
+    if (known == held_.end()) {
+      std::shared_ptr<const MemoryView> memory = directory_->numbered(id);
+      // Treating it as private memory here would make this rank settle on another algorithm than its peers.
+      if (memory == nullptr) return false;
+      known = held_.insert(held_.end(), std::move(memory));
+    }
+    const MemoryView& memory = **known;
+    if (offset > memory.bytes || bytes > memory.bytes - offset) return false;
+    to = memory.blocks[static_cast<size_t>(peer)] + offset;
+    return true;
+  };
+  const Touched touches(call);
+  all_symmetric_ = true;
+  for (int peer = 0; peer < size_; ++peer) {
+    const auto index = static_cast<size_t>(peer);
+    const Operands& theirs = said_[index];
+    std::byte* send = nullptr;
+    if (!address(theirs.send_memory, theirs.send_offset, key.send_bytes, peer, send)) return peer;
+    if (!address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index])) return peer;
+    peer_send_[index] = send;
+    if (touches.send_of(peer) && send == nullptr) all_symmetric_ = false;
+    if (touches.recv_of(peer) && peer_recv_[index] == nullptr) all_symmetric_ = false;
+    if (touches.remote.out_of_place && theirs.in_place != 0) all_symmetric_ = false;
+  }
+  return -1;
+}
+
+int OperandExchange::exchange(const CollectiveCall& call, Sync& sync) {
+  const Key key = key_of(call);
+  bool remembered = key == key_ && hold_remembered();
+  key_.generation = 0;  // until all went well
+  const auto me = static_cast<size_t>(rank_);
+  if (!remembered) said_[me] = operands_of(call, key);
+  sync.enter(&said_[me], sizeof(Operands));
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    Operands theirs{};
+    std::memcpy(&theirs, sync.await_entry(peer), sizeof theirs);
+    Operands& before = said_[static_cast<size_t>(peer)];
+    if (theirs == before) continue;
+    before = theirs;
+    remembered = false;
+  }
+  if (!remembered) {
+    if (const int unknown = resolve(call, key); unknown >= 0) return unknown;
+    memories_.assign(held_.begin(), held_.end());
+  }
+  key_ = key;
+  return -1;
+}
+
+}  // namespace symm::host

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For zero-copy collectives all ranks tell each other where their operands lie.
+//
+// Zero-copy is possible if every operand that is touched from elsewhere is symmetric memory; all ranks see the same facts and so
+// conclude the same. What a peer says is checked against the memory's true size before it becomes an address.
+//
+// Programs repeat their calls, and looking two addresses up costs more than a small collective. So what was found out last time
+// is kept, and holds for as long as all ranks say the same again and no memory came to the group or left it. It is remembered
+// without being held: a memory that its user releases is unmapped then.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/backend.hpp"
+#include "kernels/host/call.hpp"
+
+namespace symm::host {
+
+class OperandExchange {
+ public:
+  OperandExchange(const MemoryDirectory* directory, int rank, int size);
+
+  // Could the call be zero-copy as far as this rank knows? From any thread.
+  bool symmetric_here(const CollectiveCall& call) const;
+
+  // Enters the call and awaits all entries. Returns the rank whose operand lies in no memory that is known here, or -1. Then
+  // what follows is valid until the next exchange; the memories stay mapped for the life of a Hold made before.
+  int exchange(const CollectiveCall& call, Sync& sync);
+  bool all_symmetric() const noexcept { return all_symmetric_; }
+  // Where each rank's operands are mapped here; null for private memory.
+  const std::byte* const* peer_send() const noexcept { return peer_send_.data(); }
+  std::byte* const* peer_recv() const noexcept { return peer_recv_.data(); }
+
+  class Hold {
+   public:
+    explicit Hold(OperandExchange& exchange) noexcept : exchange_(exchange) {}
+    ~Hold() { exchange_.held_.clear(); }
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+
+   private:
+    OperandExchange& exchange_;
+  };
+
+ private:
+  // As published by a rank when it enters a call. Memory 0 is private memory.
+  struct Operands {
+    uint64_t send_memory;
+    uint64_t send_offset;
+    uint64_t recv_memory;
+    uint64_t recv_offset;
+    uint64_t in_place;
+    bool operator==(const Operands&) const = default;
+  };
+  static_assert(sizeof(Operands) <= kEntryPayload);
+
+  // What the result of an exchange depends on here, besides what the ranks say.
+  struct Key {
+    uint64_t generation = 0;  // of the directory; 0: nothing remembered
+    Collective collective{};
+    int root = 0;
+    size_t send_bytes = 0;
+    size_t recv_bytes = 0;
+    const void* send = nullptr;
+    const void* recv = nullptr;
+    bool operator==(const Key&) const = default;
+  };
+
+  Key key_of(const CollectiveCall& call) const noexcept;
+  bool hold_remembered();
+  Operands operands_of(const CollectiveCall& call, const Key& key);
+  int resolve(const CollectiveCall& call, const Key& key);
+
+  const MemoryDirectory* directory_;
+  const int rank_;
+  const int size_;
+
+  Key key_;
+  std::vector<Operands> said_;  // by rank, the last time
+  bool all_symmetric_ = false;
+  std::vector<const std::byte*> peer_send_;
+  std::vector<std::byte*> peer_recv_;
+  std::vector<std::weak_ptr<const MemoryView>> memories_;  // all that the addresses lie in
+  std::vector<std::shared_ptr<const MemoryView>> held_;    // the same, during a call
+};
+
+}  // namespace symm::host
