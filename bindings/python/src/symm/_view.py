@@ -222,7 +222,7 @@ class View(_Exporter):
     def _order(self, consumer: int) -> None:
         last = self._last_stream()
         if consumer != -1 and last is not None:
-            _cuda.let_wait(consumer, last or _LEGACY_STREAM)
+            _cuda.let_wait(self.device_key[1], consumer, last or _LEGACY_STREAM)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The same memory as a NumPy array, with ml_dtypes for bf16 and fp8. [local] Host only."""

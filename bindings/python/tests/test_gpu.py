@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""On GPUs: PyTorch, JAX and CuPy see the memory, operands of theirs on their streams, CUDA graphs captured by PyTorch.
+
+    SYMM_LIB=<libsymm.so with the CUDA back end> python -m pytest tests/test_gpu.py
+
+Every test starts two ranks as programs, `test_gpu.py <case>` each: on two GPUs if there are two, else both on one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import symm
+
+SIZE = 2
+
+
+def devices() -> int:
+    try:
+        return symm.device_count("cuda")
+    except symm.SymmError:
+        return 0
+
+
+def why_not() -> str:
+    try:
+        symm.device_count("cuda")
+    except symm.SymmError as error:
+        return f"no CUDA device: {error}"
+    return ""
+
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(why_not()), reason=why_not() or "-")]
+
+
+def placement() -> dict:
+    """Where this rank works."""
+    one = devices() < SIZE
+    return {"backend": "cuda", "device": 0 if one else int(os.environ["SYMM_RANK"]), "overlapping_devices": one}
+
+
+# ---- what the ranks do, by name
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__.removeprefix("rank_")] = function
+    return function
+
+
+@case
+def rank_torch_views(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.uint8):
+        array = group.empty((4, 8), dtype)
+        tensor = array.torch()
+        assert (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.device) == (array.pointer, dtype, (4, 8), device)
+        tensor.copy_(torch.full((4, 8), group.rank + 1.0, device=device).to(dtype))
+        torch.cuda.synchronize()
+        group.barrier()
+        torch.cuda.synchronize()
+        peer = array.peer(1 - group.rank).torch()
+        assert (peer.float() == 2.0 - group.rank).all().item()
+        torch.cuda.synchronize()
+        group.barrier()
+        torch.cuda.synchronize()
+    interface = group.empty(4).__cuda_array_interface__
+    assert interface["version"] == 3
+    assert torch.as_tensor(group.empty((2, 2)), device=device).shape == (2, 2)
+
+
+@case
+def rank_torch_operands(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn):
+        stream = torch.cuda.Stream(device)
+        with torch.cuda.stream(stream):
+            send = torch.full((1000,), group.rank + 1.0, device=device).to(dtype)
+            recv = torch.empty(1000, device=device, dtype=dtype)
+            group.allreduce(send, recv)  # on `stream`, which is current
+            everything = torch.empty(2000, device=device, dtype=dtype)
+            group.allgather(send, everything)
+        stream.synchronize()
+        assert (recv.float() == 3).all().item()
+        assert (everything[:1000].float() == 1).all().item()
+        assert (everything[1000:].float() == 2).all().item()
+    array = group.empty(1000, "bf16")
+    array.torch().fill_(group.rank + 1)
+    group.allreduce(array, array.torch())
+    torch.cuda.synchronize()
+    assert (array.torch() == 3).all().item()
+    for wrong in (torch.ones(4), torch.ones(8, device=device)[::2]):
+        with pytest.raises(symm.InvalidArgumentError):
+            group.allreduce(wrong)
+
+
+@case
+def rank_torch_graph(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    block = group.empty(4096, "f32")
+    view, out = block.torch(), torch.zeros(4096, device=device)
+    step = torch.zeros(1, device=device)
+    group.allreduce(block, out)  # kernels are loaded before the capture
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step += 1
+        view.copy_(step.expand(4096) * (group.rank + 1))
+        current = torch.cuda.current_stream()
+        group.allreduce(block, out)
+        group.barrier(stream=current)
+        block[:64].put(out[:64], 1 - group.rank, signal=5)
+        block.wait_signal(1 - group.rank, 5, stream=current)
+        out *= 2
+    for replay in range(1, 51):
+        graph.replay()
+        torch.cuda.synchronize()
+        assert (out == 6 * replay).all().item(), replay
+        assert (view[:64] == 3 * replay).all().item(), replay
+        assert (view[64:] == replay * (group.rank + 1)).all().item(), replay
+        group.barrier()
+        torch.cuda.synchronize()
+
+
+@case
+def rank_torch_store(group):
+    import torch.distributed as dist
+
+    store = dist.FileStore(os.environ["SYMM_TEST_STORE"], SIZE)
+    for _ in range(2):
+        with symm.Group.from_torch(store, group.rank, SIZE, **placement()) as other:
+            assert (other.rank, other.size) == (group.rank, SIZE)
+            other.barrier()
+
+
+@case
+def rank_jax(group):
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_default_device", jax.devices()[group.device])
+    for dtype in (jnp.float32, jnp.bfloat16):
+        array = group.empty((8, 16), dtype)
+        array.fill(group.rank + 1)
+        group.barrier()
+        seen = jnp.from_dlpack(array)
+        assert (seen.shape, seen.dtype) == ((8, 16), dtype)
+        assert seen.unsafe_buffer_pointer() == array.pointer
+        assert float(jnp.sum(seen.astype(jnp.float32))) == 128 * (group.rank + 1)
+        given = jax.device_put(jnp.full((8, 16), group.rank + 1, dtype))
+        group.allreduce(given, array)
+        assert float(jnp.sum(jnp.from_dlpack(array).astype(jnp.float32))) == 128 * 3
+        group.barrier()
+        jax.block_until_ready(seen)
+
+
+@case
+def rank_cupy(group):
+    import cupy
+
+    cupy.cuda.Device(group.device).use()
+    array = group.empty((4, 8), "f32")
+    for seen in (cupy.from_dlpack(array), cupy.asarray(array)):
+        assert (seen.data.ptr, seen.shape, seen.dtype) == (array.pointer, (4, 8), cupy.float32)
+    seen[:] = group.rank + 1
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        send = cupy.full(1000, group.rank + 1, cupy.float32)
+        recv = cupy.empty(1000, cupy.float32)
+        group.allreduce(send, recv)
+        assert group._last_stream == stream.ptr
+    stream.synchronize()
+    assert bool((recv == 3).all())
+    group.allreduce(array)
+    assert bool((cupy.from_dlpack(array) == 3).all())
+
+
+@case
+def rank_dead_peer(group):
+    import torch
+
+    torch.cuda.set_device(group.device)
+    block = group.empty(1024)
+    group.allreduce(block)
+    torch.cuda.synchronize()
+    if group.rank == 1:
+        os.kill(os.getpid(), 9)
+
+    def go_on():
+        for _ in range(100_000):
+            group.allreduce(block)
+            torch.cuda.synchronize()
+
+    with pytest.raises(symm.PeerFailedError) as caught:
+        go_on()
+    assert caught.value.rank == 1
+
+
+@case
+def rank_ipc(group):
+    import torch
+
+    torch.cuda.set_device(group.device)
+    block, box = group.empty(1024, "f32"), group.empty(1024, "u8")
+    block.torch().fill_(group.rank + 1)
+    torch.cuda.synchronize()
+    token = block.export_token()
+    letter = torch.tensor(list(len(token).to_bytes(4, "little") + token), dtype=torch.uint8)
+    box.torch()[: len(letter)].copy_(letter)
+    torch.cuda.synchronize()
+    group.barrier()
+    torch.cuda.synchronize()
+    mail = bytes(box.peer(1 - group.rank).torch().cpu().tolist())
+    seen = symm.import_token(mail[4 : 4 + int.from_bytes(mail[:4], "little")], dtype="f32", device=group.device)
+    assert (seen.torch() == 2 - group.rank).all().item()
+    group.barrier()
+    torch.cuda.synchronize()
+
+
+# ---- starting them
+
+NEEDS = {"jax": "jax", "cupy": "cupy"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_on_gpus(name, launch_ranks):
+    pytest.importorskip(NEEDS.get(name, "torch"))
+    results = launch_ranks(name)
+    if name == "dead_peer":
+        assert results[1][0] == -9
+        results = results[:1]
+    for status, output in results:
+        assert status == 0, output
+
+
+@pytest.fixture
+def launch_ranks(launch, monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("SYMM_IPC_DIRECTORY", str(tmp_path / "ipc"))
+    (tmp_path / "ipc").mkdir(mode=0o700)
+    # Two ranks on one GPU: neither framework may take all of its memory, and waiting kernels need a queue each.
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    return lambda name: launch(SIZE, sys.executable, str(Path(__file__)), name, patience=240)
+
+
+if __name__ == "__main__":
+    made = symm.Group.from_env(timeout=60, create_timeout=120, **placement())
+    CASES[sys.argv[1]](made)
+    if made.status().ok:
+        made.finalize()
