@@ -52,9 +52,8 @@ class OnGpu(View):
 def waits(driver):
     """(waiting stream, stream waited for) of each order that was made."""
     records = [call[2] for call in driver.calls if call[0] == "cuEventRecord"]
-    return [
-        (call[1], record) for call, record in zip((c for c in driver.calls if c[0] == "cuStreamWaitEvent"), records, strict=True)
-    ]
+    waiting = [call[1] for call in driver.calls if call[0] == "cuStreamWaitEvent"]
+    return list(zip(waiting, records, strict=True))
 
 
 @pytest.mark.parametrize(
