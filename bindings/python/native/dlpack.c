@@ -6,39 +6,43 @@
 
 /* As the DLPack specification, version 1, lays them out. */
 typedef struct {
-  void *data;
+  void* data;
   int32_t device_type;
   int32_t device_id;
   int32_t ndim;
   uint8_t code;
   uint8_t bits;
   uint16_t lanes;
-  int64_t *shape;
-  int64_t *strides; /* in elements; NULL: contiguous */
+  int64_t* shape;
+  int64_t* strides; /* in elements; NULL: contiguous */
   uint64_t byte_offset;
 } tensor_t;
 
 typedef struct managed {
   tensor_t tensor;
-  void *context;
-  void (*deleter)(struct managed *);
+  void* context;
+  void (*deleter)(struct managed*);
 } managed_t;
 
 typedef struct versioned {
   uint32_t major;
   uint32_t minor;
-  void *context;
-  void (*deleter)(struct versioned *);
+  void* context;
+  void (*deleter)(struct versioned*);
   uint64_t flags;
   tensor_t tensor;
 } versioned_t;
 
-enum { READ_ONLY = 1, MAJOR = 1, MINOR = 1 };
+enum {
+  READ_ONLY = 1,
+  MAJOR = 1,
+  MINOR = 1
+};
 
-static const char *const plain_name = "dltensor";
-static const char *const versioned_name = "dltensor_versioned";
+static const char* const plain_name = "dltensor";
+static const char* const versioned_name = "dltensor_versioned";
 
-static int is_contiguous(const tensor_t *tensor) {
+static int is_contiguous(const tensor_t* tensor) {
   int64_t expected = 1;
   int32_t i;
   if (tensor->strides == NULL) return 1;
@@ -52,23 +56,23 @@ static int is_contiguous(const tensor_t *tensor) {
   return 1;
 }
 
-static PyObject *describe(const tensor_t *tensor, int writable) {
+static PyObject* describe(const tensor_t* tensor, int writable) {
   int64_t count = 1;
   int32_t i;
-  PyObject *result = NULL;
-  PyObject *shape;
+  PyObject* result = NULL;
+  PyObject* shape;
   if (tensor->lanes != 1) {
     PyErr_SetString(PyExc_BufferError, "arrays of short vectors or packed elements are not known");
     return NULL;
   }
   shape = PyTuple_New(tensor->ndim);
   for (i = 0; shape != NULL && i < tensor->ndim; ++i) {
-    PyObject *extent = PyLong_FromLongLong(tensor->shape[i]);
+    PyObject* extent = PyLong_FromLongLong(tensor->shape[i]);
     if (extent == NULL || PyTuple_SetItem(shape, i, extent) < 0) Py_CLEAR(shape);
     count *= tensor->shape[i];
   }
   if (shape != NULL) {
-    result = Py_BuildValue("NLiiiOOO", PyLong_FromVoidPtr((char *)tensor->data + tensor->byte_offset), (long long)count,
+    result = Py_BuildValue("NLiiiOOO", PyLong_FromVoidPtr((char*)tensor->data + tensor->byte_offset), (long long)count,
                            (int)tensor->code << 8 | tensor->bits, (int)tensor->device_type, (int)tensor->device_id,
                            is_contiguous(tensor) ? Py_True : Py_False, writable ? Py_True : Py_False, shape);
     Py_DECREF(shape);
@@ -76,9 +80,9 @@ static PyObject *describe(const tensor_t *tensor, int writable) {
   return result;
 }
 
-PyObject *dlpack_read(PyObject *capsule) {
+PyObject* dlpack_read(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name)) {
-    const versioned_t *whole = (const versioned_t *)PyCapsule_GetPointer(capsule, versioned_name);
+    const versioned_t* whole = (const versioned_t*)PyCapsule_GetPointer(capsule, versioned_name);
     if (whole->major != MAJOR) {
       PyErr_Format(PyExc_BufferError, "DLPack version %u.%u is not known", whole->major, whole->minor);
       return NULL;
@@ -86,7 +90,7 @@ PyObject *dlpack_read(PyObject *capsule) {
     return describe(&whole->tensor, (whole->flags & READ_ONLY) == 0);
   }
   if (PyCapsule_IsValid(capsule, plain_name)) {
-    return describe(&((const managed_t *)PyCapsule_GetPointer(capsule, plain_name))->tensor, 1);
+    return describe(&((const managed_t*)PyCapsule_GetPointer(capsule, plain_name))->tensor, 1);
   }
   PyErr_SetString(PyExc_BufferError, "this is no unused DLPack capsule");
   return NULL;
@@ -98,11 +102,11 @@ typedef struct {
     managed_t plain;
     versioned_t versioned;
   } head;
-  PyObject *owner;
+  PyObject* owner;
   int64_t extents[]; /* shape, then strides */
 } export_t;
 
-static void let_go(export_t *made) {
+static void let_go(export_t* made) {
   /* Consumers may let go on any thread, and after the interpreter has ended. */
   if (Py_IsInitialized()) {
     const PyGILState_STATE lock = PyGILState_Ensure();
@@ -112,21 +116,21 @@ static void let_go(export_t *made) {
   free(made);
 }
 
-static void delete_plain(managed_t *managed) { let_go((export_t *)managed->context); }
-static void delete_versioned(versioned_t *managed) { let_go((export_t *)managed->context); }
+static void delete_plain(managed_t* managed) { let_go((export_t*)managed->context); }
+static void delete_versioned(versioned_t* managed) { let_go((export_t*)managed->context); }
 
 /* Only a capsule that nobody consumed still has its name. */
-static void end_of_capsule(PyObject *capsule) {
+static void end_of_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, versioned_name)) {
-    versioned_t *managed = (versioned_t *)PyCapsule_GetPointer(capsule, versioned_name);
+    versioned_t* managed = (versioned_t*)PyCapsule_GetPointer(capsule, versioned_name);
     managed->deleter(managed);
   } else if (PyCapsule_IsValid(capsule, plain_name)) {
-    managed_t *managed = (managed_t *)PyCapsule_GetPointer(capsule, plain_name);
+    managed_t* managed = (managed_t*)PyCapsule_GetPointer(capsule, plain_name);
     managed->deleter(managed);
   }
 }
 
-static int fill(tensor_t *tensor, int64_t *extents, PyObject *shape, Py_ssize_t ndim) {
+static int fill(tensor_t* tensor, int64_t* extents, PyObject* shape, Py_ssize_t ndim) {
   int64_t stride = 1;
   Py_ssize_t i;
   tensor->ndim = (int32_t)ndim;
@@ -143,14 +147,14 @@ static int fill(tensor_t *tensor, int64_t *extents, PyObject *shape, Py_ssize_t 
   return 1;
 }
 
-PyObject *dlpack_make(PyObject *owner, PyObject *address, int dtype, PyObject *shape, int device_type, int device_id,
+PyObject* dlpack_make(PyObject* owner, PyObject* address, int dtype, PyObject* shape, int device_type, int device_id,
                       int versioned) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
-  PyObject *capsule;
-  export_t *made;
-  tensor_t *tensor;
+  PyObject* capsule;
+  export_t* made;
+  tensor_t* tensor;
   if (ndim < 0) return NULL;
-  made = (export_t *)calloc(1, sizeof *made + 2 * (size_t)ndim * sizeof *made->extents);
+  made = (export_t*)calloc(1, sizeof *made + 2 * (size_t)ndim * sizeof *made->extents);
   if (made == NULL) return PyErr_NoMemory();
   tensor = versioned ? &made->head.versioned.tensor : &made->head.plain.tensor;
   tensor->data = PyLong_AsVoidPtr(address);

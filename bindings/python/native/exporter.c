@@ -7,19 +7,25 @@
 /* CPython accepts the buffer slots in PyType_FromSpec() since 3.9 and promises Py_buffer as part of the stable ABI since 3.11,
  * with the layout that it has had since 3.3. So one extension for 3.10 and later may use them, but its headers do not say so. */
 typedef struct {
-  void *buf;
-  PyObject *obj;
+  void* buf;
+  PyObject* obj;
   Py_ssize_t len;
   Py_ssize_t itemsize;
   int readonly;
   int ndim;
-  char *format;
-  Py_ssize_t *shape;
-  Py_ssize_t *strides;
-  Py_ssize_t *suboffsets;
-  void *internal;
+  char* format;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  Py_ssize_t* suboffsets;
+  void* internal;
 } view_t;
-enum { SLOT_GET = 1, SLOT_RELEASE = 2, WITH_FORMAT = 0x0004, WITH_SHAPE = 0x0008, WITH_STRIDES = 0x0010 | WITH_SHAPE };
+enum {
+  SLOT_GET = 1,
+  SLOT_RELEASE = 2,
+  WITH_FORMAT = 0x0004,
+  WITH_SHAPE = 0x0008,
+  WITH_STRIDES = 0x0010 | WITH_SHAPE
+};
 
 /* What a view points to besides the memory itself. */
 typedef struct {
@@ -27,11 +33,11 @@ typedef struct {
   Py_ssize_t extents[]; /* shape, then strides */
 } shape_t;
 
-static int fill(view_t *view, PyObject *address, Py_ssize_t item_size, const char *format, PyObject *shape, int flags) {
+static int fill(view_t* view, PyObject* address, Py_ssize_t item_size, const char* format, PyObject* shape, int flags) {
   const Py_ssize_t ndim = PyTuple_Size(shape);
   Py_ssize_t length = item_size;
   Py_ssize_t i;
-  shape_t *held = ndim < 0 ? NULL : (shape_t *)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
+  shape_t* held = ndim < 0 ? NULL : (shape_t*)calloc(1, sizeof *held + 2 * (size_t)ndim * sizeof *held->extents);
   if (held == NULL) {
     if (!PyErr_Occurred()) PyErr_NoMemory();
     return -1;
@@ -58,13 +64,13 @@ static int fill(view_t *view, PyObject *address, Py_ssize_t item_size, const cha
   return 0;
 }
 
-static int get_buffer(PyObject *self, view_t *view, int flags) {
-  PyObject *address = NULL;
-  PyObject *shape = NULL;
+static int get_buffer(PyObject* self, view_t* view, int flags) {
+  PyObject* address = NULL;
+  PyObject* shape = NULL;
   Py_ssize_t item_size = 0;
-  const char *format = NULL;
+  const char* format = NULL;
   int result = -1;
-  PyObject *described;
+  PyObject* described;
   memset(view, 0, sizeof *view);
   described = PyObject_CallMethod(self, "_buffer", NULL);
   if (described == NULL) return -1;
@@ -79,21 +85,21 @@ static int get_buffer(PyObject *self, view_t *view, int flags) {
   return result;
 }
 
-static void release_buffer(PyObject *self, view_t *view) {
+static void release_buffer(PyObject* self, view_t* view) {
   (void)self;
   free(view->internal);
 }
 
-PyObject *make_exporter_type(void) {
+PyObject* make_exporter_type(void) {
   static const char name[] = "symm._raw.Exporter";
   /* ISO C does not convert functions to void *, but PyType_Slot asks for it. */
   union {
-    int (*get)(PyObject *, view_t *, int);
-    void *slot;
+    int (*get)(PyObject*, view_t*, int);
+    void* slot;
   } get = {get_buffer};
   union {
-    void (*release)(PyObject *, view_t *);
-    void *slot;
+    void (*release)(PyObject*, view_t*);
+    void* slot;
   } release = {release_buffer};
   PyType_Slot slots[] = {{SLOT_GET, NULL}, {SLOT_RELEASE, NULL}, {0, NULL}};
   PyType_Spec spec = {name, sizeof(PyObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

@@ -8,6 +8,6 @@
 
 /* A base class whose instances export what their method _buffer() returns: (address, item size, format, shape), contiguous and
  * writable. An exception of _buffer() becomes the exporter's; the instance lives as long as any view of it. */
-PyObject *make_exporter_type(void);
+PyObject* make_exporter_type(void);
 
 #endif

@@ -4,7 +4,7 @@
 #include "support.h"
 
 /* Dictionaries field by field, since all of them are numbers. A NULL dictionary passes through. */
-static PyObject *put(PyObject *dictionary, const char *name, PyObject *value) {
+static PyObject* put(PyObject* dictionary, const char* name, PyObject* value) {
   if (dictionary == NULL || value == NULL || PyDict_SetItemString(dictionary, name, value) < 0) Py_CLEAR(dictionary);
   Py_XDECREF(value);
   return dictionary;
@@ -12,8 +12,8 @@ static PyObject *put(PyObject *dictionary, const char *name, PyObject *value) {
 #define SIGNED(name) out = put(out, #name, PyLong_FromLongLong(from->name))
 #define UNSIGNED(name) out = put(out, #name, PyLong_FromUnsignedLongLong(from->name))
 
-PyObject *symm_py_ipc_info(const symm_ipc_info_t *from) {
-  PyObject *out = PyDict_New();
+PyObject* symm_py_ipc_info(const symm_ipc_info_t* from) {
+  PyObject* out = PyDict_New();
   SIGNED(backend);
   SIGNED(device);
   UNSIGNED(bytes);
@@ -24,8 +24,8 @@ PyObject *symm_py_ipc_info(const symm_ipc_info_t *from) {
   return out;
 }
 
-PyObject *symm_py_ipc_report(const symm_ipc_report_t *from) {
-  PyObject *out = PyDict_New();
+PyObject* symm_py_ipc_report(const symm_ipc_report_t* from) {
+  PyObject* out = PyDict_New();
   UNSIGNED(leases_ended);
   UNSIGNED(leases_written_off);
   UNSIGNED(blocks_freed);
@@ -36,8 +36,8 @@ PyObject *symm_py_ipc_report(const symm_ipc_report_t *from) {
   return out;
 }
 
-PyObject *symm_py_ipc_stats(const symm_ipc_stats_t *from) {
-  PyObject *out = PyDict_New();
+PyObject* symm_py_ipc_stats(const symm_ipc_stats_t* from) {
+  PyObject* out = PyDict_New();
   UNSIGNED(tokens);
   UNSIGNED(exported_blocks);
   UNSIGNED(exported_bytes);
@@ -63,13 +63,13 @@ PyObject *symm_py_ipc_stats(const symm_ipc_stats_t *from) {
   return out;
 }
 
-static int is_tuple(PyObject *from) {
+static int is_tuple(PyObject* from) {
   if (PyTuple_Check(from)) return 1;
   PyErr_SetString(PyExc_TypeError, "options: must be None or a tuple");
   return 0;
 }
 
-int symm_py_export_options(PyObject *from, symm_ipc_export_options_t *storage, const symm_ipc_export_options_t **to) {
+int symm_py_export_options(PyObject* from, symm_ipc_export_options_t* storage, const symm_ipc_export_options_t** to) {
   const symm_ipc_export_options_t defaults = SYMM_IPC_EXPORT_OPTIONS_INIT;
   unsigned long long hold_ms = 0;
   unsigned long long hold_imports = 0;
@@ -83,7 +83,7 @@ int symm_py_export_options(PyObject *from, symm_ipc_export_options_t *storage, c
   return 1;
 }
 
-int symm_py_import_options(PyObject *from, symm_ipc_import_options_t *storage, const symm_ipc_import_options_t **to) {
+int symm_py_import_options(PyObject* from, symm_ipc_import_options_t* storage, const symm_ipc_import_options_t** to) {
   const symm_ipc_import_options_t defaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
   unsigned long long timeout_ms = 0;
   *to = NULL;

@@ -9,16 +9,18 @@
 #include "support.h"
 
 /* Less than a pipe takes at once, so that records stay whole; the rest of a longer message is cut off. */
-enum { LONGEST_RECORD = 2048 };
+enum {
+  LONGEST_RECORD = 2048
+};
 
 static pid_t owner = 0; /* a forked child shares the pipe, but its messages are not for the parent's reader */
 
-void *symm_py_log_target(int descriptor) {
+void* symm_py_log_target(int descriptor) {
   owner = getpid();
-  return (void *)(intptr_t)descriptor;
+  return (void*)(intptr_t)descriptor;
 }
 
-void symm_py_log_to_descriptor(void *user, symm_log_level_t level, const char *message) {
+void symm_py_log_to_descriptor(void* user, symm_log_level_t level, const char* message) {
   char record[LONGEST_RECORD];
   int length;
   if (getpid() != owner) return;

@@ -5,10 +5,10 @@
 #include "support.h"
 
 /* What the exception means to the library. Anything but a time-out is kept: it is why the creation fails. */
-static symm_status_t status_of_exception(symm_py_store *store) {
-  PyObject *type = NULL;
-  PyObject *value = NULL;
-  PyObject *traceback = NULL;
+static symm_status_t status_of_exception(symm_py_store* store) {
+  PyObject* type = NULL;
+  PyObject* value = NULL;
+  PyObject* traceback = NULL;
   const int timed_out = PyErr_ExceptionMatches(PyExc_TimeoutError);
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
@@ -24,11 +24,11 @@ static symm_status_t status_of_exception(symm_py_store *store) {
   return SYMM_ERR_SYSTEM;
 }
 
-static symm_status_t set(void *user, const char *key, const void *value, size_t size, uint64_t timeout_ms) {
-  symm_py_store *store = (symm_py_store *)user;
+static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
+  symm_py_store* store = (symm_py_store*)user;
   const PyGILState_STATE lock = PyGILState_Ensure();
-  PyObject *bytes = PyBytes_FromStringAndSize((const char *)value, (Py_ssize_t)size);
-  PyObject *result =
+  PyObject* bytes = PyBytes_FromStringAndSize((const char*)value, (Py_ssize_t)size);
+  PyObject* result =
       bytes == NULL ? NULL : PyObject_CallMethod(store->store, "set", "sOK", key, bytes, (unsigned long long)timeout_ms);
   const symm_status_t status = result == NULL ? status_of_exception(store) : SYMM_OK;
   Py_XDECREF(result);
@@ -37,8 +37,8 @@ static symm_status_t set(void *user, const char *key, const void *value, size_t 
   return status;
 }
 
-static symm_status_t copy_bytes(PyObject *bytes, void *value, size_t capacity, size_t *out_size) {
-  char *data = NULL;
+static symm_status_t copy_bytes(PyObject* bytes, void* value, size_t capacity, size_t* out_size) {
+  char* data = NULL;
   Py_ssize_t size = 0;
   if (PyBytes_AsStringAndSize(bytes, &data, &size) < 0) return SYMM_ERR_SYSTEM;
   *out_size = (size_t)size;
@@ -47,10 +47,10 @@ static symm_status_t copy_bytes(PyObject *bytes, void *value, size_t capacity, s
   return SYMM_OK;
 }
 
-static symm_status_t get(void *user, const char *key, void *value, size_t capacity, size_t *out_size, uint64_t timeout_ms) {
-  symm_py_store *store = (symm_py_store *)user;
+static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+  symm_py_store* store = (symm_py_store*)user;
   const PyGILState_STATE lock = PyGILState_Ensure();
-  PyObject *bytes = PyObject_CallMethod(store->store, "get", "sK", key, (unsigned long long)timeout_ms);
+  PyObject* bytes = PyObject_CallMethod(store->store, "get", "sK", key, (unsigned long long)timeout_ms);
   symm_status_t status = bytes == NULL ? SYMM_ERR_SYSTEM : copy_bytes(bytes, value, capacity, out_size);
   if (PyErr_Occurred()) status = status_of_exception(store);
   Py_XDECREF(bytes);
@@ -58,9 +58,9 @@ static symm_status_t get(void *user, const char *key, void *value, size_t capaci
   return status;
 }
 
-int symm_py_group_config(PyObject *from, symm_group_config_t *to, symm_py_store *store) {
+int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store) {
   const symm_group_config_t defaults = SYMM_GROUP_CONFIG_INIT;
-  PyObject *user = NULL;
+  PyObject* user = NULL;
   unsigned long long flags = 0;
   unsigned long long create_timeout_ms = 0;
   unsigned long long timeout_ms = 0;
@@ -88,7 +88,7 @@ int symm_py_group_config(PyObject *from, symm_group_config_t *to, symm_py_store 
   return 1;
 }
 
-void symm_py_store_done(symm_py_store *store) {
+void symm_py_store_done(symm_py_store* store) {
   Py_CLEAR(store->store);
   Py_CLEAR(store->exception);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 
-static PyObject *error_factory = NULL;
+static PyObject* error_factory = NULL;
 
-PyObject *set_error_factory(PyObject *factory) {
-  PyObject *former = error_factory;
+PyObject* set_error_factory(PyObject* factory) {
+  PyObject* former = error_factory;
   Py_INCREF(factory);
   error_factory = factory;
   Py_XDECREF(former);
   return symm_py_none();
 }
 
-void symm_py_raise(symm_status_t status, PyObject *cause) {
-  const char *message = symm_last_error();
-  PyObject *exception;
+void symm_py_raise(symm_status_t status, PyObject* cause) {
+  const char* message = symm_last_error();
+  PyObject* exception;
   if (error_factory == NULL) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(status), message);
     return;
@@ -24,17 +24,17 @@ void symm_py_raise(symm_status_t status, PyObject *cause) {
     Py_INCREF(cause);
     PyException_SetCause(exception, cause);
   }
-  PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+  PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
   Py_DECREF(exception);
 }
 
-PyObject *symm_py_none(void) {
+PyObject* symm_py_none(void) {
   Py_INCREF(Py_None);
   return Py_None;
 }
 
-PyObject *symm_py_append(PyObject *result, PyObject *next) {
-  PyObject *both;
+PyObject* symm_py_append(PyObject* result, PyObject* next) {
+  PyObject* both;
   if (next == NULL || result == NULL) {
     Py_XDECREF(result);
     Py_XDECREF(next);
@@ -45,7 +45,7 @@ PyObject *symm_py_append(PyObject *result, PyObject *next) {
     return next;
   }
   if (PyTuple_Check(result)) {
-    PyObject *last = PyTuple_Pack(1, next);
+    PyObject* last = PyTuple_Pack(1, next);
     both = last == NULL ? NULL : PySequence_Concat(result, last);
     Py_XDECREF(last);
   } else {
@@ -56,14 +56,14 @@ PyObject *symm_py_append(PyObject *result, PyObject *next) {
   return both;
 }
 
-int symm_py_address(PyObject *from, void **to) {
+int symm_py_address(PyObject* from, void** to) {
   *to = NULL;
   if (from == Py_None) return 1;
   *to = PyLong_AsVoidPtr(from);
   return *to != NULL || !PyErr_Occurred();
 }
 
-int symm_py_integers(PyObject *from, int32_t **to, size_t *count) {
+int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   Py_ssize_t i;
   Py_ssize_t size;
   *to = NULL;
@@ -71,13 +71,13 @@ int symm_py_integers(PyObject *from, int32_t **to, size_t *count) {
   if (from == Py_None) return 1;
   size = PySequence_Size(from);
   if (size < 0) return 0;
-  *to = (int32_t *)malloc((size > 0 ? (size_t)size : 1) * sizeof **to);
+  *to = (int32_t*)malloc((size > 0 ? (size_t)size : 1) * sizeof **to);
   if (*to == NULL) {
     PyErr_NoMemory();
     return 0;
   }
   for (i = 0; i < size; ++i) {
-    PyObject *item = PySequence_GetItem(from, i);
+    PyObject* item = PySequence_GetItem(from, i);
     const long value = item == NULL ? -1 : PyLong_AsLong(item);
     Py_XDECREF(item);
     if (value == -1 && PyErr_Occurred()) return 0; /* freed by the caller */
@@ -91,11 +91,11 @@ int symm_py_integers(PyObject *from, int32_t **to, size_t *count) {
   return 1;
 }
 
-PyObject *symm_py_list(const int32_t *from, size_t count) {
+PyObject* symm_py_list(const int32_t* from, size_t count) {
   size_t i;
-  PyObject *list = PyList_New(0);
+  PyObject* list = PyList_New(0);
   for (i = 0; list != NULL && i < count; ++i) {
-    PyObject *item = PyLong_FromLong(from[i]);
+    PyObject* item = PyLong_FromLong(from[i]);
     if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
