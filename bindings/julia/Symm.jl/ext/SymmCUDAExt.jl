@@ -30,9 +30,7 @@ function CUDA.CuArray{T}(memory::SymmMemory, dims::Dims; rank::Integer=memory.ra
     offset + prod(dims) * sizeof(T) <= memory.bytes ||
         throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $(memory.bytes) bytes"))
     pointer_ = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
-    return finalizer(unsafe_wrap(CuArray, pointer_, dims; own=false)) do _
-        memory # held by this closure until the array is gone
-    end
+    return Symm.hold(unsafe_wrap(CuArray, pointer_, dims; own=false), memory)
 end
 CUDA.CuArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-Arrays in host memory that the library maps. `A.data` borrows that memory, and `A` holds what keeps it mapped; so only `A` is handed out.
+Arrays in host memory that the library maps. `A.data` borrows that memory, and keeps it mapped.
 """
 abstract type MappedArray{T,N} <: DenseArray{T,N} end
 
@@ -38,7 +38,7 @@ struct SymmArray{T,N} <: MappedArray{T,N}
         dtype(T)
         memory.group.backend === :host ||
             throw(ArgumentError("a SymmArray is in host memory, this group's is $(memory.group.backend): see CuArray and Span"))
-        data = wrap_block(T, pointer(memory, rank), memory.bytes, dims, offset)
+        data = hold(wrap_block(T, pointer(memory, rank), memory.bytes, dims, offset), memory)
         return new{T,N}(data, memory, rank, offset)
     end
 end

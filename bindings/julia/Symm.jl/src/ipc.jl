@@ -36,7 +36,9 @@ Map the memory that a token names. The result has `pointer(import)` and `import.
 
 The same as an array of host memory with elements of type `T`; without dims a vector of the whole piece.
 """
-function import_token(token::AbstractVector{UInt8}; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
+import_token(token::AbstractVector{UInt8}; options...) = finalizer(release, open_token(token; options...))
+
+function open_token(token; timeout=nothing, directory=nothing, device=nothing, stream=nothing)
     bytes_ = convert(Vector{UInt8}, token)
     path = directory === nothing ? "" : Base.cconvert(Cstring, String(directory))
     out = Ref{Ptr{symm_ipc_t}}(C_NULL)
@@ -53,11 +55,7 @@ function import_token(token::AbstractVector{UInt8}; timeout=nothing, directory=n
 end
 
 import_token(::Type{T}, token::AbstractVector{UInt8}, dims::Integer...; options...) where {T} =
-    ImportedArray{T}(import_token(token; options...), Dims(dims))
-function import_token(::Type{T}, token::AbstractVector{UInt8}; options...) where {T}
-    made = import_token(token; options...)
-    return ImportedArray{T}(made, (made.bytes ÷ sizeof(T),))
-end
+    ImportedArray{T}(open_token(token; options...), made -> isempty(dims) ? (made.bytes ÷ sizeof(T),) : Dims(dims))
 
 """Memory of another process, made by [`import_token`](@ref)."""
 mutable struct Import
@@ -67,7 +65,7 @@ mutable struct Import
     function Import(handle::Ptr{symm_ipc_t})
         size = Ref{Csize_t}(0)
         check(symm_ipc_size(handle, size))
-        return finalizer(release, new(handle, size[]))
+        return new(handle, size[])
     end
 end
 
@@ -76,9 +74,17 @@ struct ImportedArray{T,N} <: MappedArray{T,N}
     data::Array{T,N}
     import_::Import
 
-    function ImportedArray{T}(made::Import, dims::Dims{N}) where {T,N}
-        info(made).backend == SYMM_BACKEND_HOST || throw(ArgumentError("a token for device memory: use import_token(token), and pointer() of that"))
-        return new{T,N}(wrap_block(T, pointer(made), made.bytes, dims, 0), made)
+    function ImportedArray{T}(made::Import, dims_of) where {T}
+        try
+            info(made).backend == SYMM_BACKEND_HOST || throw(ArgumentError("a token for device memory: use pointer(import_token(token))"))
+            dims = dims_of(made)
+            data = wrap_block(T, pointer(made), made.bytes, dims, 0)
+            # The lease ends with what borrows the memory, not with `made`, which may be collected first.
+            return new{T,length(dims)}(finalizer(_ -> release(made), data), made)
+        catch
+            release(made)
+            rethrow()
+        end
     end
 end
 

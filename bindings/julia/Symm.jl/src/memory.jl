@@ -71,6 +71,18 @@ for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), 
     end
 end
 
+"""
+    Symm.hold(x, memory)
+
+`x`, which borrows a block, keeps it mapped by a reference of its own: a loop over its elements may have only `x` in hand while `memory` is
+collected. (A finalizer that merely knew `memory` would not do, since what only finalizers know is garbage.)
+"""
+function hold(x, memory::SymmMemory)
+    handle = memory.handle
+    check(symm_memory_retain(memory))
+    return finalizer(_ -> symm_memory_release(handle), x)
+end
+
 Base.show(io::IO, m::SymmMemory) =
     print(io, "SymmMemory(", m.bytes, " bytes of each of ", m.size, " ranks", isopen(m) ? ")" : ", closed)")
 

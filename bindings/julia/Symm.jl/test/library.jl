@@ -28,4 +28,5 @@ end
     @test sprint(showerror, SymmError(Symm.SYMM_ERR_TIMEOUT, "rank 2")) == "SymmError: TIMEOUT: rank 2"
     @test all(unsafe_string(Symm.symm_status_string(status)) isa String for status in keys(Symm.STATUS_NAMES))
     @test length(Symm.STATUS_NAMES) == 13
+    @test isempty(detect_ambiguities(Symm))
 end

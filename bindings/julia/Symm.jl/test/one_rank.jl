@@ -73,6 +73,9 @@
         @test !isopen(other) && error_of(() -> barrier(other)).status == Symm.SYMM_ERR_INVALID_HANDLE
     end
 
+    # In a function, so that nothing but the variables is alive.
+    make() = SymmArray(Group(backend=:host), [1, 2, 3])
+
     @testset "finalizers, in every order" begin
         for order in ((1, 2, 3), (1, 3, 2), (2, 1, 3), (2, 3, 1), (3, 1, 2), (3, 2, 1))
             g = Group(backend=:host)
@@ -82,10 +85,16 @@
             @test !isopen(g) && !isopen(buffer) && !isopen(memory)
         end
         # What the collector finds: an array keeps its memory, and the memory its group.
-        make() = SymmArray(Group(backend=:host), [1, 2, 3])
         A = make()
         GC.gc()
         @test A == [1, 2, 3] && allreduce!(A, +) == [1, 2, 3]
+        # Even if only the bare array is left, as in a loop, while new blocks want its place.
+        data = make().data
+        foreach(_ -> (GC.gc(); make()), 1:3)
+        @test data == [1, 2, 3]
+        given = import_token(Int, export_token(SymmArray(group, [4, 5, 6]); hold=20, imports=1)).data
+        foreach(_ -> (GC.gc(); make(); ipc_collect()), 1:3)
+        @test given == [4, 5, 6]
         B = view(make(), 2:3)
         GC.gc()
         @test B == [2, 3]
@@ -109,6 +118,7 @@
 
     @testset "tokens" begin
         A = SymmArray(group, collect(Float32, 1:100))
+        before = ipc_stats().leased
         token = export_token(A)
         @test 0 < length(token) <= Symm.SYMM_IPC_TOKEN_MAX_SIZE
         B = import_token(Float32, token)
@@ -116,11 +126,11 @@
         B[7] = -1
         @test A[7] == -1
         C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
-        @test C == [3 5; 4 6] && ipc_stats().leased == 2
+        @test C == [3 5; 4 6] && ipc_stats().leased == before + 2
         why = error_of(() -> ipc_withdraw(A; timeout=0.05))
         @test why.status == Symm.SYMM_ERR_TIMEOUT && occursin("held by this process", why.message)
         close(B)
-        finalize(C.import_)
+        finalize(C.data)
         made = import_token(export_token(A.memory))
         @test made.bytes == 400 && unsafe_load(Ptr{Float32}(pointer(made))) == 1
         close(made)
