@@ -11,8 +11,10 @@ use std::sync::atomic::Ordering;
 /// is what somebody wrote, never a mixture. The order in which stores become visible elsewhere is given by barriers and signals, or
 /// by [`store_release`](Self::store_release) and [`load_acquire`](Self::load_acquire).
 ///
-/// (What the library copies by `put`, `get` or a collective is not atomic as a whole. It moves whole aligned words on the
-/// processors that are supported, so an element is old or new here, too.)
+/// Two honest words. What the library copies by `put`, `get` or a collective is not atomic as a whole; it moves whole aligned words
+/// on the processors that are supported, so an element is old or new here, too. And Rust's memory model says nothing of atomics of
+/// different sizes that race on the same bytes, as two views of different [casts](crate::Memory::cast) could: on these processors, each
+/// reads and writes its bytes whole.
 ///
 /// An index out of range panics, as a slice does.
 pub struct View<'a, T: Element> {

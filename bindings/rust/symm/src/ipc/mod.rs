@@ -23,11 +23,13 @@
 
 mod export;
 mod import;
+mod imported;
 mod shared;
 mod state;
 
 pub use export::{ExportOptions, withdraw};
-pub use import::{Import, ImportInfo, ImportOptions, import};
+pub use import::{ImportOptions, import};
+pub use imported::{Import, ImportInfo};
 pub use shared::{Shared, WithdrawError};
 pub use state::{Report, Stats, collect, stats};
 

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory of another process.
+
+use crate::buffer::on_host;
+use crate::error::{Error, Result, call};
+use crate::group::count;
+use crate::{Backend, Element, Span, Stream, View};
+use std::fmt;
+use std::ops::RangeBounds;
+use std::ptr::{self, NonNull};
+use symm_sys::{self as sys, symm_ipc};
+
+/// Memory of another process, or of this one, mapped by a token. Dropping it ends the lease; the memory stays valid until then, even if the
+/// exporter dies.
+///
+/// ```compile_fail,E0505
+/// # fn main() -> symm::Result<()> {
+/// # let token = symm::ipc::Token::from(vec![]);
+/// let import = symm::ipc::import::<f32>(&token)?;
+/// let view = import.view()?;
+/// drop(import);
+/// println!("{}", view.load(0));
+/// # Ok(()) }
+/// ```
+pub struct Import<T: Element> {
+    lease: Lease,
+    pointer: *mut T,
+    len: usize,
+    backend: Backend,
+}
+
+/// The library's handle. Its release is ordered on the stream of the import.
+pub(super) struct Lease {
+    pub(super) raw: NonNull<symm_ipc>,
+    pub(super) stream: Stream,
+}
+
+// SAFETY: symm.h: all functions may be called from any thread; the address is used through View, Span and local() only.
+unsafe impl<T: Element> Send for Import<T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for Import<T> {}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Ok(api) = sys::api() {
+            // SAFETY: this is the one import that the library gave; the stream lives, since it is held here. Without the function the
+            // lease stays, which is all that can be done: Drop does not fail.
+            let _ = unsafe { api.symm_ipc_release(self.raw.as_ptr(), self.stream.as_raw()) };
+        }
+    }
+}
+
+/// What is known of an import.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ImportInfo {
+    /// Host or CUDA.
+    pub backend: Backend,
+    /// The device for which it is mapped here; 0 on the host.
+    pub device: usize,
+    /// Bytes of the piece.
+    pub bytes: u64,
+    /// Of the piece in the exporter's block.
+    pub offset: u64,
+    /// Bytes of that block.
+    pub block_bytes: u64,
+    /// The exporter's process id, as it knows itself.
+    pub exporter_pid: i64,
+    /// Whether its death or departure was not noticed yet.
+    pub exporter_alive: bool,
+}
+
+impl Lease {
+    fn info(&self) -> Result<ImportInfo> {
+        // SAFETY: all zeros is a value of this struct of integers.
+        let mut info: sys::symm_ipc_info_t = unsafe { std::mem::zeroed() };
+        info.struct_size = size_of_val(&info);
+        // SAFETY: the handle is alive, and the struct says its size.
+        call(|api| unsafe { api.symm_ipc_info(self.raw.as_ptr(), &mut info) })?;
+        Ok(ImportInfo {
+            backend: Backend::from_raw(info.backend),
+            device: count(info.device),
+            bytes: info.bytes,
+            offset: info.offset,
+            block_bytes: info.block_bytes,
+            exporter_pid: info.exporter_pid,
+            exporter_alive: info.exporter_alive != 0,
+        })
+    }
+}
+
+impl<T: Element> Import<T> {
+    pub(super) fn adopt(lease: Lease) -> Result<Self> {
+        let (info, mut pointer) = (lease.info()?, ptr::null_mut());
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_ipc_pointer(lease.raw.as_ptr(), &mut pointer) })?;
+        let pointer: *mut T = pointer.cast();
+        if !pointer.is_aligned() {
+            let name = std::any::type_name::<T>();
+            return Err(Error::argument(format!(
+                "the token names memory from byte {} of a block on, where no {name} can be",
+                info.offset
+            )));
+        }
+        let len = usize::try_from(info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
+        Ok(Self { lease, pointer, len, backend: info.backend })
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no whole element.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn info(&self) -> Result<ImportInfo> {
+        self.lease.info()
+    }
+
+    /// Its address. Of device memory if it is [on a device](ImportInfo::backend).
+    pub fn as_ptr(&self) -> *mut T {
+        self.pointer
+    }
+
+    /// The elements, one by one.
+    ///
+    /// # Errors
+    /// `Unsupported` if they are in device memory.
+    pub fn view(&self) -> Result<View<'_, T>> {
+        on_host(self.backend)?;
+        // SAFETY: the memory is mapped until the lease is released, aligned, and as long.
+        Ok(unsafe { View::new(self.pointer, self.len) })
+    }
+
+    /// A part of it, as an operand or to be exported again. On a device, use it on the stream of the import.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the range is not within it.
+    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
+        Span::within(self.pointer, self.len, self.backend, range)
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// `Unsupported` if they are in device memory.
+    ///
+    /// # Safety
+    /// Neither the exporter nor anybody else who has the memory writes to it during the borrow.
+    pub unsafe fn local(&self) -> Result<&[T]> {
+        on_host(self.backend)?;
+        // SAFETY: mapped, aligned and as long; that it does not change is the caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer, self.len) })
+    }
+
+    /// The elements, to be written.
+    ///
+    /// # Errors
+    /// `Unsupported` if they are in device memory.
+    ///
+    /// # Safety
+    /// Neither the exporter nor anybody else who has the memory touches it during the borrow.
+    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
+        on_host(self.backend)?;
+        // SAFETY: mapped, aligned and as long; that nobody else touches it is the caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) })
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.
+    pub fn as_raw(&self) -> *mut symm_ipc {
+        self.lease.raw.as_ptr()
+    }
+}
+
+impl<T: Element> fmt::Debug for Import<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Import<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How buffers become memories.
+
+use super::{Inner, Memory};
+use crate::buffer::Buffer;
+use crate::error::{Error, Result, call};
+use crate::handle::Handle;
+use crate::{Element, Group, Status};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::Arc;
+use symm_sys::{self as sys, symm_buffer, symm_memory};
+
+impl Group {
+    /// Shares a block: afterwards every rank's is mapped here. All ranks call it, with buffers of the same size, and all succeed
+    /// or all fail.
+    ///
+    /// The buffer is taken even if the call fails, since then it cannot always be known that no peer has mapped it.
+    ///
+    /// # Errors
+    /// `Mismatch` (sizes differ), `Timeout`, `PeerFailed`, `Aborted`, `System`, `OutOfMemory`.
+    pub fn rendezvous<T: Element>(&self, buffer: Buffer<T>) -> Result<Memory<T>> {
+        self.rendezvous_tagged(buffer, 0)
+    }
+
+    /// As [`rendezvous`](Self::rendezvous); calls with equal tags meet, so that several threads of a rank can share blocks of one
+    /// group at once.
+    ///
+    /// # Errors
+    /// As [`rendezvous`](Self::rendezvous).
+    pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
+        let handle = self.meet(&buffer.handle, tag)?;
+        Memory::adopt(handle, Some(buffer.handle), self)
+    }
+
+    /// A block of `len` elements on every rank: [`alloc`](Self::alloc) and [`rendezvous`](Self::rendezvous).
+    ///
+    /// # Errors
+    /// Those of both.
+    pub fn memory<T: Element>(&self, len: usize) -> Result<Memory<T>> {
+        self.rendezvous(self.alloc(len)?)
+    }
+
+    /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none.
+    pub fn find<T: Element>(&self, address: *const T) -> Result<Found> {
+        let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
+        // SAFETY: the handle is alive; the address is only looked up.
+        self.call(|api| unsafe {
+            api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        Ok(Found { memory, rank: crate::group::count(rank), offset })
+    }
+
+    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
+        let mut out = ptr::null_mut();
+        // SAFETY: both handles are alive.
+        self.call(|api| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, &mut out) })?;
+        // SAFETY: a successful rendezvous gives one reference.
+        unsafe { Handle::new(out) }
+    }
+}
+
+/// What [`Group::find`] found.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Found {
+    /// The memory, as bytes; [`Memory::cast`] it as needed.
+    pub memory: Memory<u8>,
+    /// Whose block it is.
+    pub rank: usize,
+    /// Bytes from the start of the block.
+    pub offset: usize,
+}
+
+impl<T: Element> Memory<T> {
+    fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
+        // SAFETY: all zeros is a value of this struct of integers.
+        let mut info: sys::symm_memory_info_t = unsafe { std::mem::zeroed() };
+        info.struct_size = size_of_val(&info);
+        // SAFETY: the handle is alive, and the struct says its size.
+        call(|api| unsafe { api.symm_memory_info(handle.as_ptr(), &mut info) })?;
+        let mut own = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, &mut own) })?;
+        let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
+        Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
+    }
+
+    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it.
+    ///
+    /// # Errors
+    /// As [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
+    pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
+        let Some(buffer) = &self.inner.buffer else {
+            return Err(Error::from_parts(
+                Status::Unsupported,
+                "a memory that was found by an address has no buffer to share",
+            ));
+        };
+        let handle = group.meet(buffer, tag)?;
+        let mut again = ptr::null_mut();
+        // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
+        call(|api| unsafe {
+            again = buffer.as_ptr();
+            api.symm_buffer_retain(again)
+        })?;
+        // SAFETY: the reference was added above.
+        Self::adopt(handle, Some(unsafe { Handle::new(again) }?), group)
+    }
+}
