@@ -40,8 +40,13 @@ def test_within_one_process(alone):
         assert info.exporter_alive
         assert leased() == 1
     assert leased() == 0
-    with pytest.raises(symm.InvalidHandleError, match="closed"):
-        seen.info()
+    uses = (seen.info, lambda: alone.allreduce(seen), lambda: memoryview(seen), seen.__dlpack__, lambda: array.put(seen, 0))
+    for use in (*uses, seen.export_token, lambda: seen[:0], lambda: seen.reshape(0)):
+        with pytest.raises((symm.InvalidHandleError, symm.InvalidArgumentError)):
+            use()
+    for use in uses:
+        with pytest.raises(symm.InvalidHandleError, match="closed"):
+            use()
 
 
 def test_across_processes_ranks_are_not_needed(ranks):

@@ -46,6 +46,7 @@ def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) 
     """
     found: Operand | View
     if isinstance(array, View):
+        array._require_open()
         if array.device_key == group.device_key:
             return array
         found, device, contiguous, writable = array, array.device_key, True, True

@@ -65,6 +65,9 @@ class View(_Exporter):
         """The stream on which this package used the memory last."""
         raise NotImplementedError
 
+    def _require_open(self) -> None:
+        """Raise if the memory was given back."""
+
     def reshape(self, *shape: int) -> Self:
         """The same elements in another shape; one extent may be -1. [local]"""
         known = math.prod(extent for extent in shape if extent != -1)
@@ -147,6 +150,7 @@ class View(_Exporter):
 
     def _buffer(self) -> tuple[int, int, str, tuple[int, ...]]:
         """For the buffer protocol."""
+        self._require_open()
         if self.device_key[0] != CPU:
             raise BufferError("this array is in device memory; the buffer protocol is for the host")
         if not self.dtype.format:
@@ -208,6 +212,7 @@ class View(_Exporter):
         With CUDA, `stream` (None or 1: the legacy default stream, 2: the per-thread one, -1: do nothing) is made to wait for what
         this package issued last on the group; what other packages write through views of their own is theirs to order.
         """
+        self._require_open()
         if dl_device is not None and tuple(dl_device) != self.device_key:
             raise BufferError(f"the array is on device {self.device_key}, not on {tuple(dl_device)}")
         if copy:

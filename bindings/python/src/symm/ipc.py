@@ -107,19 +107,22 @@ class ImportedArray(View):
         self._lease: _Lease | None = lease
 
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> ImportedArray:
-        return ImportedArray(self._require_open(), self.pointer + offset, shape, dtype, self.device_key)
+        return ImportedArray(self._open(), self.pointer + offset, shape, dtype, self.device_key)
 
     def _last_stream(self) -> int | None:
-        return self._require_open().stream
+        return self._open().stream
 
-    def _require_open(self) -> _Lease:
+    def _open(self) -> _Lease:
         if self._lease is None:
             raise InvalidHandleError("array: it was closed")
         return self._lease
 
+    def _require_open(self) -> None:
+        self._open()
+
     def info(self) -> ImportInfo:
         """Describe the import. [local]"""
-        found = raw.symm_ipc_info(self._require_open()._handle)
+        found = raw.symm_ipc_info(self._open()._handle)
         found |= {"backend": Backend(found["backend"]), "exporter_alive": bool(found["exporter_alive"])}
         return ImportInfo(**found)
 
