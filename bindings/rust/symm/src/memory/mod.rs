@@ -20,7 +20,7 @@ use std::ptr;
 use std::sync::Arc;
 use symm_sys::{self as sys, Api, MissingSymbol, symm_buffer, symm_memory, symm_status_t};
 
-/// Blocks of all ranks, mapped here: made by [`Group::rendezvous`].
+/// Blocks of all ranks, mapped here: made by [`Group::rendezvous`](crate::Group::rendezvous).
 ///
 /// # Who may touch what
 ///
