@@ -109,6 +109,8 @@ def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
     pointer, size, value, device_type, device_id, contiguous, writable, _ = raw.dlpack_read(capsule)
     if value not in by_value:
         raise InvalidArgumentError(f"{name}: DLPack type code {value >> 8} with {value & 0xFF} bits is not known")
+    # JAX's arrays are immutable, although its capsules do not say so.
+    writable = writable and type(array).__module__.partition(".")[0] not in ("jax", "jaxlib")
     return Operand(pointer, size, by_value[value], capsule), (device_type, device_id), contiguous, writable
 
 
