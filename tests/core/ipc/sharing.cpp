@@ -27,7 +27,7 @@ Directory::~Directory() {
 
 Owned::Owned(size_t bytes) {
   // A forked child makes its own; the parent's is left alone, as the library does.
-  static symm_group_t* group = nullptr;
+  static ranks::Group group;
   static pid_t made_by = 0;
   static std::mutex mutex;
   {
@@ -35,12 +35,12 @@ Owned::Owned(size_t bytes) {
     if (made_by != getpid()) {
       ranks::Config config;
       config.bootstrap = "thread://sharing";
-      group = ranks::create(config, 0, 1).release();
+      group = ranks::create(config, 0, 1);
       made_by = getpid();
     }
   }
   symm_buffer_t* made = nullptr;
-  check(symm_alloc(group, bytes, 0, &made));
+  check(symm_alloc(group.get(), bytes, 0, &made));
   buffer.reset(made);
   void* pointer = nullptr;
   check(symm_buffer_pointer(made, &pointer));
