@@ -5,7 +5,7 @@
 
 use std::error::Error;
 use std::time::Instant;
-use symm::{Group, Memory, Op};
+use symm::{Backend, GroupConfig, Memory, Op};
 
 /// Elements of a block: 1 MiB.
 const BLOCK: usize = 1 << 18;
@@ -18,7 +18,7 @@ const DATA: usize = 1;
 const TOKEN: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let group = Group::from_env()?;
+    let group = GroupConfig::new().backend(Backend::Host).create()?;
     let (rank, size) = (group.rank(), group.size());
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
 

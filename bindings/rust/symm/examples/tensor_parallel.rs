@@ -4,7 +4,7 @@
 //! Start it by `symm run -n 4 -- tensor_parallel`. The result is compared with the unsplit product.
 
 use std::error::Error;
-use symm::{Group, Op};
+use symm::{Backend, GroupConfig, Op};
 
 const BATCH: usize = 8;
 const INPUT: usize = 64;
@@ -39,7 +39,7 @@ fn relu(mut values: Vec<f32>) -> Vec<f32> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let group = Group::from_env()?;
+    let group = GroupConfig::new().backend(Backend::Host).create()?;
     let (rank, size) = (group.rank(), group.size());
     if HIDDEN % size != 0 {
         return Err(format!("{HIDDEN} hidden values cannot be divided among {size} ranks").into());
