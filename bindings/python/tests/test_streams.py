@@ -156,3 +156,9 @@ def test_the_current_stream_is_that_of_the_framework(monkeypatch):
 
 def test_seconds_to_milliseconds():
     assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [0, 1, 1, 1500, 2**64 - 1]
+
+
+def test_tensors_of_the_processor_have_no_stream():
+    tensor = type("Tensor", (), {"__module__": "torch"})()
+    tensor.device = type("device", (), {"type": "cpu"})()
+    assert _streams.current_of(tensor) is None

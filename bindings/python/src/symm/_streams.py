@@ -39,6 +39,8 @@ def current_of(array: Any) -> int | None:
     """The stream on which the framework of `array` works now; None if it has no such notion."""
     framework = type(array).__module__.partition(".")[0]
     if framework == "torch":
+        if array.device.type != "cuda":
+            return None  # a mistake, which the operand's check names
         return int(sys.modules["torch"].cuda.current_stream(array.device).cuda_stream)
     if framework == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
