@@ -224,7 +224,8 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
     registered = sleeper.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
   }
   // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
-  const bool seen_by_writers = fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+  const bool seen_by_writers =
+      fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
   WaitEnd end = WaitEnd::reached;
   for (;;) {
     const uint32_t events = revocation.events().load(std::memory_order_seq_cst);

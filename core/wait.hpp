@@ -154,7 +154,8 @@ inline void wake_sleepers(const Word& word, std::span<const Sleeper> sleepers) n
 }
 
 // Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.
-inline void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers, Fencing fencing = Fencing::symmetric) noexcept {
+inline void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers,
+                    Fencing fencing = Fencing::symmetric) noexcept {
   if (fencing == Fencing::asymmetric) {
     word.store(value, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter sees to the processor

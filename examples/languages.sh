@@ -23,7 +23,7 @@ python_rank() {
   local python=$root/build/bindings/python/venv/bin/python
   [[ -x $python ]] || { without Python "bindings/python/dev setup has made no environment" || return; }
   "$root/bindings/python/dev" wheel "$library" >/dev/null || { without Python "its wheel could not be built" || return; }
-  "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall "$root"/build/bindings/python/dist/symm-*.whl ||
+  "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall "$root/build/bindings/python/dist/"symm-*.whl ||
     { without Python "its wheel could not be installed" || return; }
   line "$python" "$root/bindings/python/examples/demo.py"
 }

@@ -186,8 +186,7 @@ void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uin
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
     const Control& theirs = controls_[static_cast<size_t>(peer)];
-    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_sleeper(),
-            fencing_);
+    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_sleeper(), fencing_);
   }
   LazyDeadline deadline(timeout_ms);
   for (const int peer : ranks) {

@@ -45,7 +45,7 @@ inline constexpr uint32_t kRegions =
     64;  // into which the board divides a block, so that pieces of it are withdrawn by themselves
 inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is valid
 
-struct alignas(64) LeasePage {
+struct alignas(4096) LeasePage {
   alignas(64) std::atomic<uint64_t> written;                // by the consumer: events
   alignas(64) std::atomic<uint64_t> taken;                  // by the exporter
   std::atomic<uint32_t> waiting;                            // by the exporter: it wants to hear of each release
@@ -53,7 +53,7 @@ struct alignas(64) LeasePage {
   alignas(4096) std::atomic<uint64_t> words[kStreamWords];  // by the consumer's streams
 };
 
-struct alignas(64) Board {
+struct alignas(4096) Board {
   std::atomic<uint64_t> newest;  // by the exporter: number of the last token
   alignas(
       64) std::atomic<uint64_t> valid_from[kSlots][kRegions];  // by the exporter: lowest number of a valid token of the region

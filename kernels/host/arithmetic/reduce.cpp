@@ -88,8 +88,7 @@ void add_few(const Reduction& r) noexcept {
       sums[at] += x;  // integers are unsigned here: they wrap
     }
   }
-  for (int i = 0; i < r.destination_count; ++i)
-    std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
+  for (int i = 0; i < r.destination_count; ++i) std::memcpy(r.destinations[i] + r.destination_offset, sums, r.count * sizeof(T));
 }
 
 // Null if the kernels are to do it.
