@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tensor from one process to another on one GPU: by tokens of symm, and by torch.multiprocessing, which uses CUDA IPC. Each
+message is received, its first element read on the host, and answered; the ways take turns. gpu.py <libsymm.so> [rounds]
+Exit status 77 with a reason where torch or a GPU is missing."""
+import json
+import statistics
+import sys
+import time
+
+from symm_ctypes import Symm
+
+SIZES = (4096, 1 << 20, 64 << 20)
+
+
+def skip(reason):
+    print(f"skipped: {reason}", file=sys.stderr)
+    sys.exit(77)
+
+
+try:
+    import torch
+    import torch.multiprocessing as multiprocessing
+except ImportError:
+    skip("no torch")
+
+
+class Raw:
+    """Memory at an address, as torch takes it."""
+
+    def __init__(self, pointer, size):
+        self.__cuda_array_interface__ = {"shape": (size // 4,), "typestr": "<f4", "data": (pointer, False), "version": 3,
+                                         "strides": None, "stream": None}
+
+
+def tensor_at(pointer, size):
+    return torch.as_tensor(Raw(pointer, size), device="cuda:0")
+
+
+def stream():
+    return torch.cuda.current_stream().cuda_stream
+
+
+def consumer(library, to, back):
+    torch.cuda.set_device(0)
+    symm = Symm(library, Symm.CUDA)
+    while True:
+        message = to.get()
+        if message is None:
+            return
+        what, size, rest = message
+        if what == "symm":
+            ipc, pointer = symm.import_(rest, stream())
+            seen = tensor_at(pointer, size)[0].item()
+            symm.release(ipc, stream())
+        else:
+            seen = rest[0].item()
+            del rest, message
+        back.put(seen)
+
+
+def measure(library, rounds):
+    context = multiprocessing.get_context("spawn")
+    to, back = context.SimpleQueue(), context.SimpleQueue()
+    process = context.Process(target=consumer, args=(library, to, back))
+    process.start()
+    torch.cuda.set_device(0)
+    symm = Symm(library, Symm.CUDA)
+    result = {}
+    for size in SIZES:
+        standing, pointer = symm.alloc(size)
+        view = tensor_at(pointer, size)
+        kept = torch.empty(size // 4, device="cuda:0")
+
+        def exchange(what, rest, value):
+            to.put((what, size, rest))
+            if back.get() != value:
+                raise RuntimeError("wrong data")
+
+        def by_piece(value):
+            symm.withdraw(pointer, size)
+            view.fill_(value)
+            exchange("symm", symm.export(pointer, size, stream()), value)
+
+        def by_standing_tensor(value):
+            kept.fill_(value)
+            exchange("torch", kept, value)
+
+        def by_new_tensor(value):
+            exchange("torch", torch.full((size // 4,), value, device="cuda:0"), value)
+
+        ways = {"symm, standing buffer": by_piece, "torch, standing tensor": by_standing_tensor, "torch, new tensor": by_new_tensor}
+        times = {name: [] for name in ways}
+        for round_ in range(rounds + 5):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                way(float(round_))
+                if round_ >= 5:
+                    times[name].append((time.perf_counter() - start) * 1e6)
+        del view
+        symm.free(standing)
+        row = {name: statistics.median(values) for name, values in times.items()}
+        row["ratio, standing"] = row["torch, standing tensor"] / row["symm, standing buffer"]
+        row["ratio, new"] = row["torch, new tensor"] / row["symm, standing buffer"]
+        result[str(size)] = row
+    to.put(None)
+    process.join()
+    return result
+
+
+if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        skip("torch sees no GPU")
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300)))

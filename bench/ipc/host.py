@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A message of some size from one Python process to another and an answer back: by tokens of symm, and by
+multiprocessing.shared_memory. Names and tokens go through the same pipes; the ways take turns. host.py <libsymm.so> [rounds]"""
+import ctypes
+import json
+import os
+import statistics
+import struct
+import sys
+import time
+from multiprocessing import resource_tracker, shared_memory
+
+from symm_ctypes import Symm
+
+SIZES = (4096, 1 << 20, 16 << 20)
+ENDS = 64  # bytes that are written and read at either end of a message
+
+
+class Pipe:
+    def __init__(self):
+        self.read_end, self.write_end = os.pipe()
+
+    def send(self, data):
+        os.write(self.write_end, struct.pack("<I", len(data)) + data)
+
+    def receive(self):
+        header = os.read(self.read_end, 4)
+        if not header:
+            sys.exit(0)
+        return os.read(self.read_end, struct.unpack("<I", header)[0])
+
+
+def consumer(library, to, back):
+    symm = Symm(library, Symm.HOST)
+    while True:
+        what, size, rest = (message := to.receive())[:1], struct.unpack("<Q", message[1:9])[0], message[9:]
+        if what == b"s":
+            ipc, pointer = symm.import_(rest)
+            seen = ctypes.string_at(pointer, ENDS) + ctypes.string_at(pointer + size - ENDS, ENDS)
+            symm.release(ipc)
+        else:
+            memory = shared_memory.SharedMemory(rest.decode())
+            seen = bytes(memory.buf[:ENDS]) + bytes(memory.buf[size - ENDS:size])
+            memory.close()
+            resource_tracker.unregister("/" + rest.decode(), "shared_memory")  # it is the producer's to remove
+        back.send(seen[:1] + seen[-1:])
+
+
+def measure(library, rounds):
+    to, back = Pipe(), Pipe()
+    resource_tracker.ensure_running()
+    pid = os.fork()
+    if pid == 0:
+        os.close(to.write_end)
+        consumer(library, to, back)
+    symm = Symm(library, Symm.HOST)
+    result = {}
+    for size in SIZES:
+        standing, pointer = symm.alloc(size)
+        old = shared_memory.SharedMemory(create=True, size=size)
+
+        def exchange(kind, rest, value):
+            to.send(kind + struct.pack("<Q", size) + rest)
+            if back.receive() != value * 2:
+                raise RuntimeError("wrong data")
+
+        def by_piece(value):
+            symm.withdraw(pointer, size)
+            ctypes.memset(pointer, value[0], ENDS)
+            ctypes.memset(pointer + size - ENDS, value[0], ENDS)
+            exchange(b"s", symm.export(pointer, size), value)
+
+        def by_buffer(value):
+            buffer, start = symm.alloc(size)
+            ctypes.memset(start, value[0], ENDS)
+            ctypes.memset(start + size - ENDS, value[0], ENDS)
+            exchange(b"s", symm.export(start, size), value)
+            symm.free(buffer)
+
+        def fill(memory, value):
+            memory.buf[:ENDS] = value * ENDS
+            memory.buf[size - ENDS:size] = value * ENDS
+            exchange(b"m", memory.name.encode(), value)
+
+        def by_standing_shared_memory(value):
+            fill(old, value)
+
+        def by_new_shared_memory(value):
+            memory = shared_memory.SharedMemory(create=True, size=size)
+            fill(memory, value)
+            memory.close()
+            memory.unlink()
+
+        ways = {"symm, standing buffer": by_piece, "shared_memory, standing": by_standing_shared_memory,
+                "symm, buffer of its own": by_buffer, "shared_memory, of its own": by_new_shared_memory}
+        times = {name: [] for name in ways}
+        for round_ in range(rounds + 5):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                way(bytes([round_ % 250 + 1]))
+                if round_ >= 5:
+                    times[name].append((time.perf_counter() - start) * 1e6)
+        old.close()
+        old.unlink()
+        symm.free(standing)
+        row = {name: statistics.median(values) for name, values in times.items()}
+        row["ratio, standing"] = row["shared_memory, standing"] / row["symm, standing buffer"]
+        row["ratio, of its own"] = row["shared_memory, of its own"] / row["symm, buffer of its own"]
+        result[str(size)] = row
+    os.close(to.write_end)
+    os.waitpid(pid, 0)
+    return result
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300)))

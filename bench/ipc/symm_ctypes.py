@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sharing by tokens through ctypes, as little of it as the benchmarks need. What is measured includes what ctypes costs."""
+import ctypes
+
+TOKEN = 512
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
+                ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
+                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p)]
+
+
+class Symm:
+    """One process's use of the library; made after a fork, not before."""
+
+    HOST, CUDA = 1, 2
+
+    def __init__(self, library, backend):
+        self.library = ctypes.CDLL(library)
+        self.library.symm_last_error.restype = ctypes.c_char_p
+        self.token_bytes = ctypes.create_string_buffer(TOKEN)
+        self.token_size = ctypes.c_size_t()
+        self.config = Config(ctypes.sizeof(Config), 0, 1, backend, 0, 0, b"thread://bench", None, 0, 0, None)
+        self.group = None
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.library.symm_last_error().decode())
+
+    def alloc(self, size):
+        if self.group is None:
+            self.group = ctypes.c_void_p()
+            self.check(self.library.symm_group_create(ctypes.byref(self.config), ctypes.byref(self.group)))
+        buffer, pointer = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), ctypes.c_uint64(0), ctypes.byref(buffer)))
+        self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
+        return buffer, pointer.value
+
+    def free(self, buffer):
+        self.library.symm_buffer_release(buffer)
+
+    def export(self, pointer, size, stream=None):
+        self.check(self.library.symm_ipc_export(ctypes.c_void_p(pointer), ctypes.c_size_t(size), None, self.token_bytes,
+                                                ctypes.c_size_t(TOKEN), ctypes.byref(self.token_size), ctypes.c_void_p(stream)))
+        return self.token_bytes.raw[:self.token_size.value]
+
+    def import_(self, token, stream=None):
+        ipc, pointer = ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.library.symm_ipc_import(token, ctypes.c_size_t(len(token)), None, ctypes.byref(ipc),
+                                                ctypes.c_void_p(stream)))
+        self.check(self.library.symm_ipc_pointer(ipc, ctypes.byref(pointer)))
+        return ipc, pointer.value
+
+    def release(self, ipc, stream=None):
+        self.library.symm_ipc_release(ipc, ctypes.c_void_p(stream))
+
+    def withdraw(self, pointer, size):
+        self.check(self.library.symm_ipc_withdraw(ctypes.c_void_p(pointer), ctypes.c_size_t(size), ctypes.c_uint64(0)))
