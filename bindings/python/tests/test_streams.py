@@ -142,23 +142,22 @@ def test_the_current_stream_is_that_of_the_framework(monkeypatch):
         class cuda:  # noqa: N801
             @staticmethod
             def current_stream(device):
-                return Stream(cuda_stream={"a device": 5}[device])
+                return Stream(cuda_stream={"cuda": 5}[device.type])
+
+    class Device:
+        type = "cuda"
 
     class Tensor:
-        device = "a device"
+        device = Device
 
     Tensor.__module__ = "torch"
     monkeypatch.setitem(__import__("sys").modules, "torch", Torch)
     assert _streams.current_of(Tensor()) == 5
     assert _streams.current_of(np.ones(3)) is None
     assert _streams.current_of(OnGpu()) is None
+    Device.type = "cpu"  # a mistake, which the operand's check names
+    assert _streams.current_of(Tensor()) is None
 
 
 def test_seconds_to_milliseconds():
     assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [0, 1, 1, 1500, 2**64 - 1]
-
-
-def test_tensors_of_the_processor_have_no_stream():
-    tensor = type("Tensor", (), {"__module__": "torch"})()
-    tensor.device = type("device", (), {"type": "cpu"})()
-    assert _streams.current_of(tensor) is None
