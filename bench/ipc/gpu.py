@@ -91,7 +91,9 @@ def measure(library, rounds):
         ways = {"symm, standing buffer": by_piece, "torch, standing tensor": by_standing_tensor, "torch, new tensor": by_new_tensor}
         times = {name: [] for name in ways}
         for round_ in range(rounds + 5):
-            for name, way in ways.items():
+            names = list(ways)
+            for name in names[round_ % 3:] + names[:round_ % 3]:
+                way = ways[name]
                 start = time.perf_counter()
                 way(float(round_))
                 if round_ >= 5:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A message of some size from one Python process to another and an answer back: by tokens of symm, and by
-multiprocessing.shared_memory. Names and tokens go through the same pipes; the ways take turns. host.py <libsymm.so> [rounds]"""
+multiprocessing.shared_memory. All of the message is written and read. Names and tokens go through the same pipes; the ways take
+turns, in another order each round. host.py <libsymm.so> [rounds]"""
 import ctypes
 import json
 import os
@@ -13,7 +14,6 @@ from multiprocessing import resource_tracker, shared_memory
 from symm_ctypes import Symm
 
 SIZES = (4096, 1 << 20, 16 << 20)
-ENDS = 64  # bytes that are written and read at either end of a message
 
 
 class Pipe:
@@ -32,18 +32,20 @@ class Pipe:
 
 def consumer(library, to, back):
     symm = Symm(library, Symm.HOST)
+    read = ctypes.create_string_buffer(max(SIZES))
     while True:
         what, size, rest = (message := to.receive())[:1], struct.unpack("<Q", message[1:9])[0], message[9:]
         if what == b"s":
             ipc, pointer = symm.import_(rest)
-            seen = ctypes.string_at(pointer, ENDS) + ctypes.string_at(pointer + size - ENDS, ENDS)
+            ctypes.memmove(read, pointer, size)
             symm.release(ipc)
         else:
             memory = shared_memory.SharedMemory(rest.decode())
-            seen = bytes(memory.buf[:ENDS]) + bytes(memory.buf[size - ENDS:size])
+            view = (ctypes.c_char * size).from_buffer(memory.buf)
+            ctypes.memmove(read, view, size)
+            del view
             memory.close()
-            resource_tracker.unregister("/" + rest.decode(), "shared_memory")  # it is the producer's to remove
-        back.send(seen[:1] + seen[-1:])
+        back.send(read[0] + read[size - 1])
 
 
 def measure(library, rounds):
@@ -66,20 +68,19 @@ def measure(library, rounds):
 
         def by_piece(value):
             symm.withdraw(pointer, size)
-            ctypes.memset(pointer, value[0], ENDS)
-            ctypes.memset(pointer + size - ENDS, value[0], ENDS)
+            ctypes.memset(pointer, value[0], size)
             exchange(b"s", symm.export(pointer, size), value)
 
         def by_buffer(value):
             buffer, start = symm.alloc(size)
-            ctypes.memset(start, value[0], ENDS)
-            ctypes.memset(start + size - ENDS, value[0], ENDS)
+            ctypes.memset(start, value[0], size)
             exchange(b"s", symm.export(start, size), value)
             symm.free(buffer)
 
         def fill(memory, value):
-            memory.buf[:ENDS] = value * ENDS
-            memory.buf[size - ENDS:size] = value * ENDS
+            view = (ctypes.c_char * size).from_buffer(memory.buf)
+            ctypes.memset(view, value[0], size)
+            del view
             exchange(b"m", memory.name.encode(), value)
 
         def by_standing_shared_memory(value):
@@ -95,7 +96,9 @@ def measure(library, rounds):
                 "symm, buffer of its own": by_buffer, "shared_memory, of its own": by_new_shared_memory}
         times = {name: [] for name in ways}
         for round_ in range(rounds + 5):
-            for name, way in ways.items():
+            names = list(ways)
+            for name in names[round_ % 4:] + names[:round_ % 4]:
+                way = ways[name]
                 start = time.perf_counter()
                 way(bytes([round_ % 250 + 1]))
                 if round_ >= 5:

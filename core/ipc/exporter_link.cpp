@@ -87,8 +87,7 @@ ExporterLink::Import ExporterLink::claim(const Token& token, int device) {
     return {};
   }
   ++last_lease_;
-  // The claim is written; only now look whether the token still counts (see pages.hpp).
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // The claim is written, and only now may the board be looked at (see pages.hpp): both are sequentially consistent.
   if (!valid(token, mapped.block->size())) {
     event.kind = EventKind::cancel;
     tell(event);
