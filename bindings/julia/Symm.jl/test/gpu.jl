@@ -3,63 +3,15 @@
 # One rank of a group on GPUs, with nothing but the driver: raw device pointers and a raw stream. Started by
 #   symm run -n 4 -- julia --project=bindings/julia/Symm.jl bindings/julia/Symm.jl/test/gpu.jl
 # Ranks may be more than GPUs. Ends with "N passed, N failed", or "skipped: <reason>" where there is no GPU or the library cannot use it.
-using Libdl
 using Symm
 using Test
-
-# ---- the driver, as far as it is needed --------------------------------------------------------------------
-
-const DRIVER = Libdl.dlopen("libcuda.so.1"; throw_error=false)
+include("driver.jl")
 
 function skip(reason)
     println("skipped: ", reason, "\n0 passed, 0 failed")
     exit(0)
 end
 DRIVER === nothing && skip("there is no libcuda.so.1")
-
-macro cuda(call)
-    name, arguments = String(call.args[1]), call.args[2:end]
-    types = [argument.args[2] for argument in arguments]
-    values = [esc(argument.args[1]) for argument in arguments]
-    return quote
-        result = ccall(Libdl.dlsym(DRIVER, $name), Cint, ($(types...),), $(values...))
-        result == 0 || error($name, " failed with ", result)
-    end
-end
-
-"""Make the primary context of a device current, as other CUDA libraries do; returns a stream of it."""
-function use_device(ordinal)
-    device, context, stream = Ref{Cint}(0), Ref{Ptr{Cvoid}}(C_NULL), Ref{Ptr{Cvoid}}(C_NULL)
-    @cuda cuDeviceGet(device::Ptr{Cint}, ordinal::Cint)
-    @cuda cuDevicePrimaryCtxRetain(context::Ptr{Ptr{Cvoid}}, device[]::Cint)
-    @cuda cuCtxSetCurrent(context[]::Ptr{Cvoid})
-    @cuda cuStreamCreate(stream::Ptr{Ptr{Cvoid}}, 1::Cuint)
-    return stream[]
-end
-
-function device_memory(bytes)
-    address = Ref{UInt64}(0)
-    @cuda cuMemAlloc_v2(address::Ptr{UInt64}, bytes::Csize_t)
-    return address[]
-end
-
-finish(stream) = @cuda cuStreamSynchronize(stream::Ptr{Cvoid})
-
-function to_device(address, data, stream)
-    GC.@preserve data begin
-        @cuda cuMemcpyHtoDAsync_v2(UInt64(address)::UInt64, pointer(data)::Ptr{Cvoid}, sizeof(data)::Csize_t, stream::Ptr{Cvoid})
-        finish(stream)
-    end
-end
-
-function from_device(::Type{T}, address, count, stream) where {T}
-    data = Vector{T}(undef, count)
-    GC.@preserve data begin
-        @cuda cuMemcpyDtoHAsync_v2(pointer(data)::Ptr{Cvoid}, UInt64(address)::UInt64, sizeof(data)::Csize_t, stream::Ptr{Cvoid})
-        finish(stream)
-    end
-    return data
-end
 
 # ---- the tests ---------------------------------------------------------------------------------------------
 

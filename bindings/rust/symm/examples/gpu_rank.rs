@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One of several ranks on GPUs that may each be in another language: `demo` for device memory, with cudarc's slices and stream. Start it
+//! by `symm run -n 4 -- gpu_rank`, or beside those of C++, Python and Julia by `tests/gpu/languages/run` of the repository. Every result is
+//! checked bit for bit.
+
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use std::error::Error;
+use std::sync::Arc;
+use symm::cudarc::{read, write};
+use symm::ipc::{ExportOptions, ImportOptions};
+use symm::{Backend, GroupConfig, Memory, Op};
+
+/// Elements of a block: 1 MiB.
+const BLOCK: usize = 1 << 18;
+const PUT: usize = 4096;
+const REDUCED: usize = 65536;
+/// Where a token goes, in bytes.
+const TOKEN_AT: usize = 768 << 10;
+/// Where a rank looks at what it has imported, in elements.
+const SEEN_AT: usize = (640 << 10) / 4;
+/// Signal channels.
+const DATA: usize = 1;
+const TOKEN: usize = 2;
+
+type Outcome<T = ()> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome {
+    // Where there are fewer GPUs than ranks, ranks share them.
+    let group = GroupConfig::new().backend(Backend::Cuda).overlapping_devices(true).create()?;
+    let (rank, size, device) = (group.rank(), group.size(), group.info()?.device);
+    let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
+    let stream = CudaContext::new(device)?.new_stream()?;
+    let group = group.with_stream((&stream).into());
+
+    let memory = group.memory::<f32>(BLOCK)?;
+    let mine = stream.clone_htod(&values(rank, BLOCK / 2))?;
+    memory.put(rank, 0, &read(&mine, &stream))?;
+    group.barrier()?;
+
+    memory.put_with_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
+    memory.wait_signal(previous, DATA)?;
+    check("what the previous rank put", &own(&memory, BLOCK / 2, PUT, &stream)?, &values(previous, PUT))?;
+
+    let mut sum: CudaSlice<f32> = stream.alloc_zeros(REDUCED)?;
+    group.allreduce(&memory.span(..REDUCED)?, &mut write(&mut sum, &stream), Op::Sum)?;
+    check("the all-reduced sum", &stream.clone_dtoh(&sum)?, &sums(size, REDUCED))?;
+
+    let length = token(&memory, next, previous, device, &stream)?;
+    stream.synchronize()?;
+    group.finalize()?;
+    print!("rank {rank} (Rust) on GPU {device}: put {} B to rank {next}; all-reduce {} B; ", PUT * 4, REDUCED * 4);
+    println!("all bits right; imported rank {previous}'s block by token ({length} bytes)");
+    Ok(())
+}
+
+/// What a rank writes into its own block.
+fn values(rank: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|i| ((rank + 1) * (i % 1024)) as f32).collect()
+}
+
+/// In the order of the ranks, as the library adds.
+fn sums(ranks: usize, count: usize) -> Vec<f32> {
+    let add = |sum: Vec<f32>, rank| sum.iter().zip(values(rank, count)).map(|(a, b)| a + b).collect();
+    (1..ranks).fold(values(0, count), add)
+}
+
+/// Elements of this rank's own block, on the host.
+fn own<T>(memory: &Memory<T>, offset: usize, count: usize, stream: &Arc<CudaStream>) -> Outcome<Vec<T>>
+where
+    T: symm::Element + cudarc::driver::DeviceRepr + cudarc::driver::ValidAsZeroBits,
+{
+    let mut seen: CudaSlice<T> = stream.alloc_zeros(count)?;
+    memory.get(memory.rank(), offset, &mut write(&mut seen, stream))?;
+    Ok(stream.clone_dtoh(&seen)?)
+}
+
+fn check(what: &str, seen: &[f32], expected: &[f32]) -> Result<(), String> {
+    if seen.len() != expected.len() {
+        return Err(format!("{what}: {} elements, not {}", seen.len(), expected.len()));
+    }
+    match seen.iter().zip(expected).position(|(a, b)| a.to_bits() != b.to_bits()) {
+        Some(i) => Err(format!("{what}: element {i} is {}, not {}", seen[i], expected[i])),
+        None => Ok(()),
+    }
+}
+
+/// Hands this rank's block to the next by a token, and looks into the one that came. Returns the length of that token.
+fn token(
+    memory: &Memory<f32>,
+    next: usize,
+    previous: usize,
+    device: usize,
+    stream: &Arc<CudaStream>,
+) -> Outcome<usize> {
+    let bytes = memory.cast::<u8>();
+    let token = Vec::from(ExportOptions::new().stream(stream.into()).export(&memory.span(..)?)?);
+    let mut message = u32::try_from(token.len())?.to_le_bytes().to_vec();
+    message.extend(&token);
+    let staged = stream.clone_htod(&message)?;
+    bytes.put_with_signal(next, TOKEN_AT, &read(&staged, stream), TOKEN)?;
+
+    bytes.wait_signal(previous, TOKEN)?;
+    let length = own(&bytes, TOKEN_AT, 4, stream)?;
+    let length = u32::from_le_bytes(length.as_slice().try_into()?) as usize;
+    let came = own(&bytes, TOKEN_AT + 4, length, stream)?;
+    // Without a device it is mapped for the GPU that has the memory.
+    let import = ImportOptions::new().device(device).stream(stream.into()).import::<f32>(&came.into())?;
+    memory.put(memory.rank(), SEEN_AT, &import.span(..16)?)?;
+    check("the imported block", &own(memory, SEEN_AT, 16, stream)?, &values(previous, 16))?;
+    Ok(length)
+}

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# One rank of a group on GPUs whose other ranks may be written in other languages, with raw device pointers and a stream of the driver's. Each
+# writes its part, puts some of it into its neighbour's block and signals it, all-reduces, compares every bit with a computation on the host, and
+# hands its block to the next rank by a token. `run` starts it.
+using Symm
+include(joinpath(@__DIR__, "..", "..", "..", "bindings", "julia", "Symm.jl", "test", "driver.jl"))
+
+const FLOATS = 131072        # the first half of a block of 1 MiB
+const HALF = 4 * FLOATS      # where the second half begins, in bytes
+const PUT = 4096             # floats put into the neighbour's block
+const REDUCED = 65536        # floats all-reduced
+const TOKEN = 768 * 1024     # where a token is put, in bytes
+
+values(rank, count) = [Float32((rank + 1) * (i % 1024)) for i in 0:(count - 1)]
+same_bits(a, b) = reinterpret(UInt32, a) == reinterpret(UInt32, b)
+check(right, what) = right || error("wrong result: $what")
+
+"""In the order of the ranks, as the library adds."""
+function sums(ranks, count)
+    total = values(0, count)
+    for rank in 1:(ranks - 1)
+        total .+= values(rank, count)
+    end
+    return total
+end
+
+"""Give this rank's block to the next, and read the one that came. Returns the length of that token."""
+function pass_on_by_token(memory, stream, right, left, device)
+    token = export_token(memory; stream=stream)
+    letter = [reinterpret(UInt8, [htol(UInt32(length(token)))]); token]
+    staged = device_memory(length(letter))
+    to_device(staged, letter, stream)
+    put_with_signal!(memory, right, Span{UInt8}(staged, length(letter)); offset=TOKEN, channel=2, stream=stream)
+
+    wait_signal(memory, left; channel=2, stream=stream)
+    size = ltoh(from_device(UInt32, pointer(memory) + TOKEN, 1, stream)[1])
+    came = from_device(UInt8, pointer(memory) + TOKEN + 4, Int(size), stream)
+    block = import_token(came; device=device, stream=stream)  # without a device: mapped for the GPU that has the memory
+    check(same_bits(from_device(Float32, pointer(block), 16, stream), values(left, 16)), "the imported block")
+    close(block; stream=stream)
+    return size
+end
+
+function main()
+    DRIVER === nothing && error("there is no libcuda.so.1")
+    group = Group(backend=:cuda, overlapping_devices=true)  # where there are fewer GPUs than ranks
+    rank, right, left = group.rank, mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)
+    device = Symm.info(group).device
+    stream = use_device(device)
+    memory = SymmMemory(group, 2 * HALF)
+    at = pointer(memory)
+    to_device(at, values(rank, FLOATS), stream)
+    barrier(group; stream=stream)
+
+    put_with_signal!(memory, right, Span{Float32}(at, PUT); offset=HALF, channel=1, stream=stream)
+    wait_signal(memory, left; channel=1, stream=stream)
+    check(same_bits(from_device(Float32, at + HALF, PUT, stream), values(left, PUT)), "what the neighbour put")
+
+    reduced = device_memory(4 * REDUCED)
+    allreduce!(Span{Float32}(reduced, REDUCED), Span{Float32}(at, REDUCED), +, group; stream=stream)
+    check(same_bits(from_device(Float32, reduced, REDUCED, stream), sums(group.size, REDUCED)), "the all-reduce")
+
+    token = pass_on_by_token(memory, stream, right, left, device)
+    finish(stream)
+    finalize_group(group)
+    println(
+        "rank $rank (Julia) on GPU $device: put $(4PUT) B to rank $right; all-reduce $(4REDUCED) B; all bits right; ",
+        "imported rank $left's block by token ($token bytes)",
+    )
+end
+
+main()
