@@ -42,6 +42,14 @@ struct Share {
   std::vector<int> fds;  // borrowed from the block
 };
 
+// Which parameters a collective has.
+constexpr bool takes_op(Collective collective) noexcept {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
+}
+constexpr bool takes_root(Collective collective) noexcept {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
 // Operands and options of one collective call.
 struct CollectiveCall {
   Collective collective{};

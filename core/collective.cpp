@@ -24,12 +24,6 @@ void require_operand(const Operand& operand) {
   }
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
-}
-
-bool rooted(Collective collective) { return collective == Collective::broadcast || collective == Collective::reduce; }
-
 // As the parameter is called in symm.h.
 const char* name_of_count(Collective collective) {
   if (collective == Collective::reduce_scatter) return "recv_count";
@@ -42,12 +36,12 @@ void check(const Group& group, const CollectiveCall& call) {
     throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
   if (!is_valid(call.dtype))
     throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
-  if (reduces(call.collective) && !is_valid(call.op))
+  if (takes_op(call.collective) && !is_valid(call.op))
     throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
   if (!is_valid(call.algorithm)) {
     throw Error(Status::invalid_argument, format("options.algorithm: %d is not known", static_cast<int>(call.algorithm)));
   }
-  if (rooted(call.collective)) group.require_rank("root", call.root);
+  if (takes_root(call.collective)) group.require_rank("root", call.root);
 
   const auto size = static_cast<size_t>(group.size());
   const size_t element = size_of(call.dtype);

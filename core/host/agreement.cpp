@@ -2,32 +2,13 @@
 #include "core/host/agreement.hpp"
 
 namespace symm::host {
-namespace {
-
-bool has_op(int32_t collective) {
-  switch (static_cast<Collective>(collective)) {
-    case Collective::allreduce:
-    case Collective::reduce_scatter:
-    case Collective::reduce: return true;
-    case Collective::allgather:
-    case Collective::broadcast:
-    case Collective::alltoall: return false;
-  }
-  return false;
-}
-
-bool has_root(int32_t collective) {
-  return collective == static_cast<int32_t>(Collective::broadcast) || collective == static_cast<int32_t>(Collective::reduce);
-}
-
-}  // namespace
 
 DetailLine detail_of(const CollectiveCall& call) {
   DetailLine d{};
   d.collective = static_cast<int32_t>(call.collective);
   d.dtype = static_cast<int32_t>(call.dtype);
-  d.op = has_op(d.collective) ? static_cast<int32_t>(call.op) : 0;
-  d.root = has_root(d.collective) ? call.root : 0;
+  d.op = takes_op(call.collective) ? static_cast<int32_t>(call.op) : 0;
+  d.root = takes_root(call.collective) ? call.root : 0;
   d.algorithm = static_cast<int32_t>(call.algorithm);
   d.count = call.count;
   return d;
@@ -47,10 +28,11 @@ uint32_t signature_of(const DetailLine& d) {
 }
 
 std::string describe(const DetailLine& d) {
-  std::string text = format("%s(%s", name_of(static_cast<Collective>(d.collective)), name_of(static_cast<DType>(d.dtype)));
-  if (has_op(d.collective)) text += format(", %s", name_of(static_cast<Op>(d.op)));
+  const auto collective = static_cast<Collective>(d.collective);
+  std::string text = format("%s(%s", name_of(collective), name_of(static_cast<DType>(d.dtype)));
+  if (takes_op(collective)) text += format(", %s", name_of(static_cast<Op>(d.op)));
   text += format(", count %llu", static_cast<unsigned long long>(d.count));
-  if (has_root(d.collective)) text += format(", root %d", d.root);
+  if (takes_root(collective)) text += format(", root %d", d.root);
   if (d.algorithm != 0) text += format(", algorithm %s", name_of(static_cast<Algorithm>(d.algorithm)));
   return text + ")";
 }
