@@ -88,7 +88,8 @@ uint64_t Consumer::drain(Exports& exports) {
       ++taken_;
       apply(event, exports, ended);
     }
-    page().taken.store(taken_, std::memory_order_release);
+    page().taken.store(taken_, std::memory_order_seq_cst);
+    tell_of_room();
   }
   if (holder_.on_streams()) ended += holder_.drain(exports, page().words);
   return ended;
@@ -96,6 +97,17 @@ uint64_t Consumer::drain(Exports& exports) {
 
 void Consumer::want_to_hear(bool each_release) noexcept {
   if (page_) page().waiting.store(each_release ? 1 : 0, std::memory_order_seq_cst);
+}
+
+void Consumer::tell_of_room() noexcept {
+  if (!connected() || page().crowded.load(std::memory_order_seq_cst) == 0) return;
+  try {
+    Packet packet;
+    packet.type = PacketType::nudge;
+    send(packet, {});  // a queue without room for it holds an earlier one
+  } catch (const std::exception&) {
+    return;  // the connection has failed; it will be noticed
+  }
 }
 
 bool Consumer::send(const Packet& packet, std::span<const int> fds) {

@@ -52,6 +52,7 @@ class Consumer final : public Watched {
  private:
   LeasePage& page() const noexcept { return *reinterpret_cast<LeasePage*>(page_->data()); }
   void apply(const Event& event, Exports& exports, uint64_t& ended);
+  void tell_of_room() noexcept;
 
   Exporter& exporter_;
   const uint64_t serial_;

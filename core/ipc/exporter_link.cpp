@@ -20,22 +20,38 @@ std::string ExporterLink::exporter_name() const { return format("the exporter (p
 // ---- leases taken without asking
 
 bool ExporterLink::push(const Event& event) {
-  if (written_ - page().taken.load(std::memory_order_acquire) >= kEvents) return false;
+  if (written_ - page().taken.load(std::memory_order_seq_cst) >= kEvents) return false;
   page().ring[written_ % kEvents] = event;
   page().written.store(++written_, std::memory_order_seq_cst);
   return true;
 }
 
+// What finds no room is told when the exporter says that there is some. It makes room, then looks whether the page is crowded;
+// the page is called crowded, then looked at for room once more. So one of the two sees the other.
 bool ExporterLink::flush() {
-  size_t told = 0;
-  while (told < untold_.size() && push(untold_[told])) ++told;
-  untold_.erase(untold_.begin(), untold_.begin() + static_cast<std::ptrdiff_t>(told));
-  return untold_.empty();
+  for (;;) {
+    size_t told = 0;
+    while (told < untold_.size() && push(untold_[told])) ++told;
+    untold_.erase(untold_.begin(), untold_.begin() + static_cast<std::ptrdiff_t>(told));
+    const bool crowded = !untold_.empty();
+    if (crowded == crowded_) return !crowded;
+    crowded_ = crowded;
+    page().crowded.store(crowded ? 1 : 0, std::memory_order_seq_cst);
+  }
 }
 
 void ExporterLink::tell(const Event& event) {
-  if (!flush() || !push(event)) untold_.push_back(event);
+  if (!flush() || !push(event)) {
+    untold_.push_back(event);
+    flush();
+  }
   nudge(page().waiting.load(std::memory_order_seq_cst) != 0);
+}
+
+void ExporterLink::continue_telling() {
+  const std::lock_guard lock(mutex_);
+  const bool all = flush();
+  nudge(!all || page().waiting.load(std::memory_order_seq_cst) != 0);
 }
 
 // The exporter reads the ring when it wants to know. It is asked to when it waits for releases, and when the ring fills up.

@@ -82,6 +82,7 @@ class ExporterLink final : public Watched, public std::enable_shared_from_this<E
   bool push(const Event& event);  // mutex held; false if the ring is full
   void tell(const Event& event);  // mutex held; what does not fit is told later
   bool flush();                   // mutex held; true if nothing is left to tell
+  void continue_telling();        // there is room
   void nudge(bool now) noexcept;  // mutex held
   void send(const Packet& packet, Deadline deadline);
   void forget(const Key& key, Mapped& mapped, std::vector<std::shared_ptr<Block>>& garbage);
@@ -112,6 +113,7 @@ class ExporterLink final : public Watched, public std::enable_shared_from_this<E
   uint64_t written_ = 0;
   uint64_t nudged_at_ = 0;
   std::vector<Event> untold_;
+  bool crowded_ = false;  // as the page says
   uint64_t last_lease_ = 0;
   uint64_t imports_ = 0;
   std::map<Key, std::shared_ptr<Mapped>> mapped_;

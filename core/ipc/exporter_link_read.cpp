@@ -102,7 +102,11 @@ void ExporterLink::read() {
       log::write(log::Level::warning, "%s broke the protocol: %s", exporter_name().c_str(), fault);
       return lost(exporter_name() + " broke the protocol: " + fault, garbage);
     }
-    handle(packet, std::move(received.fds), garbage);
+    if (packet.type == PacketType::nudge) {
+      continue_telling();
+    } else {
+      handle(packet, std::move(received.fds), garbage);
+    }
   }
 }
 

@@ -47,6 +47,7 @@ inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is vali
 
 struct alignas(4096) LeasePage {
   alignas(64) std::atomic<uint64_t> written;                // by the consumer: events
+  std::atomic<uint32_t> crowded;                            // by the consumer: it has more, for which there was no room
   alignas(64) std::atomic<uint64_t> taken;                  // by the exporter
   std::atomic<uint32_t> waiting;                            // by the exporter: it wants to hear of each release
   alignas(64) Event ring[kEvents];                          // by the consumer

@@ -28,7 +28,7 @@ enum class PacketType : uint16_t {
   grant = 3,    // exporter: the lease is given. `block_bytes`, `mapped_bytes`; the memory's descriptor if it was asked for
   refusal = 4,  // exporter: it is not. `status`, `text`
   retired = 5,  // exporter: `block` cannot be imported any more
-  nudge = 6,    // consumer: there is something in the lease page
+  nudge = 6,    // look at the lease page: there is something (to the exporter), there is room again (to a crowded consumer)
   bye = 7,      // consumer: it holds nothing more and will close
 };
 

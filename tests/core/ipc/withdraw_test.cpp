@@ -119,6 +119,56 @@ TEST(Withdraw, ADeadHolderIsWrittenOff) {
   processes.expect_success({1});
 }
 
+// A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
+TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
+  constexpr size_t kLeases = 2000;
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      for (const bool by_asking : {false, true}) {
+        const int round = by_asking ? 4 : 0;
+        facts->token = make_token(owned.data, 64);
+        reach(*facts, round + 1);
+        wait_for(facts->step, round + 3);  // stopped in between
+        if (by_asking) {
+          expect_eventually("all leases are over", [] { return stats().leased == 0; });
+        } else {
+          check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+        }
+        EXPECT_EQ(stats().leased, 0U);
+        facts->done = round + 4;
+        wait_for(facts->step, round + 4);
+      }
+      return;
+    }
+    for (const int round : {0, 4}) {
+      wait_for(facts->step, round + 1);
+      std::vector<Import> held(kLeases);
+      for (Import& one : held) one = import(facts->token);
+      facts->done = round + 1;
+      wait_for(facts->step, round + 2);
+      held.clear();
+      facts->done = round + 2;
+      wait_for(facts->step, round + 4);
+    }
+  });
+  for (const int round : {0, 4}) {
+    wait_for(facts->done, round + 1);
+    processes.kill(0, SIGSTOP);
+    reach(*facts, round + 2);
+    wait_for(facts->done, round + 2);
+    reach(*facts, round + 3);
+    processes.kill(0, SIGCONT);
+    wait_for(facts->done, round + 4);
+    reach(*facts, round + 4);
+  }
+  processes.wait(0);
+  processes.wait(1);
+  processes.expect_success();
+}
+
 TEST(Withdraw, WhatWasNeverExportedIsFree) {
   const Directory directory;
   Processes processes(1, [](int) {
