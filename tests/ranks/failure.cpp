@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <thread>
 
 namespace ranks {
 namespace {
@@ -110,6 +111,17 @@ Member::Member(const Config& config, int own_rank, int ranks, Facts* facts) : ra
   recv.assign(send.size(), 0.0F);
   std::fill_n(symmetric_send(), kBlock / sizeof(float) / 2, 1.0F);
   barrier(group);
+  if (facts != nullptr) all_there(*facts, ranks);
+}
+
+void all_there(Facts& facts, int ranks) {
+  const int turn = facts.turn;
+  if (++facts.arrived == ranks) {
+    facts.arrived = 0;
+    ++facts.turn;
+    return;
+  }
+  while (facts.turn == turn) std::this_thread::yield();
 }
 
 const std::vector<Operation>& operations() {

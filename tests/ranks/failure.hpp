@@ -18,12 +18,17 @@ struct Facts {
   std::atomic<int> ready;   // ranks that are where the test wants them
   std::atomic<int> failed;  // ranks that have got their error
   std::atomic<int> go;
+  std::atomic<int> arrived, turn;  // of all_there()
   std::atomic<int64_t> moment_ns;
 };
 
+// Wait until as many ranks are here. Without it a rank that dies next could still be met by those in the last call before, which
+// may fail then as well.
+void all_there(Facts& facts, int ranks);
+
 int64_t now_ns();  // CLOCK_MONOTONIC, the same clock in all processes
 
-// A rank with everything that a call may need.
+// A rank with everything that a call may need. With `facts` all have theirs when the constructor returns.
 struct Member {
   Member(const Config& config, int own_rank, int ranks, Facts* facts = nullptr);
 

@@ -34,12 +34,8 @@ void expect_death_to_be_noticed(const Operation& operation, int size, int victim
   Processes processes(size, [&](int rank) {
     Member member(config, rank, size, &*facts);
     for (int round = 0; round < 3; ++round) check(operation.call(member));
-    ++facts->ready;
-    if (rank == victim) {
-      // Others may still be in their last round, where the death would meet them too.
-      while (facts->ready != size) std::this_thread::yield();
-      perish(member);
-    }
+    all_there(*facts, size);
+    if (rank == victim) perish(member);
     const int64_t start = now_ns();
     const symm_status_t status = until_failure(member, operation);
     expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, victim, facts->pids[victim]);
@@ -183,6 +179,7 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
     Member member(config, rank, 4, &*facts);
     const Group reversed = split(member.group, 0, -rank);
     const Group half = split(member.group, rank % 2, 0);
+    all_there(*facts, 4);
     if (rank == 3) raise(SIGKILL);
     const auto status = [](const Group& group) {
       for (;;) {

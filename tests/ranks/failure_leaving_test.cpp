@@ -61,11 +61,12 @@ TEST(Release, InAnyOrderAfterAFailure) {
   do {
     const Meeting meeting;
     const Config config = meeting.processes();
+    const Shared<Facts> facts;
     Processes processes(3, [&](int rank) {
       Footprint before;
       {
         before = footprint_after_first_use(config, rank, 3);
-        Member member(config, rank, 3);
+        Member member(config, rank, 3, &*facts);
         if (rank == 2) raise(SIGKILL);
         EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
         *member.block.at<int>(2) = 5;  // the dead rank's block is still there
