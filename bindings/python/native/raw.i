@@ -7,6 +7,7 @@
 %{
 #include <symm/symm.h>
 
+#include "array_struct.h"
 #include "dlpack.h"
 #include "exporter.h"
 #include "support.h"
@@ -49,6 +50,7 @@ KEEPS_THE_LOCK(symm_ipc_size)
 %include <symm/symm.h>
 
 %exception;
+%include "array_struct.h"
 %include "dlpack.h"
 %include "exporter.h"
 PyObject *set_error_factory(PyObject *factory);

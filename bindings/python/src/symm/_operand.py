@@ -10,12 +10,12 @@ from symm._device import CPU, CUDA, CUDA_HOST, CUDA_MANAGED
 from symm._library import raw
 from symm._view import View
 from symm.dtypes import DType, by_value, dtype_of, dtype_of_format
-from symm.enums import Backend
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from symm.group import Group
 
+_HOST = (CPU, 0)
 _ON_HOST = frozenset({CPU, CUDA_HOST})
 _ON_CUDA = frozenset({CUDA, CUDA_HOST, CUDA_MANAGED})
 
@@ -52,10 +52,10 @@ def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) 
         found, device, contiguous, writable = array, array.device_key, True, True
     elif hasattr(array, "data_ptr") and hasattr(array, "is_contiguous"):
         found, device, contiguous, writable = _of_tensor(array)
-    elif hasattr(array, "__dlpack__") and not _dlpack_refuses(array):
+    elif (struct := getattr(array, "__array_struct__", None)) is not None:
+        found, device, contiguous, writable = _of_array_struct(array, struct, name)
+    elif hasattr(array, "__dlpack__"):
         found, device, contiguous, writable = _of_dlpack(array, name, stream)
-    elif hasattr(array, "__array_interface__"):
-        found, device, contiguous, writable = _of_array_interface(array)
     else:
         found, device, contiguous, writable = _of_buffer(array, name)
     if not contiguous:
@@ -67,7 +67,7 @@ def operand(array: Any, name: str, group: Group, stream: int, *, written: bool) 
 
 
 def _require_device(device: tuple[int, int], name: str, group: Group) -> None:
-    if group.backend == Backend.HOST:
+    if group._on_host:
         if device[0] not in _ON_HOST:
             raise InvalidArgumentError(f"{name}: lies on a device (DLPack type {device[0]}), the group works on host memory")
     elif device[0] not in _ON_CUDA:
@@ -91,11 +91,16 @@ def _of_tensor(tensor: Any) -> _Found:
     )
 
 
-def _dlpack_refuses(array: Any) -> bool:
-    """NumPy exports neither ml_dtypes nor, before 2.1, what is read-only, but says so only when asked."""
-    if type(array).__module__ != "numpy":
-        return False
-    return array.dtype.isbuiltin != 1 or not array.flags.writeable
+def _of_array_struct(array: Any, struct: object, name: str) -> _Found:
+    # NumPy: quicker than DLPack, which besides does not take ml_dtypes and, before NumPy 2.1, what is read-only.
+    pointer, size, value, contiguous, writable, native = raw.array_struct_read(struct)
+    if not native:
+        raise InvalidArgumentError(f"{name}: elements are not aligned or not in this machine's byte order")
+    known = by_value.get(value) if array.dtype.isbuiltin == 1 else None  # ml_dtypes may call its types floats too
+    try:
+        return Operand(pointer, size, known or dtype_of(array.dtype), struct), _HOST, contiguous, writable
+    except ValueError as error:
+        raise InvalidArgumentError(f"{name}: {error}") from None
 
 
 def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
@@ -114,13 +119,6 @@ def _of_dlpack(array: Any, name: str, stream: int) -> _Found:
     return Operand(pointer, size, by_value[value], capsule), (device_type, device_id), contiguous, writable
 
 
-def _of_array_interface(array: Any) -> _Found:
-    interface = array.__array_interface__
-    pointer, read_only = interface["data"]
-    contiguous = interface.get("strides") is None
-    return Operand(pointer, array.size, dtype_of(array.dtype), array), (CPU, 0), contiguous, not read_only
-
-
 def _of_buffer(array: Any, name: str) -> _Found:
     try:
         view = memoryview(array)
@@ -131,7 +129,7 @@ def _of_buffer(array: Any, name: str) -> _Found:
         raise InvalidArgumentError(f"{name}: elements of format {view.format!r} are not known")
     size = view.nbytes // view.itemsize
     pointer = _address(view) if view.c_contiguous and size else 0
-    return Operand(pointer, size, dtype, view), (CPU, 0), view.c_contiguous, not view.readonly
+    return Operand(pointer, size, dtype, view), _HOST, view.c_contiguous, not view.readonly
 
 
 def _address(view: memoryview) -> int:
