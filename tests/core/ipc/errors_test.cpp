@@ -81,7 +81,6 @@ TEST(Errors, EachHasItsOwnMessage) {
     }
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -124,7 +123,6 @@ TEST(Errors, RandomForgeries) {
     EXPECT_GT(refused, 1000);
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -182,7 +180,6 @@ TEST(Errors, AStoppedExporterIsATimeOut) {
   reach(*facts, 2);
   wait_for(facts->done, 1);
   processes.kill(0, SIGCONT);
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -202,7 +199,6 @@ TEST(Errors, ADirectoryThatIsNotPrivate) {
     check(chmod(meeting.directory().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     make_token(owned.data, 64);
   });
-  processes.wait(0);
   processes.expect_success();
 }
 
@@ -225,7 +221,6 @@ TEST(Errors, AnotherUser) {
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 

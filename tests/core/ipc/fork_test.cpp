@@ -63,7 +63,6 @@ TEST(Fork, OfAnExporter) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
     facts->done = 2;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -99,7 +98,6 @@ TEST(Fork, OfAnImporter) {
     EXPECT_EQ(*mine.at<int>(), 3);
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -126,7 +124,6 @@ TEST(Fork, AChildDoesNotHideItsParentsDeath) {
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
     facts->done = 2;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 

@@ -81,7 +81,6 @@ void share(bool exporter_inside, bool importer_inside, bool kill_importer) {
       bodies[rank]();
     }
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 

@@ -40,7 +40,6 @@ TEST(Sharing, BothSidesSeeOneMemory) {
     EXPECT_EQ(info.exporter_alive, 1);
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -69,7 +68,6 @@ TEST(Sharing, ImportsOfOneBufferShareOneMapping) {
     EXPECT_EQ(stats().imported_bytes, size_t{1} << 20);
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -91,7 +89,6 @@ TEST(Sharing, TheExportingProcessMayImport) {
     EXPECT_EQ(stats().limbo_blocks, 0U);
     EXPECT_EQ(collect().blocks_freed, 1U);
   });
-  processes.wait(0);
   processes.expect_success();
 }
 
@@ -110,7 +107,6 @@ TEST(Sharing, ATokenThatNobodyImportsHoldsNothing) {
     EXPECT_EQ(collect().blocks_freed, 10U);
     EXPECT_EQ(collect().blocks_freed, 0U) << "is counted from the last collection";
   });
-  processes.wait(0);
   processes.expect_success();
 }
 
@@ -145,7 +141,6 @@ TEST(Sharing, ManyProcessesImportOneToken) {
     ++facts->done;
     wait_for(facts->step, 2);
   });
-  for (int rank = 0; rank <= kImporters; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -184,7 +179,6 @@ TEST(Sharing, ReexportNamesTheOwner) {
     reach(*facts, 3);
     wait_for(facts->done, 1);
   });
-  for (int rank = 0; rank < 3; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -219,7 +213,6 @@ TEST(Sharing, AHeldTokenOutlivesTheBuffer) {
     EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
     facts->done = 1;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -246,7 +239,6 @@ TEST(Sharing, ReleasedMemoryGoesBackToTheSystem) {
     expect_eventually("the exporter's word arrives", [] { return stats().imported_blocks == 0; });
     facts->done = 2;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -274,7 +266,6 @@ TEST(Sharing, CollectDropsMappingsAndIdleConnections) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "") << "it connects anew";
     facts->done = 2;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -316,7 +307,6 @@ TEST(Sharing, ManyBlocksInLimboAreWarnedOf) {
     facts->done = 1;
     wait_for(facts->step, 2);
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 

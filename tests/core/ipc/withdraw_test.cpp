@@ -52,7 +52,6 @@ TEST(Withdraw, EndsTheTokensOfAPieceOnly) {
     wait_for(facts->step, 4);
     facts->done = 4;
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -89,7 +88,6 @@ TEST(Withdraw, ARingOfMessages) {
       for (size_t b = 0; b < kPiece; b += 127) ASSERT_EQ(bytes[b], i % 251) << "message " << i;
     }
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank);
   processes.expect_success();
 }
 
@@ -164,8 +162,6 @@ TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     wait_for(facts->done, round + 4);
     reach(*facts, round + 4);
   }
-  processes.wait(0);
-  processes.wait(1);
   processes.expect_success();
 }
 
@@ -176,7 +172,6 @@ TEST(Withdraw, WhatWasNeverExportedIsFree) {
     check(symm_ipc_withdraw(owned.data, 4096, 1));
     EXPECT_EQ(stats().tokens, 0U);
   });
-  processes.wait(0);
   processes.expect_success();
 }
 
