@@ -15,6 +15,12 @@ struct BlockShare {
   uint64_t mapped;
 };
 
+std::string name_of(const Device& device) {
+  char name[128] = {};
+  device.driver().require(device.driver().cuDeviceGetName(name, sizeof name - 1, device.handle()), "cuDeviceGetName");
+  return name;
+}
+
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -50,13 +56,15 @@ class CudaBackend final : public Backend {
   }
 
   std::unique_ptr<Plane> make_plane(PlaneContext context) override {
-    return std::make_unique<CudaPlane>(std::move(context), device_);
+    const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
+    return std::make_unique<CudaPlane>(std::move(context), device_, values);
   }
   size_t plane_share_body_size() const noexcept override { return CudaPlane::share_body_size(); }
   size_t plane_share_fd_count() const noexcept override { return 1; }
 
  private:
   std::shared_ptr<Device> device_;
+  PlanTable table_ = PlanTable::from_environment(BackendKind::cuda);
 };
 
 }  // namespace
@@ -93,9 +101,7 @@ DeviceInfo device_info(int device) {
   info.backend = BackendKind::cuda;
   info.device = device;
   info.compute_units = opened->multiprocessors();
-  char name[128] = {};
-  driver.require(driver.cuDeviceGetName(name, sizeof name - 1, opened->handle()), "cuDeviceGetName");
-  info.name = name;
+  info.name = name_of(*opened);
   info.uuid = text_of(opened->uuid());
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
@@ -109,8 +115,10 @@ DeviceInfo device_info(int device) {
 
 Links links() {
   const Driver& loaded = driver();
+  const int devices = device_count();
+  if (devices < 2) return {devices, std::vector<int32_t>(static_cast<size_t>(devices))};  // nothing to ask
   std::vector<std::string> buses;
-  for (int i = 0; i < device_count(); ++i) {
+  for (int i = 0; i < devices; ++i) {
     CUdevice device = 0;
     char bus[32] = {};
     loaded.require(loaded.cuDeviceGet(&device, i), "cuDeviceGet");

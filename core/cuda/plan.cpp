@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "core/error.hpp"
 
@@ -11,7 +10,6 @@ namespace symm::cuda {
 namespace {
 
 constexpr uint64_t kKi = 1024;
-constexpr uint64_t kMi = 1024 * kKi;
 constexpr uint64_t kPage = 4096;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -118,55 +116,17 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
 }  // namespace
 
-Tuning default_tuning(int size) {
+Tuning tuning_of(const PlanValues& values) {
+  const auto value = [&](const char* key) { return values.of(BackendKind::cuda, key); };
   Tuning tuning;
-  tuning.ll_max = size <= 4 ? 256 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
-  tuning.one_shot_max = size <= 2 ? kMi : size <= 4 ? 192 * kKi : size <= 8 ? 128 * kKi : 32 * kKi;
-  tuning.two_shot_max = size <= 2 ? 16 * kMi : 32 * kMi;
-  tuning.two_shot_chunk = 16 * kMi;
-  tuning.threads = size <= 2 ? 256 : 128;
-  tuning.stripes = 64;
-  tuning.tile = 128 * kKi / std::bit_ceil(static_cast<unsigned>(std::max(size, 2)));
+  tuning.ll_max = value("ll");
+  tuning.one_shot_max = value("one_shot");
+  tuning.two_shot_max = value("two_shot");
+  tuning.two_shot_chunk = value("chunk");
+  tuning.threads = static_cast<int>(value("threads"));
+  tuning.stripes = static_cast<int>(value("stripes"));
+  tuning.tile = value("tile");
   return tuning;
-}
-
-Tuning parse_tuning(Tuning base, const std::string& text) {
-  const auto fail = [&](const std::string& part) {
-    throw Error(
-        Status::invalid_argument,
-        format("SYMM_CUDA_TUNE: '%s' is not understood; known are ll, one_shot, two_shot, chunk, threads, stripes, tile = number",
-               part.c_str()));
-  };
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
-    at = end + 1;
-    const size_t equals = part.find('=');
-    if (equals == std::string::npos) fail(part);
-    const std::string name = part.substr(0, equals);
-    uint64_t value = 0;
-    const char* last = part.data() + part.size();
-    const auto [stop, error] = std::from_chars(part.data() + equals + 1, last, value);
-    if (error != std::errc{} || stop != last || value > 256 * kMi) fail(part);
-    if (name == "ll")
-      base.ll_max = value;
-    else if (name == "one_shot")
-      base.one_shot_max = value;
-    else if (name == "two_shot")
-      base.two_shot_max = value;
-    else if (name == "chunk" && value >= 64 * kKi)
-      base.two_shot_chunk = value;
-    else if (name == "threads" && value >= 32 && value <= 256 && value % 32 == 0)
-      base.threads = static_cast<int>(value);
-    else if (name == "stripes" && value >= 1 && value <= kMaxStripes)
-      base.stripes = static_cast<int>(value);
-    else if (name == "tile" && value >= kPack && value % kPack == 0 && value <= kMi)
-      base.tile = value;
-    else
-      fail(part);
-  }
-  return base;
 }
 
 Layout layout_of(int size, const Tuning& tuning) {

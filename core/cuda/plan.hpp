@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <string>
 
+#include "core/plan_table.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
 
-// Where one algorithm gives way to the next, in bytes per rank; measured (docs/performance.md). SYMM_CUDA_TUNE overrides them:
-// "one_shot=65536,two_shot=4194304,chunk=4194304,threads=256,ll=16384,stripes=32,tile=8192"; it must be the same on all ranks.
+// Where one algorithm gives way to the next, in bytes per rank: equal on all ranks. The values, which were measured, are in
+// core/plan_table.txt, which also says how to override them.
 struct Tuning {
   uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
   uint64_t one_shot_max = 0;
@@ -23,9 +24,7 @@ struct Tuning {
   int stripes = 0;              // of the pipeline, at most
   uint64_t tile = 0;            // bytes of one rank's slice, at most
 };
-Tuning default_tuning(int size);
-// Throws Error(invalid_argument) for text that is not understood.
-Tuning parse_tuning(Tuning base, const std::string& text);
+Tuning tuning_of(const PlanValues& values);
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
 struct Layout {

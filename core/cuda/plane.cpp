@@ -2,7 +2,6 @@
 #include "core/cuda/plane.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "core/cuda/detail.hpp"
@@ -14,19 +13,9 @@ struct PlaneShare {
   Uuid uuid;
   uint64_t bytes;
   uint64_t mapped;
-  Tuning tuning;  // must be equal: the layout of the control block follows from it
+  PlanValues values;  // must be equal: the layout of the control block follows from them
   int32_t multiprocessors;
 };
-
-Tuning tuning_for(int size) {
-  const char* text = std::getenv("SYMM_CUDA_TUNE");
-  return parse_tuning(default_tuning(size), text != nullptr ? text : "");
-}
-
-bool equal(const Tuning& a, const Tuning& b) {
-  return a.ll_max == b.ll_max && a.one_shot_max == b.one_shot_max && a.two_shot_max == b.two_shot_max &&
-         a.two_shot_chunk == b.two_shot_chunk && a.threads == b.threads && a.stripes == b.stripes && a.tile == b.tile;
-}
 
 // A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
 // device_tables().
@@ -42,10 +31,11 @@ CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
 
 }  // namespace
 
-CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device)
+CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const PlanValues& values)
     : context_(std::move(context)),
       device_(std::move(device)),
-      tuning_(tuning_for(context_.size)),
+      values_(values),
+      tuning_(tuning_of(values)),
       layout_(layout_of(context_.size, tuning_)),
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
@@ -100,7 +90,7 @@ size_t CudaPlane::share_body_size() { return sizeof(PlaneShare); }
 Share CudaPlane::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   PlaneShare body{};
-  body = {device_->uuid(), control->size(), control->mapped(), tuning_, device_->multiprocessors()};
+  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors()};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -111,8 +101,8 @@ Share CudaPlane::share() const {
 void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
   PlaneShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
-  if (!equal(body.tuning, tuning_))
-    throw Error(Status::mismatch, format("SYMM_CUDA_TUNE: rank %d has other values than rank %d", peer, context_.rank));
+  if (const std::string differs = plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values); !differs.empty())
+    throw Error(Status::mismatch, differs);
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
     throw Error(Status::mismatch,

@@ -31,7 +31,7 @@ class MemoryTable {
 
 class CudaPlane final : public Plane {
  public:
-  CudaPlane(PlaneContext context, std::shared_ptr<Device> device);
+  CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const PlanValues& values);
   ~CudaPlane() override;
 
   Share share() const override;
@@ -64,6 +64,7 @@ class CudaPlane final : public Plane {
 
   PlaneContext context_;
   std::shared_ptr<Device> device_;
+  PlanValues values_;
   Tuning tuning_;
   Layout layout_;
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank

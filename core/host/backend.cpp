@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/host/hardware.hpp"
 #include "core/host/plane.hpp"
 #include "core/host/segment.hpp"
 #include "core/process.hpp"
@@ -44,9 +45,15 @@ class HostBackend final : public Backend {
   // The owner's sleeper byte, on a line of its own behind the words.
   size_t pad_extra() const noexcept override { return 2 * kLine; }
 
-  std::unique_ptr<Plane> make_plane(PlaneContext context) override { return std::make_unique<HostPlane>(std::move(context)); }
+  std::unique_ptr<Plane> make_plane(PlaneContext context) override {
+    const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);
+    return std::make_unique<HostPlane>(std::move(context), values);
+  }
   size_t plane_share_body_size() const noexcept override { return HostPlane::share_body_size(); }
   size_t plane_share_fd_count() const noexcept override { return 1; }
+
+ private:
+  PlanTable table_ = PlanTable::from_environment(BackendKind::host);
 };
 
 }  // namespace

@@ -17,6 +17,7 @@ PlanInput HostPlane::plan_input(const CollectiveCall& call) const {
   input.forced = call.algorithm;
   input.scratch_bytes = scratch_bytes_;
   input.llc_bytes = llc_bytes_;
+  input.tuning = tuning_;
   return input;
 }
 

@@ -17,7 +17,13 @@ struct PlaneShare {
   uint64_t bytes;
   Processors processors;  // that the rank may use
   uint32_t registered;    // for asymmetric fences
+  PlanValues values;
 };
+
+Tuning tuning_of(const PlanValues& values) {
+  const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
+  return {value("ll"), value("one_shot"), value("step")};
+}
 
 }  // namespace
 
@@ -25,8 +31,10 @@ void HostPlane::require_no_stream(void* stream) {
   if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
 }
 
-HostPlane::HostPlane(PlaneContext context)
+HostPlane::HostPlane(PlaneContext context, const PlanValues& values)
     : context_(std::move(context)),
+      values_(values),
+      tuning_(tuning_of(values)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       registered_(register_for_asymmetric_fences()),
@@ -47,7 +55,7 @@ HostPlane::HostPlane(PlaneContext context)
 size_t HostPlane::share_body_size() { return sizeof(PlaneShare); }
 
 Share HostPlane::share() const {
-  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U};
+  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U, values_};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -64,6 +72,8 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
                 format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
                        static_cast<unsigned long long>(body.bytes), expected));
   }
+  if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
+    throw Error(Status::mismatch, differs);
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels);
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer) {

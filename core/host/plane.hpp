@@ -10,6 +10,7 @@
 #include "core/backend.hpp"
 #include "core/host/control.hpp"
 #include "core/host/operand_exchange.hpp"
+#include "core/plan_table.hpp"
 #include "core/turn.hpp"
 
 namespace symm::host {
@@ -33,7 +34,7 @@ struct PreparedCall {
 
 class HostPlane final : public Plane {
  public:
-  explicit HostPlane(PlaneContext context);
+  HostPlane(PlaneContext context, const PlanValues& values);
 
   Share share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
@@ -66,6 +67,8 @@ class HostPlane final : public Plane {
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
 
   PlaneContext context_;
+  PlanValues values_;
+  Tuning tuning_;
   Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   bool registered_;  // all ranks known so far are, for asymmetric fences

@@ -9,13 +9,6 @@
 namespace symm::host {
 namespace {
 
-// Up to here one step more costs more than a copy and doing all the arithmetic on every rank. Measured with 2 ranks: two-shot is
-// level at 1 KB from symmetric memory and at 4 KB from private memory, and which it is shows only after that step. With more
-// ranks every rank reads that much more.
-constexpr size_t kOneShotBytesTimesSize = 2 * 1024;
-// One rank's part of a step: it stays in the second-level cache while it is copied in, combined and copied out.
-constexpr size_t kStepBytes = 32 * 1024;
-
 bool has_block_per_rank(Collective collective) noexcept {
   return collective == Collective::reduce_scatter || collective == Collective::alltoall;
 }
@@ -47,15 +40,15 @@ size_t result_bytes(const PlanInput& input) noexcept {
 
 size_t chunk_of(const PlanInput& input, Algorithm algorithm) noexcept {
   const auto size = static_cast<size_t>(input.size);
-  size_t wanted = kStepBytes;
+  size_t wanted = input.tuning.step_bytes;
   size_t unit = kLine;
   size_t fits = input.scratch_bytes / 3;           // three slots
   if (algorithm == Algorithm::hybrid_cube_mesh) {  // three of: the chunk, a quarter, and a quarter in f32
-    wanted = kStepBytes * 4;
+    wanted = input.tuning.step_bytes * 4;
     unit = kLine * 4;
     fits = input.scratch_bytes / 7;
   } else if (algorithm == Algorithm::two_shot_staged && is_reduced_in_slices(input.collective)) {  // and two slices
-    wanted = kStepBytes * size;
+    wanted = input.tuning.step_bytes * size;
     fits = input.scratch_bytes / 5;
   } else if (has_block_per_rank(input.collective)) {
     fits /= size;
@@ -90,10 +83,10 @@ Plan plan_for(const PlanInput& input, Algorithm algorithm) noexcept {
 }
 
 Algorithm choose(const PlanInput& input) noexcept {
-  if (input.count == 0 || published_bytes(input) <= kEntryPayload) return Algorithm::ll;
   const size_t published = published_bytes(input);
-  if (published <= kOneShotBytesTimesSize / static_cast<size_t>(input.size) && published <= input.scratch_bytes)
-    return Algorithm::one_shot;
+  if (published <= std::min(input.tuning.ll_max, kEntryPayload)) return Algorithm::ll;
+  // One step more costs more than a copy and doing all the arithmetic on every rank.
+  if (published <= input.tuning.one_shot_max) return Algorithm::one_shot;
   return Algorithm::two_shot;
 }
 
@@ -164,8 +157,8 @@ std::string explain(const PlanInput& input, const Plan& chosen) {
       why += text(published_bytes(input)) + " bytes per rank fit into the line that signals them (" + text(kEntryPayload) + ")";
       break;
     case Algorithm::one_shot:
-      why += "up to " + text(kOneShotBytesTimesSize / static_cast<size_t>(input.size)) + " bytes of each of " +
-             text(static_cast<size_t>(input.size)) + " ranks, one step is cheaper than sharing the work";
+      why += "up to " + text(input.tuning.one_shot_max) + " bytes of each of " + text(static_cast<size_t>(input.size)) +
+             " ranks, one step is cheaper than sharing the work";
       if (!why.empty() && input.forced == chosen.algorithm)
         why = "forced: every rank publishes " + text(published_bytes(input)) + " bytes and takes what it needs in one step";
       break;

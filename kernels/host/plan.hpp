@@ -11,6 +11,14 @@
 
 namespace symm::host {
 
+// Where one algorithm gives way to the next, in bytes that one rank hands to the others: equal on all ranks. The values, which
+// were measured, are in core/plan_table.txt.
+struct Tuning {
+  size_t ll_max = 0;
+  size_t one_shot_max = 0;
+  size_t step_bytes = 0;  // one rank's part of a step of the staged forms; at least a line
+};
+
 struct PlanInput {
   Collective collective{};
   DType dtype{};
@@ -20,6 +28,7 @@ struct PlanInput {
   Algorithm forced = Algorithm::automatic;
   size_t scratch_bytes = 0;  // of one half of one rank's scratch
   size_t llc_bytes = 0;      // last-level cache of the machine; 0 if unknown
+  Tuning tuning;
 };
 
 struct Plan {

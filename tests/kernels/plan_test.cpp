@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/host/call.hpp"
+#include "tests/kernels/tuning.hpp"
 
 namespace symm::host {
 namespace {
@@ -16,6 +17,7 @@ PlanInput allreduce(size_t count, int size = 2) {
   input.size = size;
   input.scratch_bytes = 1 << 20;
   input.llc_bytes = 32 << 20;
+  input.tuning = tuning_for(size);
   return input;
 }
 
@@ -42,6 +44,27 @@ TEST(Plan, ManyRanksShareTheWorkSooner) {
   const size_t count = 250;
   EXPECT_EQ(plan(allreduce(count, 2)).algorithm, Algorithm::one_shot);
   EXPECT_EQ(plan(allreduce(count, 16)).algorithm, Algorithm::two_shot);
+}
+
+TEST(Plan, FollowsItsThresholds) {
+  PlanInput input = allreduce(14);
+  input.tuning = {16, 4096, 128};
+  EXPECT_EQ(plan(input).algorithm, Algorithm::one_shot);
+  input.count = 4;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::ll);
+  input.count = 1024;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::one_shot);
+  EXPECT_NE(explain(input, plan(input)).find("4096"), std::string::npos);
+  input.count = 1025;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::two_shot);
+  EXPECT_EQ(settle(input, plan(input), false).chunk_bytes, 256U);  // of two ranks
+  input.tuning = {1000, 0, 128};                                   // no more than fits
+  input.count = 15;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::two_shot);
+  input.tuning.one_shot_max = 8 << 20;  // more than scratch holds: in chunks
+  input.count = 2 << 20;
+  EXPECT_EQ(plan(input).algorithm, Algorithm::one_shot);
+  EXPECT_GT(plan(input).chunk_bytes, 0U);
 }
 
 TEST(Plan, EveryBlockCountsWhereThereIsOnePerRank) {

@@ -13,6 +13,7 @@
 
 #include "tests/kernels/operands.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/kernels/tuning.hpp"
 
 namespace symm::testing {
 namespace {
@@ -110,6 +111,7 @@ host::PlanInput input_of(const Case& c, const World& world) {
   input.forced = c.algorithm;
   input.scratch_bytes = world.scratch_bytes;
   input.llc_bytes = c.llc_bytes;
+  input.tuning = host::tuning_for(world.size);
   return input;
 }
 
