@@ -22,6 +22,7 @@ struct nvmlPciInfo {
 constexpr unsigned kMaxLinks = 18;
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
+constexpr int kRemoteUnknown = 255;
 
 struct Nvml {
   nvmlReturn (*init)() = nullptr;
@@ -29,7 +30,13 @@ struct Nvml {
   nvmlReturn (*state)(nvmlDevice, unsigned, int*) = nullptr;
   nvmlReturn (*remote_pci)(nvmlDevice, unsigned, nvmlPciInfo*) = nullptr;
   nvmlReturn (*remote_type)(nvmlDevice, unsigned, int*) = nullptr;
+  const char* (*error_string)(nvmlReturn) = nullptr;
   std::string reason;
+
+  std::string text(nvmlReturn result) const {
+    const char* words = error_string(result);
+    return format("%s (NVML error %d)", words != nullptr ? words : "no text", result);
+  }
 };
 
 Nvml load() {
@@ -48,10 +55,31 @@ Nvml load() {
   find(nvml.state, "nvmlDeviceGetNvLinkState");
   find(nvml.remote_pci, "nvmlDeviceGetNvLinkRemotePciInfo_v2");
   find(nvml.remote_type, "nvmlDeviceGetNvLinkRemoteDeviceType");
+  find(nvml.error_string, "nvmlErrorString");
   if (nvml.reason.empty()) {
-    if (const nvmlReturn result = nvml.init(); result != 0) nvml.reason = format("nvmlInit: error %d", result);
+    if (const nvmlReturn result = nvml.init(); result != 0) nvml.reason = "nvmlInit: " + nvml.text(result);
   }
   return nvml;
+}
+
+NvLinks links_of(const Nvml& nvml, nvmlDevice device) {
+  NvLinks links;
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
+    int active = 0;
+    if (nvml.state(device, link, &active) != 0 || active == 0) continue;
+    int type = kRemoteUnknown;
+    if (nvml.remote_type(device, link, &type) != 0) type = kRemoteUnknown;
+    nvmlPciInfo remote{};
+    const bool located = nvml.remote_pci(device, link, &remote) == 0;
+    if (type == kRemoteUnknown) {
+      // A virtual machine hides its switches, so a link that is up and leads to nothing known leads to one.
+      nvmlDevice neighbour = nullptr;
+      type = located && nvml.by_bus(remote.busId, &neighbour) == 0 ? kRemoteGpu : kRemoteSwitch;
+    }
+    if (type == kRemoteSwitch) ++links.to_switches;
+    if (type == kRemoteGpu && located) links.to_gpus.emplace_back(remote.busId);
+  }
+  return links;
 }
 
 // "00000000:1B:00.0" and "0000:1b:00.0" are one device.
@@ -70,21 +98,13 @@ std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses) {
   static const Nvml* nvml = new Nvml(load());
   if (!nvml->reason.empty()) throw Error(Status::unavailable, nvml->reason);
   std::vector<NvLinks> all;
-  for (const std::string& bus : buses) {
+  for (size_t i = 0; i < buses.size(); ++i) {
     nvmlDevice device = nullptr;
-    if (const nvmlReturn result = nvml->by_bus(bus.c_str(), &device); result != 0) {
-      throw Error(Status::unavailable, format("nvmlDeviceGetHandleByPciBusId(%s): error %d", bus.c_str(), result));
+    if (const nvmlReturn result = nvml->by_bus(buses[i].c_str(), &device); result != 0) {
+      throw Error(Status::unavailable,
+                  format("NVML does not see device %zu (%s): %s", i, buses[i].c_str(), nvml->text(result).c_str()));
     }
-    NvLinks links;
-    for (unsigned link = 0; link < kMaxLinks; ++link) {
-      int active = 0;
-      int type = 0;
-      if (nvml->state(device, link, &active) != 0 || active == 0 || nvml->remote_type(device, link, &type) != 0) continue;
-      if (type == kRemoteSwitch) ++links.to_switches;
-      nvmlPciInfo remote{};
-      if (type == kRemoteGpu && nvml->remote_pci(device, link, &remote) == 0) links.to_gpus.emplace_back(remote.busId);
-    }
-    all.push_back(std::move(links));
+    all.push_back(links_of(*nvml, device));
   }
   return all;
 }

@@ -16,7 +16,8 @@ struct NvLinks {
   std::vector<std::string> to_gpus;  // PCI bus ids
 };
 
-// For GPUs given by PCI bus id. Throws Error(unavailable) without NVML.
+// For GPUs given by PCI bus id, in the order of the devices. Throws Error(unavailable) without NVML, or where it does not see
+// one.
 std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses);
 
 // The matrix: direct links, and through switches as many as both have (all NVSwitches of a machine are taken to be connected).

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <random>
+
+#include "tests/fake_cuda/machines.hpp"
 
 namespace symm {
 namespace {
@@ -21,52 +24,109 @@ void connect(Links& links, int a, int b, int32_t count) {
   links.count[static_cast<size_t>(b * links.devices + a)] = count;
 }
 
-// The published wiring of a DGX-1 with V100: two quads, partners i and i + 4, some pairs doubled.
-Links dgx1v() {
-  Links links = uniform(8, 0);
-  for (const int quad : {0, 4}) {
-    connect(links, quad + 0, quad + 1, 1);
-    connect(links, quad + 0, quad + 2, 1);
-    connect(links, quad + 0, quad + 3, 2);
-    connect(links, quad + 1, quad + 2, 2);
-    connect(links, quad + 1, quad + 3, 1);
-    connect(links, quad + 2, quad + 3, 1);
+Links machine(const std::string& name) {
+  const fake_machine::Machine* found = fake_machine::find(name);
+  Links links = uniform(found->gpus, found->switch_links);
+  for (int a = 0; a < links.devices && !found->links.empty(); ++a) {
+    for (int b = 0; b < a; ++b) connect(links, a, b, found->links[static_cast<size_t>(a)][static_cast<size_t>(b)]);
   }
-  for (int i = 0; i < 4; ++i) connect(links, i, i + 4, 1 + i % 2);
   return links;
+}
+
+// What is left when only some devices are there, in the order given.
+Links chosen(const Links& links, const std::vector<int>& devices) {
+  Links out = uniform(static_cast<int>(devices.size()), 0);
+  for (size_t a = 0; a < devices.size(); ++a) {
+    for (size_t b = 0; b < devices.size(); ++b) out.count[a * devices.size() + b] = links.between(devices[a], devices[b]);
+  }
+  return out;
 }
 
 TEST(Topology, OneDeviceIsFullyConnected) { EXPECT_EQ(classify(uniform(1, 0)), TopologyClass::fully_connected); }
 TEST(Topology, NoDevicesAreNothing) { EXPECT_EQ(classify(uniform(0, 0)), TopologyClass::unknown); }
-TEST(Topology, SixteenThroughSwitches) { EXPECT_EQ(classify(uniform(16, 6)), TopologyClass::fully_connected); }
-TEST(Topology, EightThroughSwitches) { EXPECT_EQ(classify(uniform(8, 18)), TopologyClass::fully_connected); }
-TEST(Topology, NoLinksAtAll) { EXPECT_EQ(classify(uniform(4, 0)), TopologyClass::unknown); }
-TEST(Topology, HybridCubeMesh) { EXPECT_EQ(classify(dgx1v()), TopologyClass::hybrid_cube_mesh); }
+TEST(Topology, SixteenThroughSwitches) { EXPECT_EQ(classify(machine("dgx2")), TopologyClass::fully_connected); }
+TEST(Topology, EightThroughSwitches) { EXPECT_EQ(classify(machine("hgx_h100")), TopologyClass::fully_connected); }
+TEST(Topology, NoLinksAtAll) { EXPECT_EQ(classify(machine("pcie")), TopologyClass::unknown); }
+TEST(Topology, HybridCubeMesh) { EXPECT_EQ(classify(machine("dgx1v")), TopologyClass::hybrid_cube_mesh); }
 
 TEST(Topology, HybridCubeMeshWithAnyNumbering) {
-  const Links straight = dgx1v();
+  const Links straight = machine("dgx1v");
   std::vector<int> order(8);
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(3);
   for (int i = 0; i < 20; ++i) {
     std::shuffle(order.begin(), order.end(), random);
-    Links shuffled = uniform(8, 0);
-    for (int a = 0; a < 8; ++a) {
-      for (int b = 0; b < 8; ++b)
-        shuffled.count[static_cast<size_t>(order[static_cast<size_t>(a)] * 8 + order[static_cast<size_t>(b)])] =
-            straight.between(a, b);
-    }
-    EXPECT_EQ(classify(shuffled), TopologyClass::hybrid_cube_mesh);
+    EXPECT_EQ(classify(chosen(straight, order)), TopologyClass::hybrid_cube_mesh);
   }
 }
 
-TEST(Topology, AMissingLinkBreaksTheMesh) {
-  Links links = dgx1v();
-  connect(links, 2, 3, 0);
+TEST(Topology, EveryPublishedRowHasSixLinks) {
+  const Links links = machine("dgx1v");
+  for (int a = 0; a < 8; ++a) {
+    int32_t sum = 0;
+    for (int b = 0; b < 8; ++b) {
+      sum += links.between(a, b);
+      EXPECT_EQ(links.between(a, b), links.between(b, a));
+    }
+    EXPECT_EQ(sum, 6) << a;
+  }
+}
+
+TEST(Topology, AnyMissingLinkBreaksTheMesh) {
+  const Links whole = machine("dgx1v");
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (whole.between(a, b) == 0) continue;
+      Links links = whole;
+      connect(links, a, b, 0);
+      EXPECT_EQ(classify(links), TopologyClass::unknown) << a << " " << b;
+    }
+  }
+}
+
+TEST(Topology, AThinnerLinkDoesNot) {
+  Links links = machine("dgx1v");
+  connect(links, 0, 4, 1);
+  EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
+}
+
+// Every way to take four: a quad is fully connected, everything else nothing in particular.
+TEST(Topology, FourOfTheEight) {
+  const Links links = machine("dgx1v");
+  int tried = 0;
+  for (unsigned set = 0; set < 256; ++set) {
+    if (std::popcount(set) != 4) continue;
+    std::vector<int> devices;
+    for (int d = 7; d >= 0; --d) {
+      if ((set >> d & 1U) != 0) devices.push_back(d);
+    }
+    const bool quad = set == 0x0F || set == 0xF0;
+    EXPECT_EQ(classify(chosen(links, devices)), quad ? TopologyClass::fully_connected : TopologyClass::unknown) << set;
+    ++tried;
+  }
+  EXPECT_EQ(tried, 70);
+}
+
+TEST(Topology, OtherSubsets) {
+  const Links links = machine("dgx1v");
+  EXPECT_EQ(classify(chosen(links, {6, 2})), TopologyClass::fully_connected);
+  EXPECT_EQ(classify(chosen(links, {0, 5})), TopologyClass::unknown);
+  EXPECT_EQ(classify(chosen(links, {3, 1, 0})), TopologyClass::fully_connected);
+  EXPECT_EQ(classify(chosen(links, {0, 1, 2, 3, 4, 5, 6})), TopologyClass::unknown);
+  EXPECT_EQ(classify(chosen(machine("dgx2"), {15, 3, 8, 0})), TopologyClass::fully_connected);
+}
+
+// Two quads with all links between them, or with two partners each, are something else.
+TEST(Topology, OnePartnerEach) {
+  Links links = machine("dgx1v");
+  connect(links, 0, 5, 1);
   EXPECT_EQ(classify(links), TopologyClass::unknown);
-  links = dgx1v();
+  connect(links, 0, 5, 0);
+  connect(links, 0, 4, 0);
   connect(links, 1, 5, 0);
-  EXPECT_EQ(classify(links), TopologyClass::unknown);
+  connect(links, 0, 5, 1);
+  connect(links, 1, 4, 1);  // partners crossed over: still one each
+  EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
 }
 
 TEST(Topology, PairsOnly) {

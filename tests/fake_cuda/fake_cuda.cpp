@@ -8,13 +8,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
 #include <set>
+#include <sstream>
 
 #include "core/cuda/driver.hpp"
+#include "tests/fake_cuda/machines.hpp"
 
 using namespace symm::cuda;
 
@@ -105,6 +108,26 @@ CUresult run(void* stream, std::function<bool()> work) {
   return kSuccess;
 }
 
+// For programs that know nothing of this driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of which
+// CUDA_VISIBLE_DEVICES may name some, in an order of its own. Empty: as set_devices() says.
+const std::vector<int>& visible() {
+  static const std::vector<int> numbers = [] {
+    std::vector<int> list;
+    const char* count = std::getenv("FAKE_CUDA_DEVICES");
+    for (int i = 0; count != nullptr && i < std::atoi(count); ++i) list.push_back(i);
+    const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (list.empty() || names == nullptr) return list;
+    list.clear();
+    std::istringstream words(names);
+    for (std::string word; std::getline(words, word, ',');) list.push_back(std::atoi(word.c_str()));
+    return list;
+  }();
+  return numbers;
+}
+int number_of(CUdevice device) {
+  return visible().empty() ? state().first_device + device : visible().at(static_cast<size_t>(device));
+}
+
 void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
 
 }  // namespace
@@ -159,7 +182,7 @@ API cuGetErrorName(CUresult result, const char** name) {
 API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", kSuccess; }
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  return *count = state().devices, kSuccess;
+  return *count = visible().empty() ? state().devices : static_cast<int>(visible().size()), kSuccess;
 }
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
@@ -168,7 +191,7 @@ API cuDeviceGet(CUdevice* device, int ordinal) {
 API cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "fake", static_cast<size_t>(size)), kSuccess; }
 API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   MAY_FAIL();
-  std::memset(uuid, state().first_device + device + 1, sizeof *uuid);
+  std::memset(uuid, number_of(device) + 1, sizeof *uuid);
   return kSuccess;
 }
 API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
@@ -176,8 +199,8 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice) {
   return *value = which == kMultiprocessors ? 16 : which == kMulticastSupported ? 0 : 1, kSuccess;
 }
 API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
-API cuDeviceGetPCIBusId(char* id, int size, CUdevice) {
-  return std::strncpy(id, "0000:00:00.0", static_cast<size_t>(size)), kSuccess;
+API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
+  return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), kSuccess;
 }
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {

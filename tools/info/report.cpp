@@ -39,7 +39,8 @@ json links_report(symm_backend_t backend, int32_t devices) {
   const auto n = static_cast<size_t>(devices);
   std::vector<int32_t> links(n * n);
   symm_topology_class_t kind = SYMM_TOPOLOGY_UNKNOWN;
-  check(symm_topology(backend, &kind, links.data(), links.size()), "symm_topology");
+  if (symm_topology(backend, &kind, links.data(), links.size()) != SYMM_OK)
+    return {{"class", "unknown"}, {"reason", symm_last_error()}};
   json rows = json::array();
   for (size_t row = 0; row < n; ++row) {
     rows.push_back(std::vector<int32_t>(links.begin() + static_cast<std::ptrdiff_t>(row * n),

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Machines whose wiring is published, as `nvidia-smi topo -m` shows it: for the fake driver, the fake NVML, and tests of what is
+// made of them.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace fake_machine {
+
+struct Machine {
+  std::string name;
+  int gpus = 0;
+  int switch_links = 0;                 // of each GPU
+  bool hidden_switches = false;         // the far ends of those links are unknown, as in a virtual machine
+  std::vector<std::vector<int>> links;  // direct ones, between each two; empty: none
+};
+
+inline const std::vector<Machine>& machines() {
+  static const std::vector<Machine> all = {
+      // 8 V100: six NVLink2 each, one or two to a neighbour.
+      {"dgx1v",
+       8,
+       0,
+       false,
+       {{0, 1, 1, 2, 2, 0, 0, 0},
+        {1, 0, 2, 1, 0, 2, 0, 0},
+        {1, 2, 0, 2, 0, 0, 1, 0},
+        {2, 1, 2, 0, 0, 0, 0, 1},
+        {2, 0, 0, 0, 0, 1, 1, 2},
+        {0, 2, 0, 0, 1, 0, 2, 1},
+        {0, 0, 1, 0, 1, 2, 0, 2},
+        {0, 0, 0, 1, 2, 1, 2, 0}}},
+      {"dgx2", 16, 6, false, {}},
+      {"hgx_h100", 8, 18, false, {}},
+      {"hgx_h100_vm", 8, 18, true, {}},
+      {"pcie", 4, 0, false, {}},
+      {"pcie_bridges", 4, 0, false, {{0, 12, 0, 0}, {12, 0, 0, 0}, {0, 0, 0, 12}, {0, 0, 12, 0}}},
+  };
+  return all;
+}
+
+inline const Machine* find(const std::string& name) {
+  for (const Machine& machine : machines()) {
+    if (machine.name == name) return &machine;
+  }
+  return nullptr;
+}
+
+// As the driver writes it.
+inline std::string bus_of(int gpu) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0000:%02x:00.0", 6 + 13 * gpu);
+  return text;
+}
+
+}  // namespace fake_machine
