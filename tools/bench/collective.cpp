@@ -50,12 +50,12 @@ void Call::write_inputs(const Pattern& pattern, size_t shift) const {
 
 symm_status_t Call::run() const {
   switch (traits->operation) {
-    case Operation::allreduce: return symm_allreduce(group, send(), recv(), count, dtype, op, &options, nullptr);
-    case Operation::reduce_scatter: return symm_reduce_scatter(group, send(), recv(), count, dtype, op, &options, nullptr);
-    case Operation::allgather: return symm_allgather(group, send(), recv(), count, dtype, &options, nullptr);
-    case Operation::broadcast: return symm_broadcast(group, send(), recv(), count, dtype, root, &options, nullptr);
-    case Operation::reduce: return symm_reduce(group, send(), recv(), count, dtype, op, root, &options, nullptr);
-    case Operation::alltoall: return symm_alltoall(group, send(), recv(), count, dtype, &options, nullptr);
+    case Operation::allreduce: return symm_allreduce(group, send(), recv(), count, dtype, op, &options, stream);
+    case Operation::reduce_scatter: return symm_reduce_scatter(group, send(), recv(), count, dtype, op, &options, stream);
+    case Operation::allgather: return symm_allgather(group, send(), recv(), count, dtype, &options, stream);
+    case Operation::broadcast: return symm_broadcast(group, send(), recv(), count, dtype, root, &options, stream);
+    case Operation::reduce: return symm_reduce(group, send(), recv(), count, dtype, op, root, &options, stream);
+    case Operation::alltoall: return symm_alltoall(group, send(), recv(), count, dtype, &options, stream);
     case Operation::barrier: break;
   }
   return symm_barrier(group, nullptr, 0, 0, 0, nullptr);
@@ -81,13 +81,16 @@ size_t Call::count_wrong(const Pattern& pattern, size_t shift) const {
   return 0;
 }
 
+symm_status_t Call::plan(symm_plan_info_t* out) const {
+  return symm_collective_plan(group, code_of(traits->operation), send(), recv(), count, dtype, op, &options, out);
+}
+
 std::string Call::algorithm() const {
   if (traits->operation == Operation::barrier) return "";
-  symm_plan_info_t plan{};
-  plan.struct_size = sizeof plan;
-  check(symm_collective_plan(group, code_of(traits->operation), send(), recv(), count, dtype, op, &options, &plan),
-        "symm_collective_plan");
-  return name_of(algorithms(), plan.algorithm);
+  symm_plan_info_t info{};
+  info.struct_size = sizeof info;
+  check(plan(&info), "symm_collective_plan");
+  return name_of(algorithms(), info.algorithm);
 }
 
 }  // namespace symm::tool

@@ -48,6 +48,7 @@ struct Call {
   std::byte* first;   // send; in place, the larger of the two buffers
   std::byte* second;  // recv, out of place
   symm_collective_options_t options;
+  void* stream;  // of CUDA, else nullptr
 
   size_t element() const;
   size_t bytes() const { return count * element() * static_cast<size_t>(traits->divided ? ranks : 1); }  // as nccl-tests shows it
@@ -57,7 +58,8 @@ struct Call {
   void write_inputs(const Pattern& pattern, size_t shift) const;
   symm_status_t run() const;
   size_t count_wrong(const Pattern& pattern, size_t shift) const;
-  std::string algorithm() const;  // that the library would choose
+  symm_status_t plan(symm_plan_info_t* out) const;  // what the library would do
+  std::string algorithm() const;                    // its name
 };
 
 }  // namespace symm::tool

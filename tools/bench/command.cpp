@@ -23,6 +23,7 @@ struct Arguments {
   bool in_place = false;
   bool out_of_place = false;
   int check = 1;
+  std::string backend = "auto";
 };
 
 // One value by its name, or all of them. A command line is no place for guesses: an unknown name lists the known ones.
@@ -47,10 +48,19 @@ uint64_t size_option(const char* option, const std::string& text) {
   }
 }
 
+const std::vector<Named<symm_backend_t>>& backends() {
+  static const std::vector<Named<symm_backend_t>> list{
+      {"auto", SYMM_BACKEND_AUTO}, {"host", SYMM_BACKEND_HOST}, {"cuda", SYMM_BACKEND_CUDA}};
+  return list;
+}
+
 BenchOptions finish(const Arguments& arguments) {
   BenchOptions options = arguments.options;
   options.traits = find_operation(arguments.collective);
-  if (options.traits == nullptr) {
+  if (options.tune) {
+    if (!arguments.collective.empty())
+      throw CLI::ValidationError("--tune", "measures what the plan needs, so it takes no collective");
+  } else if (options.traits == nullptr) {
     throw CLI::ValidationError("collective",
                                "'" + arguments.collective +
                                    "' is not known; known are allreduce, reduce_scatter, allgather, broadcast, reduce, "
@@ -59,6 +69,7 @@ BenchOptions finish(const Arguments& arguments) {
   options.begin = size_option("--begin", arguments.begin);
   options.end = size_option("--end", arguments.end);
   if (options.begin > options.end) throw CLI::ValidationError("--end", "is less than --begin");
+  options.backend = pick("--backend", backends(), arguments.backend, false).front();
   options.types = pick("--type", dtypes(), arguments.type, true);
   options.ops = pick("--op", ops(), arguments.op, true);
   options.algorithm = pick("--algorithm", algorithms(), arguments.algorithm, false).front();
@@ -78,12 +89,10 @@ void add_bench(CLI::App& app, Action& action) {
   BenchOptions& options = arguments->options;
   CLI::App* bench =
       app.add_subcommand("bench", "Measure a collective and check every result; start it by symm run or another launcher");
-  bench
-      ->add_option("collective", arguments->collective,
-                   "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier")
-      ->required();
+  bench->add_option("collective", arguments->collective,
+                    "allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier");
   bench->add_option("-b,--begin", arguments->begin, "Smallest size in bytes; K, M, G are powers of 1024")->capture_default_str();
-  bench->add_option("-e,--end", arguments->end, "Largest size")->capture_default_str();
+  auto* end = bench->add_option("-e,--end", arguments->end, "Largest size")->capture_default_str();
   bench->add_option("-f,--factor", options.factor, "Factor between sizes")->check(CLI::Range(1.01, 1e6))->capture_default_str();
   bench->add_option("-d,--type", arguments->type, "Data type, or all")->capture_default_str();
   bench->add_option("-o,--op", arguments->op, "Reduction: sum, avg, min, max, prod, or all")->capture_default_str();
@@ -105,9 +114,19 @@ void add_bench(CLI::App& app, Action& action) {
   bench->add_flag("--in-place", arguments->in_place, "In place only");
   bench->add_flag("--out-of-place", arguments->out_of_place, "Out of place only");
   bench->add_flag("--json", options.json, "Write JSON (under symm run use its --no-prefix)");
-  bench->callback([&action, arguments] {
+  auto* tune =
+      bench->add_flag("--tune", options.tune,
+                      "Instead of a collective: measure where one algorithm should give way to the next, for this number of "
+                      "ranks, and write a table for SYMM_PLAN_FILE; takes -b, -e, -f, -w, -n");
+  bench->add_option("--out", options.out, "With --tune: the file to write; standard output if there is none")->needs(tune);
+  bench->add_option("--backend", arguments->backend, "With --tune: auto, host or cuda")->capture_default_str()->needs(tune);
+  for (const char* name :
+       {"--type", "--op", "--algorithm", "--root", "--check", "--private", "--in-place", "--out-of-place", "--json"})
+    tune->excludes(bench->get_option(name));
+  bench->callback([&action, arguments, end] {
+    arguments->options.end_given = end->count() > 0;
     const BenchOptions finished = finish(*arguments);
-    action = [finished] { return run_bench(finished); };
+    action = [finished] { return finished.tune ? run_tune(finished) : run_bench(finished); };
   });
 }
 

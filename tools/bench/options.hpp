@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tools/bench/collective.hpp"
@@ -27,6 +28,11 @@ struct BenchOptions {
   bool out_of_place = true;
   bool check = true;
   bool json = false;
+
+  bool tune = false;  // then traits is nullptr, and these count
+  bool end_given = false;
+  symm_backend_t backend = SYMM_BACKEND_AUTO;
+  std::string out;  // "": standard output
 };
 
 // Bytes from begin to end, each `factor` times the one before; end itself is not added.
@@ -35,5 +41,6 @@ std::vector<uint64_t> sizes(const BenchOptions& options);
 int iterations_for(const BenchOptions& options, uint64_t bytes);
 
 int run_bench(const BenchOptions& options);
+int run_tune(const BenchOptions& options);
 
 }  // namespace symm::tool

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The program on a fake driver and a fake NVML: what it says of machines that are not here.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/doctor/capture.hpp"
+
+namespace symm::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::chrono::seconds limit{100};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Captured on_fakes(std::vector<std::string> variables, const std::vector<std::string>& command, bool nvml = true) {
+  std::vector<std::string> all{"env", "-u", "CUDA_VISIBLE_DEVICES", "-u", "SYMM_CUDA_TUNE"};
+  variables.push_back(std::string("LD_LIBRARY_PATH=" SYMM_ON_FAKES ":" FAKE_DRIVER) + (nvml ? ":" FAKE_NVML : ""));
+  all.insert(all.end(), variables.begin(), variables.end());
+  all.insert(all.end(), command.begin(), command.end());
+  return capture(all, limit);
+}
+
+// What `symm info --json` says of the links between GPUs.
+json links(const std::vector<std::string>& variables, bool nvml = true) {
+  const Captured result = on_fakes(variables, {SYMM_TOOL, "info", "--json"}, nvml);
+  EXPECT_EQ(result.status, 0) << result.err;
+  const json cuda = json::parse(result.out).at("back_ends").at(1);
+  EXPECT_TRUE(cuda.at("available")) << cuda;
+  return cuda.value("links", json());
+}
+
+TEST(InfoOnFakes, Dgx1VIsAHybridCubeMesh) {
+  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v"});
+  EXPECT_EQ(found["class"], "hybrid cube mesh");
+  EXPECT_EQ(found["matrix"][0], (std::vector<int>{0, 1, 1, 2, 2, 0, 0, 0}));
+  EXPECT_EQ(found["matrix"][6], (std::vector<int>{0, 0, 1, 0, 1, 2, 0, 2}));
+}
+
+TEST(InfoOnFakes, AnotherOrderOfDevices) {
+  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=7,0,5,2,4,1,6,3"});
+  EXPECT_EQ(found["class"], "hybrid cube mesh");
+  EXPECT_EQ(found["matrix"][0], (std::vector<int>{0, 0, 1, 0, 2, 0, 2, 1}));
+}
+
+TEST(InfoOnFakes, SomeOfTheDevices) {
+  const json quad = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=3,1,0,2"});
+  EXPECT_EQ(quad["class"], "fully connected");
+  EXPECT_EQ(quad["matrix"], (std::vector<std::vector<int>>{{0, 1, 2, 2}, {1, 0, 1, 2}, {2, 1, 0, 1}, {2, 2, 1, 0}}));
+  const json across = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4,5"});
+  EXPECT_EQ(across["class"], "unknown");
+  EXPECT_EQ(across["matrix"][1], (std::vector<int>{1, 0, 0, 2}));
+}
+
+TEST(InfoOnFakes, ALinkThatIsDown) {
+  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_CUT=2,6"});
+  EXPECT_EQ(found["class"], "unknown");
+  EXPECT_EQ(found["matrix"][2][6], 0);
+  EXPECT_EQ(found["matrix"][2][1], 2);
+}
+
+TEST(InfoOnFakes, ThroughSwitches) {
+  const json two = links({"FAKE_CUDA_DEVICES=16", "FAKE_NVML_MACHINE=dgx2"});
+  EXPECT_EQ(two["class"], "fully connected");
+  EXPECT_EQ(two["matrix"][15][0], 6);
+  const json hgx = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"});
+  EXPECT_EQ(hgx["class"], "fully connected");
+  EXPECT_EQ(hgx["matrix"][3], (std::vector<int>{18, 18, 18, 0, 18, 18, 18, 18}));
+}
+
+TEST(InfoOnFakes, ThroughSwitchesThatAVirtualMachineHides) {
+  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100_vm"}),
+            links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=hgx_h100"}));
+}
+
+TEST(InfoOnFakes, APcieBox) {
+  const json found = links({"FAKE_CUDA_DEVICES=4", "FAKE_NVML_MACHINE=pcie"});
+  EXPECT_EQ(found["class"], "unknown");
+  EXPECT_EQ(found["matrix"][1], (std::vector<int>{0, 0, 0, 0}));
+}
+
+TEST(InfoOnFakes, WithoutNvmlItSaysWhy) {
+  const json found = links({"FAKE_CUDA_DEVICES=4"}, false);
+  EXPECT_EQ(found["class"], "unknown");
+  EXPECT_FALSE(found.contains("matrix"));
+  EXPECT_TRUE(contains(found["reason"], "NVML")) << found;
+  // One device has nobody to be linked with.
+  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=1"}, false)["class"], "fully connected");
+}
+
+TEST(InfoOnFakes, ADeviceThatNvmlDoesNotSee) {
+  const json found = links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3", "CUDA_VISIBLE_DEVICES=1,3"});
+  EXPECT_EQ(found["class"], "unknown");
+  EXPECT_TRUE(contains(found["reason"], "NVML does not see device 1 (0000:2d:00.0): Not Found")) << found;
+  EXPECT_EQ(links({"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "FAKE_NVML_BLIND=3", "CUDA_VISIBLE_DEVICES=1,2"})["class"],
+            "fully connected");
+}
+
+TEST(InfoOnFakes, NvmlThatDoesNotStart) {
+  const json found = links({"FAKE_CUDA_DEVICES=2", "FAKE_NVML_MACHINE=pcie", "FAKE_NVML_INIT=9"});
+  EXPECT_TRUE(contains(found["reason"], "nvmlInit: Driver Not Loaded")) << found;
+}
+
+TEST(InfoOnFakes, TextHasTheMatrixOrTheReason) {
+  const std::vector<std::string> machine{"FAKE_CUDA_DEVICES=8", "FAKE_NVML_MACHINE=dgx1v", "CUDA_VISIBLE_DEVICES=0,1,4"};
+  const Captured result = on_fakes(machine, {SYMM_TOOL, "info"});
+  EXPECT_TRUE(
+      contains(result.out, "Links between cuda devices: unknown\n     0  1  2\n  0  -  1  2\n  1  1  -  .\n  2  2  .  -\n"))
+      << result.out;
+  const Captured without = on_fakes({"FAKE_CUDA_DEVICES=2"}, {SYMM_TOOL, "info"}, false);
+  EXPECT_EQ(without.status, 0);
+  EXPECT_TRUE(contains(without.out, "Links between cuda devices: unknown\n  ")) << without.out;
+  EXPECT_TRUE(contains(without.out, "NVML")) << without.out;
+}
+
+// Kernels are only written down here, so that the times mean nothing; but everything around them runs.
+TEST(TuneOnFakes, OfTheCudaBackEnd) {
+  const Captured result =
+      on_fakes({"FAKE_CUDA_DEVICES=2"},
+               {SYMM_TOOL, "run", "-n", "2",  "--no-prefix", "--timeout", "90", "--", SYMM_TOOL, "bench", "--tune", "--backend",
+                "cuda",    "-b",  "4K", "-e", "16M",         "-f",        "16", "-n", "2",       "-w",    "1"});
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  for (const char* part : {"\n[cuda 2]\n", "\nll = ", "\none_shot = ", "\ntwo_shot = ", "allgather of bf16", "allreduce of bf16",
+                           " 2097152 ", " 4194304 "})
+    EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
+}
+
+TEST(TuneOnFakes, RanksThatDifferAreTold) {
+  const std::string differ = std::string("if [ $SYMM_RANK = 1 ]; then export SYMM_CUDA_TUNE=tile=32K; fi; exec ") + SYMM_TOOL +
+                             " bench --tune --backend cuda";
+  const Captured result = on_fakes({"FAKE_CUDA_DEVICES=2", "SYMM_CUDA_TUNE=stripes=8"},
+                                   {SYMM_TOOL, "run", "-n", "2", "--timeout", "90", "--", "sh", "-c", differ});
+  EXPECT_EQ(result.status, 1);
+  for (const char* side : {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 64 (built in)"})
+    EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;
+}
+
+}  // namespace
+}  // namespace symm::tool

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
+// threads.
+#include <gtest/gtest.h>
+#include <symm/symm.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "tools/doctor/capture.hpp"
+
+namespace symm::tool {
+namespace {
+
+constexpr std::chrono::seconds limit{100};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+class Tune : public testing::Test {
+ protected:
+  Tune() : folder_(std::filesystem::temp_directory_path() / ("symm-tune-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Tune() override {
+    unsetenv("SYMM_PLAN_FILE");
+    std::filesystem::remove_all(folder_);
+  }
+  std::string file() const { return folder_ / "plan.txt"; }
+  std::string text() const {
+    std::stringstream out;
+    out << std::ifstream(file()).rdbuf();
+    return out.str();
+  }
+  std::filesystem::path folder_;
+};
+
+std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& command) {
+  std::vector<std::string> all{SYMM_TOOL, "run", "-n", std::to_string(ranks), "--no-prefix", "--timeout", "90", "--"};
+  all.insert(all.end(), command.begin(), command.end());
+  return all;
+}
+
+// "key = value" of the last line that has it.
+uint64_t value_of(const std::string& text, const std::string& key) {
+  const size_t at = text.rfind("\n" + key + " = ");
+  EXPECT_NE(at, std::string::npos) << key << " in\n" << text;
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + key.size() + 4, nullptr, 10);
+}
+
+// The plan of an all-reduce of so many bytes of symmetric memory, in a group of two.
+std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
+  static int next = 0;
+  const std::string name = "thread://tune-" + std::to_string(next++);
+  std::vector<symm_algorithm_t> found;
+  std::vector<std::thread> threads;
+  for (int32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+      config.rank = rank;
+      config.size = 2;
+      config.backend = SYMM_BACKEND_HOST;
+      config.bootstrap = name.c_str();
+      symm_group_t* group = nullptr;
+      symm_buffer_t* buffer = nullptr;
+      symm_memory_t* memory = nullptr;
+      void* block = nullptr;
+      EXPECT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
+      if (group == nullptr) return;
+      EXPECT_EQ(symm_alloc(group, size_t{4} << 20, 0, &buffer), SYMM_OK);
+      EXPECT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK);
+      EXPECT_EQ(symm_buffer_pointer(buffer, &block), SYMM_OK);
+      for (const size_t bytes : sizes) {
+        symm_plan_info_t plan{};
+        plan.struct_size = sizeof plan;
+        EXPECT_EQ(symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, block, block, bytes, SYMM_DTYPE_U8, SYMM_OP_SUM, nullptr,
+                                       &plan),
+                  SYMM_OK);
+        if (rank == 0) found.push_back(plan.algorithm);
+      }
+      EXPECT_EQ(symm_group_finalize(group, 0), SYMM_OK);
+      symm_memory_release(memory);
+      symm_buffer_release(buffer);
+      symm_group_release(group);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return found;
+}
+
+TEST_F(Tune, WritesATableThatTheLibraryFollows) {
+  const Captured result = capture(on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "--out", file(), "-b", "8",
+                                               "-e", "64K", "-f", "8", "-n", "5", "-w", "1"}),
+                                  limit);
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  EXPECT_TRUE(contains(result.out, "wrote " + file())) << result.out;
+  EXPECT_TRUE(contains(text(), "[host 2]")) << text();
+  for (const char* size : {"# ", " 8 ", " 56 ", " 64 ", " 32768 "}) EXPECT_TRUE(contains(text(), size)) << size << text();
+  const uint64_t ll = value_of(text(), "ll");
+  const uint64_t one_shot = value_of(text(), "one_shot");
+  EXPECT_LE(ll, 56U);
+  EXPECT_LE(ll, one_shot);
+
+  setenv("SYMM_PLAN_FILE", file().c_str(), 1);
+  std::vector<size_t> sizes;
+  std::vector<symm_algorithm_t> expected;
+  for (const size_t bytes : {size_t{1}, static_cast<size_t>(ll), static_cast<size_t>(ll) + 1, static_cast<size_t>(one_shot),
+                             static_cast<size_t>(one_shot) + 1, size_t{4} << 20}) {
+    if (bytes == 0) continue;
+    sizes.push_back(bytes);
+    expected.push_back(bytes <= ll ? SYMM_ALGORITHM_LL : bytes <= one_shot ? SYMM_ALGORITHM_ONE_SHOT : SYMM_ALGORITHM_TWO_SHOT);
+  }
+  EXPECT_EQ(plans(sizes), expected) << text();
+}
+
+TEST_F(Tune, AnotherTableGivesOtherPlans) {
+  EXPECT_EQ(plans({56, 57, 1024, 1025}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                                                        SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
+  std::ofstream(file()) << "[host 2]\nll = 4\none_shot = 64K\n[host 3]\none_shot = 0\n";
+  setenv("SYMM_PLAN_FILE", file().c_str(), 1);
+  EXPECT_EQ(plans({4, 5, 65536, 65537}), (std::vector<symm_algorithm_t>{SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                                                        SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT}));
+}
+
+TEST_F(Tune, StandardOutputIsTheTableAlone) {
+  const Captured result = capture(
+      on_ranks(3, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "4K", "-f", "32", "-n", "3", "-w", "0"}), limit);
+  ASSERT_EQ(result.status, 0) << result.out << result.err;
+  std::ofstream(file()) << result.out;
+  EXPECT_TRUE(contains(result.out, "\n[host 3]\n")) << result.out;
+  const std::string use = "SYMM_PLAN_FILE=" + file() + " exec " + SYMM_TOOL + " bench allreduce -b 2K -e 2K -n 1";
+  EXPECT_EQ(capture(on_ranks(3, {"sh", "-c", use}), limit).status, 0);
+}
+
+TEST_F(Tune, RanksThatDifferAreTold) {
+  std::ofstream(file()) << "[host]\none_shot = 4096\n";
+  const std::string differ = "if [ $SYMM_RANK = 1 ]; then export SYMM_PLAN_FILE=" + file() + "; fi; exec " + SYMM_TOOL +
+                             " bench allreduce -b 8 -e 8 -n 1";
+  const Captured result = capture(on_ranks(2, {"sh", "-c", differ}), limit);
+  EXPECT_EQ(result.status, 1);
+  for (const char* side : {"one_shot = 4096 (SYMM_PLAN_FILE)", "one_shot = 1024 (built in)", "rank 0 has", "rank 1 has"})
+    EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;
+}
+
+TEST_F(Tune, WrongUseIsRefused) {
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--tune"}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--json"}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "allreduce", "--out", file()}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench", "--tune", "--backend", "tpu"}, limit).status, 2);
+  EXPECT_EQ(capture({SYMM_TOOL, "bench"}, limit).status, 2);
+  const Captured alone = capture({SYMM_TOOL, "bench", "--tune", "--backend", "host"}, limit);
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_TRUE(contains(alone.err, "--tune needs 2 ranks or more")) << alone.err;
+  const Captured nowhere = capture(
+      on_ranks(2, {SYMM_TOOL, "bench", "--tune", "--backend", "host", "-e", "8", "-n", "1", "--out", "/nowhere/plan"}), limit);
+  EXPECT_EQ(nowhere.status, 1);
+  EXPECT_TRUE(contains(nowhere.err, "cannot write /nowhere/plan")) << nowhere.err;
+}
+
+}  // namespace
+}  // namespace symm::tool

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/bench/thresholds.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+
+double fastest(const Measured& measured) {
+  double best = std::numeric_limits<double>::infinity();
+  for (const double us : measured.us) {
+    if (us > 0) best = std::min(best, us);
+  }
+  return best;
+}
+
+std::string comment(const std::string& text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    out += line.empty() ? "#\n" : "# " + line + "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
+std::string figures(const Ladder& ladder) {
+  Table table(std::vector<bool>(ladder.candidates.size() + 1, true));
+  std::vector<std::string> header{"bytes"};
+  for (const Candidate& candidate : ladder.candidates) header.push_back(candidate.name + " ");
+  table.add(header);
+  for (const Measured& measured : ladder.sizes) {
+    std::vector<std::string> cells{std::to_string(measured.bytes)};
+    for (const double us : measured.us) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.2f%c", us, us == fastest(measured) ? '*' : ' ');
+      cells.emplace_back(us > 0 ? text : "- ");
+    }
+    table.add(cells);
+  }
+  return table.text();
+}
+
+std::string warning(const Ladder& ladder) {
+  const auto unsteady = std::count_if(ladder.sizes.begin(), ladder.sizes.end(), [](const Measured& one) { return !one.steady; });
+  if (unsteady == 0) return "";
+  return "\nNot steady: at " + std::to_string(unsteady) + " of " + std::to_string(ladder.sizes.size()) +
+         " sizes the median was more than twice this. Measure again when nothing else runs.\n";
+}
+
+}  // namespace
+
+std::vector<size_t> divide(const Ladder& ladder) {
+  constexpr double never = std::numeric_limits<double>::infinity();
+  const size_t candidates = ladder.candidates.size();
+  // loss[k]: of the best division of the sizes so far whose last size is done by candidate k.
+  std::vector<double> loss(candidates, 0);
+  std::vector<std::vector<size_t>> before;  // by size and candidate: that of the size before
+  for (const Measured& measured : ladder.sizes) {
+    std::vector<double> next(candidates, never);
+    std::vector<size_t> from(candidates, 0);
+    size_t best = 0;
+    for (size_t k = 0; k < candidates; ++k) {
+      if (loss[k] < loss[best]) best = k;
+      from[k] = best;
+      if (measured.us[k] > 0) next[k] = loss[best] + std::log(measured.us[k] / fastest(measured));
+    }
+    loss = std::move(next);
+    before.push_back(std::move(from));
+  }
+  std::vector<size_t> chosen(ladder.sizes.size());
+  auto k = static_cast<size_t>(std::min_element(loss.begin(), loss.end()) - loss.begin());
+  for (size_t i = chosen.size(); i-- > 0;) {
+    chosen[i] = k;
+    k = before[i][k];
+  }
+  return chosen;
+}
+
+std::vector<Threshold> thresholds(const Ladder& ladder) {
+  const std::vector<size_t> chosen = divide(ladder);
+  std::vector<Threshold> out;
+  for (size_t k = 0; k < ladder.candidates.size(); ++k) {
+    if (ladder.candidates[k].key.empty()) continue;
+    Threshold threshold{ladder.candidates[k].key, 0, false};
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      if (chosen[i] > k) break;
+      threshold.bytes = ladder.sizes[i].bytes;
+      threshold.is_end = i + 1 == chosen.size();
+    }
+    out.push_back(std::move(threshold));
+  }
+  return out;
+}
+
+std::string plan_text(const TuneReport& report) {
+  const std::string ranks = std::to_string(report.ranks);
+  std::string out =
+      comment("Written by symm bench --tune, symm " + report.version + ", " + report.date + ": " + ranks + " ranks, " +
+              report.backend + " back end, " + report.device + ".\n" +
+              "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. core/plan_table.txt of the sources\n"
+              "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
+  for (const Ladder& ladder : report.ladders) out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
+  out += "\n[" + report.backend + " " + ranks + "]\n";
+  for (const Ladder& ladder : report.ladders) {
+    for (const Threshold& threshold : thresholds(ladder)) {
+      out += threshold.key + " = " + std::to_string(threshold.bytes) +
+             (threshold.is_end ? "  # nothing larger was measured\n" : "\n");
+    }
+  }
+  return out;
+}
+
+}  // namespace symm::tool

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From times to thresholds: at which size one algorithm should give way to the next, and the plan table that says so.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace symm::tool {
+
+// An algorithm, and the key of the plan table that says up to which size it is used; "" for the last one, which takes what is
+// left.
+struct Candidate {
+  std::string name;
+  std::string key;
+};
+
+struct Measured {
+  uint64_t bytes = 0;
+  std::vector<double> us;  // by candidate; 0 where it cannot do this size
+  bool steady = true;      // calls took much the same time
+};
+
+// Candidates in the order in which they are used, from small messages to large ones, and what they took, by ascending size.
+struct Ladder {
+  std::string title;
+  std::vector<Candidate> candidates;
+  std::vector<Measured> sizes;
+};
+
+// The candidate for each size. It never goes back to an earlier one for a larger size, and among all such divisions it is the one
+// that loses least against the fastest at each size, as a factor: single measurements that are off do not decide. Pure. The last
+// candidate must be able to do every size.
+std::vector<size_t> divide(const Ladder& ladder);
+
+// The values of a ladder's keys: the largest size at which a candidate, or one before it, is used; 0 if there is none.
+struct Threshold {
+  std::string key;
+  uint64_t bytes = 0;
+  bool is_end = false;  // nothing larger was measured
+};
+std::vector<Threshold> thresholds(const Ladder& ladder);
+
+struct TuneReport {
+  std::string version;
+  std::string date;
+  std::string backend;  // as the plan table names it
+  std::string device;
+  int ranks = 0;
+  std::vector<Ladder> ladders;
+};
+// A plan table for SYMM_PLAN_FILE, with the times as comments.
+std::string plan_text(const TuneReport& report);
+
+}  // namespace symm::tool

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
+// give way to the next becomes a plan table.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+
+#include "tools/bench/dtype.hpp"
+#include "tools/bench/options.hpp"
+#include "tools/bench/result.hpp"
+#include "tools/bench/stream.hpp"
+#include "tools/bench/thresholds.hpp"
+#include "tools/library.hpp"
+#include "tools/text.hpp"
+
+namespace symm::tool {
+namespace {
+
+// What is measured for a row of keys of the plan table. The last candidate can do every size.
+struct Question {
+  const char* collective;
+  symm_dtype_t dtype;
+  uint64_t end;  // if the user does not say
+  std::vector<std::pair<symm_algorithm_t, const char*>> candidates;
+};
+
+std::vector<Question> questions(symm_backend_t backend) {
+  constexpr uint64_t mega = uint64_t{1} << 20;
+  if (backend == SYMM_BACKEND_HOST) {
+    return {{"allreduce",
+             SYMM_DTYPE_F32,
+             mega,
+             {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
+  }
+  return {{"allgather", SYMM_DTYPE_BF16, 2 * mega, {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}},
+          {"allreduce",
+           SYMM_DTYPE_BF16,
+           64 * mega,
+           {{SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, "two_shot"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}}};
+}
+
+class Tuner {
+ public:
+  explicit Tuner(const BenchOptions& options);
+  int run();
+
+ private:
+  uint64_t end_of(const Question& question) const { return options_.end_given ? options_.end : question.end; }
+  std::vector<uint64_t> sizes_of(const Question& question) const;
+  Ladder measure(const Question& question);
+  Measured measure_size(const Question& question, uint64_t bytes);
+  double sample(const Call& call, const Pattern& pattern, size_t shift, uint64_t* wrong);
+  Call call_of(const Question& question, size_t candidate, uint64_t bytes) const;
+  bool can(const Call& call) const;
+  void deliver(const std::string& text) const;
+
+  bool on_host() const { return info_.backend == SYMM_BACKEND_HOST; }
+
+  BenchOptions options_;
+  Group control_;  // of the host back end: by which times are compared
+  Group group_;    // that is measured
+  symm_group_info_t info_{};
+  std::vector<Question> questions_;
+  Stream stream_;
+  Heap heap_;
+};
+
+Tuner::Tuner(const BenchOptions& options) : options_(options) {
+  // Room to find out that an algorithm is good for larger messages than now: the scratch of CUDA follows from the thresholds.
+  ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=4M,two_shot=64M", 0);
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.name = "tune control";
+  control_ = create_group(config);
+  config.backend = options_.backend;
+  config.name = "tune";
+  group_ = create_group(config);
+  info_.struct_size = sizeof info_;
+  check(symm_group_info(group_.get(), &info_), "symm_group_info");
+  if (info_.size < 2) throw std::runtime_error("--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
+  questions_ = questions(info_.backend);
+  size_t largest = 0;
+  for (const Question& question : questions_) {
+    const bool gathers = find_operation(question.collective)->divided;
+    largest = std::max<size_t>(largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
+  }
+  heap_ = make_heap(group_.get(), std::max<size_t>(largest, 4096));
+  if (on_host()) return;
+  stream_ = Stream(info_.device);
+  check(symm_fill32(heap_.memory.get(), info_.rank, 0, 0, largest / 4, stream_.get()), "symm_fill32");
+  stream_.synchronize();
+}
+
+Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) const {
+  Call call{};
+  call.traits = find_operation(question.collective);
+  call.group = group_.get();
+  call.rank = info_.rank;
+  call.ranks = info_.size;
+  call.dtype = question.dtype;
+  call.op = SYMM_OP_SUM;
+  call.count = bytes / size_of(question.dtype);
+  call.in_place = true;
+  call.first = call.second = static_cast<std::byte*>(heap_.block);
+  call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  call.options.algorithm = question.candidates[candidate].first;
+  call.stream = stream_.get();
+  return call;
+}
+
+// A question to the plan, which is answered equally on all ranks.
+bool Tuner::can(const Call& call) const {
+  symm_plan_info_t plan{};
+  plan.struct_size = sizeof plan;
+  const symm_status_t status = call.plan(&plan);
+  if (status != SYMM_ERR_INVALID_ARGUMENT) check(status, "symm_collective_plan");
+  return status == SYMM_OK;
+}
+
+// As asked for, and for each candidate the largest that it can do.
+std::vector<uint64_t> Tuner::sizes_of(const Question& question) const {
+  const uint64_t element = size_of(question.dtype);
+  BenchOptions range = options_;
+  range.begin = std::max(range.begin, element);
+  range.end = end_of(question);
+  std::vector<uint64_t> all;
+  for (const uint64_t bytes : sizes(range)) all.push_back(bytes / element * element);
+  const std::vector<uint64_t> asked = all;
+  for (size_t k = 0; k < question.candidates.size(); ++k) {
+    const auto refused =
+        std::find_if(asked.begin(), asked.end(), [&](uint64_t bytes) { return !can(call_of(question, k, bytes)); });
+    if (refused == asked.begin() || refused == asked.end()) continue;
+    uint64_t low = *(refused - 1) / element;
+    uint64_t high = *refused / element;
+    while (high - low > 1) {
+      const uint64_t middle = (low + high) / 2;
+      (can(call_of(question, k, middle * element)) ? low : high) = middle;
+    }
+    all.push_back(low * element);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+// Microseconds per call. On the host one call, as symm bench measures it; on a GPU, calls in a row that are waited for together.
+double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uint64_t* wrong) {
+  constexpr int calls_in_a_row = 20;
+  const int calls = on_host() ? 1 : calls_in_a_row;
+  if (on_host()) call.write_inputs(pattern, shift);
+  check(symm_barrier(control_.get(), nullptr, 0, 0, 0, nullptr), "symm_barrier");
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < calls; ++i) check(call.run(), call.traits->name);
+  stream_.synchronize();
+  const auto end = std::chrono::steady_clock::now();
+  if (on_host()) *wrong += call.count_wrong(pattern, shift);
+  return std::chrono::duration<double, std::micro>(end - start).count() / calls;
+}
+
+// The tenth of the calls that were fastest tell what an algorithm takes when nothing is in its way; the others, how busy the
+// machine was.
+Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
+  constexpr int samples_on_gpu = 15;
+  const Pattern pattern(question.dtype, SYMM_OP_SUM, info_.size);
+  const size_t candidates = question.candidates.size();
+  const int samples = options_.iterations > 0 ? options_.iterations
+                      : on_host()             ? iterations_for(options_, bytes)
+                                              : samples_on_gpu;
+  std::vector<std::vector<double>> times(candidates);
+  uint64_t wrong = 0;
+  for (int i = -options_.warmup; i < samples; ++i) {
+    for (size_t k = 0; k < candidates; ++k) {  // by turns, so that what else the machine does hits all of them
+      const Call call = call_of(question, k, bytes);
+      if (!can(call)) continue;
+      const double us = sample(call, pattern, static_cast<size_t>(i + options_.warmup) * 37, &wrong);
+      if (i >= 0) times[k].push_back(us);
+    }
+  }
+  if (wrong != 0) throw std::runtime_error(std::to_string(wrong) + " elements are wrong at " + std::to_string(bytes) + " bytes");
+  Measured out{bytes, {}, true};
+  for (std::vector<double>& own : times) {
+    if (own.empty()) {
+      out.us.push_back(0);
+      continue;
+    }
+    check(symm_allreduce(control_.get(), own.data(), own.data(), own.size(), SYMM_DTYPE_F64, SYMM_OP_MAX, nullptr, nullptr),
+          "symm_allreduce");
+    out.us.push_back(std::max(quantile(own, 0.1), 1e-3));
+    if (quantile(own, 0.5) > 2 * out.us.back()) out.steady = false;
+  }
+  return out;
+}
+
+Ladder Tuner::measure(const Question& question) {
+  Ladder ladder;
+  ladder.title = std::string(question.collective) + " of " + name_of(dtypes(), question.dtype) +
+                 ", in place, symmetric memory: the fastest tenth of the calls, each with its slowest rank, by bytes of `count`" +
+                 (on_host() ? "" : "; calls in a row without a graph");
+  for (const auto& [algorithm, key] : question.candidates) ladder.candidates.push_back({name_of(algorithms(), algorithm), key});
+  for (const uint64_t bytes : sizes_of(question)) ladder.sizes.push_back(measure_size(question, bytes));
+  return ladder;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[16];
+  std::strftime(text, sizeof text, "%Y-%m-%d", &utc);
+  return text;
+}
+
+// Whole or not at all, as a reader may come at any time.
+void Tuner::deliver(const std::string& text) const {
+  if (info_.rank != 0) return;
+  if (options_.out.empty()) {
+    std::fputs(text.c_str(), stdout);
+    return;
+  }
+  const std::string fresh = options_.out + ".new";
+  std::ofstream file(fresh);
+  file << text;
+  file.close();
+  if (!file || std::rename(fresh.c_str(), options_.out.c_str()) != 0)
+    throw std::runtime_error("--out: cannot write " + options_.out);
+  std::printf("wrote %s; to use it: SYMM_PLAN_FILE=%s on all ranks\n", options_.out.c_str(), options_.out.c_str());
+}
+
+int Tuner::run() {
+  symm_device_info_t device{};
+  device.struct_size = sizeof device;
+  check(symm_device_info(info_.backend, info_.device, &device), "symm_device_info");
+  TuneReport report;
+  const uint32_t version = symm_version();
+  report.version =
+      std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
+  report.date = today();
+  report.backend = on_host() ? "host" : "cuda";
+  report.device = device.name;
+  report.ranks = info_.size;
+  for (const Question& question : questions_) report.ladders.push_back(measure(question));
+  deliver(plan_text(report));
+  std::fflush(stdout);
+  check(symm_group_finalize(group_.get(), 0), "symm_group_finalize");
+  check(symm_group_finalize(control_.get(), 0), "symm_group_finalize");
+  return 0;
+}
+
+}  // namespace
+
+int run_tune(const BenchOptions& options) { return Tuner(options).run(); }
+
+}  // namespace symm::tool
