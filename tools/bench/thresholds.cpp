@@ -101,11 +101,11 @@ std::vector<Threshold> thresholds(const Ladder& ladder) {
 
 std::string plan_text(const TuneReport& report) {
   const std::string ranks = std::to_string(report.ranks);
-  std::string out =
-      comment("Written by symm bench --tune, symm " + report.version + ", " + report.date + ": " + ranks + " ranks, " +
-              report.backend + " back end, " + report.device + ".\n" +
-              "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. core/plan_table.txt of the sources\n"
-              "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
+  std::string out = comment(
+      "Written by symm bench --tune, symm " + report.version + ", " + report.date + ": " + ranks + " ranks, " + report.backend +
+      " back end, " + report.device + ".\n" +
+      "To use it, set SYMM_PLAN_FILE to the path of this file for all ranks. plan_table.txt, beside the documents of symm,\n"
+      "has the other keys and says what they mean. Microseconds; * is the fastest.\n");
   for (const Ladder& ladder : report.ladders) out += "#\n" + comment(ladder.title + "\n\n" + figures(ladder) + warning(ladder));
   out += "\n[" + report.backend + " " + ranks + "]\n";
   for (const Ladder& ladder : report.ladders) {
