@@ -2,7 +2,8 @@
 #
 # SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that can, off never does, on insists. Without kernels the library is complete
 # but for its CUDA back end, which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end needs no toolkit and is
-# always built.
+# always built. `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment
+# keeps it from that, and -DSYMM_CUDA=off keeps CMake from using one.
 set(SYMM_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "Compute capabilities to compile kernels for; the last one also as PTX")
 if(NOT SYMM_CUDA MATCHES "^(auto|on|off)$")
   message(FATAL_ERROR "SYMM_CUDA is '${SYMM_CUDA}'; known are auto, on and off")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What `cmake --install` installs: header, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
+# What `cmake --install` installs: headers, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
 # prefix, so the tree can be moved.
 include(CMakePackageConfigHelpers)
 
@@ -8,7 +8,7 @@ set_target_properties(symm PROPERTIES INSTALL_RPATH "") # it needs libc only
 install(TARGETS symm EXPORT symm-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 if(TARGET symm_tool)
   install(TARGETS symm_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -17,6 +17,7 @@
 #include <sstream>
 
 #include "core/cuda/driver.hpp"
+#include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/machines.hpp"
 
 using namespace symm::cuda;
@@ -457,13 +458,30 @@ API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
   return *function = reinterpret_cast<CUfunction>(kernel), kSuccess;
 }
-API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void**, void**) {
+// The kernels of host signals are carried out, so that others can wait for them; all other launches are only written down.
+static CUresult run_signal(bool put, const SignalArgs& args, CUstream stream) {
+  if (args.word == 0) return kSuccess;  // to make it ready
+  auto* word = reinterpret_cast<std::atomic<uint32_t>*>(args.word);
+  auto* taken = reinterpret_cast<std::atomic<uint32_t>*>(args.taken);
+  return run(stream, [=] {
+    if (put) return ++*word, true;
+    if (static_cast<int32_t>(word->load() - taken->load() - 1) < 0) return false;
+    return ++*taken, true;
+  });
+}
+
+API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   MAY_FAIL();
-  const std::lock_guard lock(state().mutex);
-  const auto found = state().kernels.find(function);
-  if (found == state().kernels.end()) return kInvalidValue;
-  state().launches.push_back({found->second, config->gridDimX, config->blockDimX, config->hStream});
-  return kSuccess;
+  std::string name;
+  {
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().kernels.find(function);
+    if (found == state().kernels.end()) return kInvalidValue;
+    name = found->second;
+    state().launches.push_back({name, config->gridDimX, config->blockDimX, config->hStream});
+  }
+  if (name != "symm_put_signal" && name != "symm_wait_signal") return kSuccess;
+  return run_signal(name == "symm_put_signal", *static_cast<const SignalArgs*>(parameters[0]), config->hStream);
 }
 
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
-// what they are asked at once unless they were given something to wait for, launches are written down. A program that links it
-// finds it under the name of the real one.
+// what they are asked at once unless they were given something to wait for, launches are written down and, but for the kernels of
+// symm_put_signal() and symm_wait_signal(), not carried out. A program that links it finds it under the name of the real one.
 #pragma once
 
 #include <functional>

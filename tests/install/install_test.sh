@@ -22,6 +22,7 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
+for header in symm.h device.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
 
 say "no file names the prefix, the build folder or the source folder"
 root=$(cd "$here/../.." && pwd)
@@ -51,6 +52,14 @@ read -ra flags < <(pkg-config --cflags --libs symm)
 "$cxx" "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}" "-Wl,-rpath,$libdir"
 "$scratch/by-pkg-config-c"
 "$scratch/by-pkg-config-cxx"
+
+say "the installed device headers"
+"$cxx" -std=c++17 -Wall -Wextra -Werror -x c++ -fsyntax-only "${flags[@]}" "$prefix/include/symm/device.cuh" 2>"$scratch/device" ||
+  { cat "$scratch/device" && exit 1; }
+nvcc=$(sed -n 's/^SYMM_NVCC:FILEPATH=//p' "$build/CMakeCache.txt")
+if [[ -x $nvcc ]]; then
+  "$nvcc" -ccbin "$cxx" -std=c++17 -arch=sm_90 -I"$prefix/include" -cubin -o "$scratch/kernel.cubin" "$here/consumer/kernel.cu"
+fi
 
 say "the installed tool"
 "$prefix/bin/symm" info --json >"$scratch/info.json"

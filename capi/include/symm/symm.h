@@ -4,7 +4,8 @@
  *
  * Ranks (processes, or threads of one process) form a group, allocate a block of the same size each, and
  * after a rendezvous every rank can load from and store to every other rank's block. Collectives run on
- * that memory. This header is the whole interface: C99, no dependency but <stddef.h> and <stdint.h>.
+ * that memory. This header is the whole interface: C99, no dependency but <stddef.h> and <stdint.h>. For kernels of your own
+ * see device.cuh beside it.
  *
  * Conventions
  *   Status      Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
@@ -390,7 +391,9 @@ SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_
 SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
 
 /** Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
- *  source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. Since 0.1. */
+ *  source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
+ *  symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
+ *  uint32_t taken[channel][source rank]. Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
 
 /** Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid

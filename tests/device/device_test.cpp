@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the stop
+// word. The instructions of a GPU are not in it; every_call.cu compiles them.
+#include <symm/device.cuh>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <barrier>
+#include <climits>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace symm::device;
+
+constexpr int kChannels = 4;
+
+// What `size` ranks have: blocks, pads, counts of signals taken.
+class World {
+ public:
+  explicit World(int size, unsigned long long timeout_ns = 20'000'000'000ULL) : size_(size), timeout_ns_(timeout_ns) {
+    for (int rank = 0; rank < size; ++rank) {
+      blocks_.emplace_back(1024);
+      pads_.emplace_back(static_cast<size_t>(kChannels * size));
+      taken_.emplace_back(static_cast<size_t>(kChannels * size));
+    }
+    for (int rank = 0; rank < size; ++rank) {
+      block_table_.push_back(blocks_[static_cast<size_t>(rank)].data());
+      pad_table_.push_back(pads_[static_cast<size_t>(rank)].data());
+    }
+  }
+  Memory memory(int rank) {
+    return {rank, size_, block_table_.data(), pad_table_.data(), taken_[static_cast<size_t>(rank)].data(), timeout_ns_, &stop};
+  }
+  unsigned& put(int owner, int channel, int source) { return pads_[static_cast<size_t>(owner)][index(channel, source)]; }
+  unsigned& taken(int owner, int channel, int source) { return taken_[static_cast<size_t>(owner)][index(channel, source)]; }
+
+  unsigned stop = 0;
+
+ private:
+  size_t index(int channel, int source) const { return static_cast<size_t>(channel * size_ + source); }
+  int size_;
+  unsigned long long timeout_ns_;
+  std::vector<std::vector<unsigned>> blocks_, pads_, taken_;
+  std::vector<void*> block_table_;
+  std::vector<unsigned*> pad_table_;
+};
+
+void on_threads(int count, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < count; ++i) threads.emplace_back([&, i] { body(i); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// A block whose threads are threads.
+class HostBlock {
+ public:
+  struct Shared {
+    explicit Shared(int threads) : together(threads) {}
+    std::barrier<> together;
+    std::atomic<int> code{0};
+    std::atomic<bool> flag{false};
+  };
+  HostBlock(Shared& shared, int thread, int threads, int blocks)
+      : shared_(shared), thread_(thread), threads_(threads), blocks_(blocks) {}
+  unsigned thread() const { return static_cast<unsigned>(thread_); }
+  unsigned threads() const { return static_cast<unsigned>(threads_); }
+  unsigned blocks() const { return static_cast<unsigned>(blocks_); }
+  void sync() const { shared_.together.arrive_and_wait(); }
+  bool any(bool mine) const {
+    if (mine) shared_.flag = true;
+    sync();
+    const bool all = shared_.flag;
+    sync();
+    if (thread_ == 0) shared_.flag = false;
+    sync();
+    return all;
+  }
+  Outcome agree(Outcome mine) const {
+    if (!mine) shared_.code = mine.code;
+    sync();
+    const Outcome agreed = {shared_.code};
+    sync();
+    if (thread_ == 0) shared_.code = 0;
+    sync();
+    return agreed;
+  }
+
+ private:
+  Shared& shared_;
+  int thread_, threads_, blocks_;
+};
+
+TEST(Device, pointers_and_words) {
+  World world(3);
+  const Memory memory = world.memory(1);
+  EXPECT_EQ(pointer<char>(memory, 2, 8), static_cast<char*>(memory.blocks[2]) + 8);
+  EXPECT_EQ(signal_word(memory, 0, 2, 1), &world.put(0, 2, 1));
+  EXPECT_EQ(taken_word(memory, 3, 2), &world.taken(1, 3, 2));
+}
+
+TEST(Device, signals_are_counted) {
+  World world(2);
+  const Memory a = world.memory(0);
+  const Memory b = world.memory(1);
+  for (int i = 0; i < 3; ++i) put_signal(a, 1, 2);
+  EXPECT_EQ(signals_there(b, 0, 2), 3U);
+  EXPECT_TRUE(await_signal(b, 0, 2, 3));
+  EXPECT_EQ(signals_there(b, 0, 2), 3U) << "awaiting took one";
+  EXPECT_TRUE(wait_signal(b, 0, 2));
+  take_signals(b, 0, 2, 2);
+  EXPECT_EQ(signals_there(b, 0, 2), 0U);
+  EXPECT_EQ(world.taken(1, 2, 0), 3U);
+  EXPECT_EQ(world.taken(0, 2, 1), 0U);
+}
+
+TEST(Device, counters_wrap) {
+  World world(2);
+  world.put(1, 0, 0) = world.taken(1, 0, 0) = UINT_MAX - 1;
+  const Memory a = world.memory(0);
+  const Memory b = world.memory(1);
+  for (int i = 0; i < 4; ++i) {
+    put_signal(a, 1, 0);
+    EXPECT_TRUE(wait_signal(b, 0, 0));
+  }
+  EXPECT_EQ(world.put(1, 0, 0), 2U);
+  EXPECT_EQ(world.taken(1, 0, 0), 2U);
+}
+
+// What was stored before a put is there after the wait, whoever waits.
+TEST(Device, signals_order_data) {
+  constexpr int kRanks = 4;
+  World world(kRanks);
+  on_threads(kRanks, [&](int rank) {
+    const Memory memory = world.memory(rank);
+    const int next = (rank + 1) % kRanks;
+    const int last = (rank + kRanks - 1) % kRanks;
+    unsigned* const mine = pointer<unsigned>(memory, rank);
+    for (unsigned i = 0; i < 1000; ++i) {
+      pointer<unsigned>(memory, next)[i % 2] = i;
+      put_signal(memory, next, 0);
+      ASSERT_TRUE(wait_signal(memory, last, 0));
+      ASSERT_EQ(mine[i % 2], i);
+      put_signal(memory, last, 1);  // it may be written anew
+      ASSERT_TRUE(wait_signal(memory, next, 1));
+    }
+  });
+}
+
+TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
+  World world(3, 2'000'000);
+  const Memory memory = world.memory(0);
+  const Outcome outcome = wait_signal(memory, 2, 1);
+  EXPECT_FALSE(outcome);
+  EXPECT_EQ(outcome.trouble(), Trouble::timeout);
+  EXPECT_EQ(outcome.peer(), 2);
+  EXPECT_EQ(world.taken(0, 1, 2), 0U);
+  put_signal(world.memory(2), 0, 1);
+  EXPECT_TRUE(wait_signal(memory, 2, 1)) << "the channel is as it was";
+}
+
+TEST(Device, a_wait_ends_when_it_is_stopped) {
+  World world(2, ~0ULL);
+  on_threads(2, [&](int rank) {
+    if (rank == 1) return store_relaxed(&world.stop, 1);
+    const Outcome outcome = await_signal(world.memory(0), 1, 0);
+    EXPECT_EQ(outcome.trouble(), Trouble::stopped);
+    EXPECT_EQ(outcome.peer(), 1);
+  });
+}
+
+TEST(Device, barriers_of_threads_keep_step) {
+  constexpr int kRanks = 4;
+  World world(kRanks);
+  std::array<std::atomic<int>, kRanks> round{};
+  on_threads(kRanks, [&](int rank) {
+    const Memory memory = world.memory(rank);
+    for (int i = 1; i <= 500; ++i) {
+      round[static_cast<size_t>(rank)].store(i, std::memory_order_relaxed);
+      ASSERT_TRUE(barrier_thread(memory, 3));
+      for (const auto& other : round) {
+        const int seen = other.load(std::memory_order_relaxed);
+        ASSERT_TRUE(seen == i || seen == i + 1) << seen << " in round " << i;
+      }
+    }
+  });
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(world.taken(rank, 3, (rank + 1) % kRanks), 500U);
+}
+
+TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
+  World world(4);
+  on_threads(2, [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
+  EXPECT_EQ(world.put(1, 0, 3), 1U);
+  EXPECT_EQ(world.put(3, 0, 1), 1U);
+  for (int other : {0, 2}) {
+    for (int source = 0; source < 4; ++source) EXPECT_EQ(world.put(other, 0, source), 0U);
+  }
+}
+
+TEST(Device, a_barrier_says_who_is_missing) {
+  World world(4, 50'000'000);
+  on_threads(3, [&](int rank) {  // rank 3 does not come
+    const Outcome outcome = barrier_thread(world.memory(rank), 0);
+    EXPECT_EQ(outcome.trouble(), Trouble::timeout);
+    EXPECT_EQ(outcome.peer(), 3);
+  });
+}
+
+// Blocks of one, two and five threads for three ranks.
+TEST(Device, barriers_of_blocks_keep_step) {
+  constexpr int kRanks = 3;
+  for (const int threads : {1, 2, 5}) {
+    World world(kRanks);
+    std::vector<std::unique_ptr<HostBlock::Shared>> shared;
+    for (int rank = 0; rank < kRanks; ++rank) shared.push_back(std::make_unique<HostBlock::Shared>(threads));
+    on_threads(kRanks * threads, [&](int i) {
+      const int rank = i / threads;
+      const int thread = i % threads;
+      const Memory memory = world.memory(rank);
+      const HostBlock block(*shared[static_cast<size_t>(rank)], thread, threads, 1);
+      for (unsigned round = 1; round <= 20; ++round) {
+        pointer<unsigned>(memory, (rank + 1) % kRanks)[thread] = round;  // every thread stores to the next rank
+        ASSERT_TRUE(barrier_of(memory, 1, kEverybody, block));
+        ASSERT_EQ(pointer<unsigned>(memory, rank)[(thread + 1) % threads], round) << "what another thread of another rank stored";
+        ASSERT_TRUE(barrier_of(memory, 2, kEverybody, block));
+      }
+    });
+  }
+}
+
+TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
+  World world(3, 20'000'000);
+  HostBlock::Shared shared(4);
+  on_threads(4, [&](int thread) {
+    const Outcome outcome = barrier_of(world.memory(0), 0, kEverybody, HostBlock(shared, thread, 4, 1));
+    EXPECT_EQ(outcome.trouble(), Trouble::timeout);
+    EXPECT_TRUE(outcome.peer() == 1 || outcome.peer() == 2);
+  });
+}
+
+// Two ranks with grids of different sizes, of blocks of two threads.
+TEST(Device, barriers_of_grids_keep_step) {
+  constexpr int kThreads = 2;
+  const std::array<int, 2> blocks = {3, 1};
+  World world(2);
+  std::array<Grid, 2> grids{};
+  std::vector<std::unique_ptr<HostBlock::Shared>> shared;
+  for (int i = 0; i < blocks[0] + blocks[1]; ++i) shared.push_back(std::make_unique<HostBlock::Shared>(kThreads));
+  std::array<std::atomic<unsigned>, 8> at{};
+  on_threads(8, [&](int i) {
+    const int number = i / kThreads;
+    const int rank = number < blocks[0] ? 0 : 1;
+    const auto r = static_cast<size_t>(rank);
+    const Memory memory = world.memory(rank);
+    const HostBlock block(*shared[static_cast<size_t>(number)], i % kThreads, kThreads, blocks[r]);
+    for (unsigned round = 1; round <= 20; ++round) {
+      at[static_cast<size_t>(i)].store(round, std::memory_order_relaxed);
+      ASSERT_TRUE(barrier_of_grid(memory, 0, &grids[r], kEverybody, block));
+      for (const auto& other : at) {
+        const unsigned seen = other.load(std::memory_order_relaxed);
+        ASSERT_TRUE(seen == round || seen == round + 1) << seen << " in round " << round;
+      }
+    }
+  });
+  for (const Grid& grid : grids) {
+    EXPECT_EQ(grid.arrived, 0U);
+    EXPECT_EQ(grid.round, 20U);
+  }
+}
+
+// A block of the own grid that never comes, and a rank that never comes.
+TEST(Device, a_grid_that_is_not_complete_leaves) {
+  World world(2, 20'000'000);
+  Grid grid{};
+  std::vector<std::unique_ptr<HostBlock::Shared>> shared;
+  for (int i = 0; i < 2; ++i) shared.push_back(std::make_unique<HostBlock::Shared>(1));
+  on_threads(2, [&](int i) {
+    const Outcome outcome =
+        barrier_of_grid(world.memory(0), 0, &grid, kEverybody, HostBlock(*shared[static_cast<size_t>(i)], 0, 1, 3));
+    EXPECT_EQ(outcome.trouble(), Trouble::timeout);
+    EXPECT_EQ(outcome.peer(), 0) << "it is this rank's own grid that is not complete";
+  });
+  grid = {};
+  on_threads(2, [&](int i) {
+    const Outcome outcome =
+        barrier_of_grid(world.memory(0), 1, &grid, kEverybody, HostBlock(*shared[static_cast<size_t>(i)], 0, 1, 2));
+    EXPECT_EQ(outcome.trouble(), Trouble::timeout);
+  });
+}
+
+}  // namespace

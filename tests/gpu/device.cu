@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Kernels of a user's own with symm/device.cuh: signals mixed with host calls, eagerly and in a graph; barriers of blocks and of
+// grids; a deadline and a stop word, after which the stream still works.
+//   device <ranks>
+#include <symm/device.cuh>
+
+#include <cstring>
+
+#include "tests/gpu/world.hpp"
+
+namespace {
+
+using gpu::cuda;
+using gpu::expect;
+using gpu::Rank;
+using gpu::symm;
+using symm::device::Grid;
+using symm::device::Memory;
+using symm::device::Outcome;
+using symm::device::Trouble;
+
+constexpr int kRounds = 50;
+constexpr size_t kGridOffset = size_t{1} << 20;  // of the Grid in the block
+
+// What kernels tell the host, and the stop word, in memory of the host.
+struct Words {
+  unsigned stop;
+  int code;
+  unsigned wrong;
+};
+
+Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nullptr) {
+  Memory view = {};
+  symm(symm::device::describe(rank.group, rank.memory, timeout_ms, stop, &view), "describe");
+  return view;
+}
+std::string who(const Rank& rank, const char* what) { return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size); }
+
+// Hand a number to the next rank, and take the last one's.
+__global__ void pass_on(const Memory memory, int channel, Words* words) {
+  const int next = (memory.rank + 1) % memory.size;
+  const int last = (memory.rank + memory.size - 1) % memory.size;
+  auto* const theirs = symm::device::pointer<unsigned>(memory, next);
+  const auto* const mine = symm::device::pointer<unsigned>(memory, memory.rank);
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
+  symm::device::put_signal_block(memory, next, channel);
+  const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
+  if (!outcome) {
+    if (threadIdx.x == 0) words->code = outcome.code;
+    return;
+  }
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
+    if (mine[i] != static_cast<unsigned>(last) * 10000 + i) atomicAdd_system(&words->wrong, 1U);
+  }
+}
+
+// Each block of each rank meets the same block of the others, round after round.
+__global__ void blocks_meet(const Memory memory, int first_channel, Words* words) {
+  const int channel = first_channel + static_cast<int>(blockIdx.x);
+  const size_t at = blockIdx.x * 4096ULL;
+  const int next = (memory.rank + 1) % memory.size;
+  for (unsigned round = 1; round <= kRounds; ++round) {
+    symm::device::pointer<unsigned>(memory, next, at)[threadIdx.x] = round * 1000 + threadIdx.x;
+    Outcome outcome = symm::device::barrier_block(memory, channel);
+    const unsigned other = (threadIdx.x + 33) % blockDim.x;
+    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other) atomicAdd_system(&words->wrong, 1U);
+    if (outcome) outcome = symm::device::barrier_block(memory, channel);
+    if (!outcome) {
+      if (threadIdx.x == 0) words->code = outcome.code;
+      return;
+    }
+  }
+}
+
+// All blocks of all ranks: each reads what another block of another rank stored.
+__global__ void grids_meet(const Memory memory, int channel, Words* words) {
+  auto* const grid = symm::device::pointer<Grid>(memory, memory.rank, kGridOffset);
+  const int next = (memory.rank + 1) % memory.size;
+  const unsigned other = (blockIdx.x + 1) % gridDim.x;
+  for (unsigned round = 1; round <= kRounds; ++round) {
+    if (threadIdx.x == 0) symm::device::pointer<unsigned>(memory, next)[blockIdx.x] = round;
+    Outcome outcome = symm::device::barrier_grid(memory, channel, grid);
+    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank)[other] != round) atomicAdd_system(&words->wrong, 1U);
+    if (outcome) outcome = symm::device::barrier_grid(memory, channel, grid);
+    if (!outcome) {
+      if (threadIdx.x == 0) words->code = outcome.code;
+      return;
+    }
+  }
+}
+
+__global__ void wait_only(const Memory memory, int rank, int channel, Words* words) { words->code = symm::device::wait_signal(memory, rank, channel).code; }
+
+void signals(Rank& rank, std::barrier<>& together, Words* words) {
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const Memory view = view_of(rank, 20000);
+  const auto round = [&] {
+    pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
+    // The host's put meets the kernel's wait of the next round but one, and the other way round: one more of each.
+    symm(symm_put_signal(rank.memory, next, 7, rank.stream), "symm_put_signal");
+    symm(symm_wait_signal(rank.memory, last, 7, 0, rank.stream), "symm_wait_signal");
+    symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
+  };
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  rank.settle(together);
+  cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
+  round();
+  cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
+  cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
+  cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
+  rank.settle(together);
+  for (int i = 0; i < kRounds; ++i) {
+    if (i % 2 == 0) round();
+    else cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+  }
+  rank.wait();
+  expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
+  rank.settle(together);
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
+void barriers(Rank& rank, std::barrier<>& together, Words* words) {
+  const Memory view = view_of(rank, 20000);
+  rank.settle(together);
+  blocks_meet<<<4, 128, 0, rank.stream>>>(view, 20, words);
+  rank.wait();
+  expect(words->code == 0 && words->wrong == 0, who(rank, "barriers of blocks"));
+  cuda(cudaMemsetAsync(rank.block + kGridOffset, 0, sizeof(Grid), rank.stream), "clear");
+  rank.settle(together);
+  grids_meet<<<8, 64, 0, rank.stream>>>(view, 30, words);
+  rank.wait();
+  expect(words->code == 0 && words->wrong == 0, who(rank, "barriers of grids"));
+  rank.settle(together);
+}
+
+void troubles(Rank& rank, std::barrier<>& together, Words* words) {
+  const int other = (rank.rank + 1) % rank.size;
+  wait_only<<<1, 1, 0, rank.stream>>>(view_of(rank, 200), other, 40, words);
+  rank.wait();
+  Outcome outcome{words->code};
+  expect(outcome.trouble() == Trouble::timeout && outcome.peer() == other, who(rank, "deadline of a kernel"));
+  words->code = 0;
+  wait_only<<<1, 1, 0, rank.stream>>>(view_of(rank, SYMM_TIMEOUT_INFINITE, &words->stop), other, 40, words);
+  *static_cast<volatile unsigned*>(&words->stop) = 1;
+  rank.wait();
+  outcome = {words->code};
+  expect(outcome.trouble() == Trouble::stopped && outcome.peer() == other, who(rank, "stop word"));
+  words->code = 0;
+  rank.settle(together);
+  // Nothing was taken, and everything still works.
+  pass_on<<<1, 256, 0, rank.stream>>>(view_of(rank, 20000), 40, words);
+  rank.wait();
+  expect(words->code == 0 && words->wrong == 0, who(rank, "signals after a deadline"));
+  symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+  rank.wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int size = argc > 1 ? std::atoi(argv[1]) : 2;
+  gpu::run_ranks(size, [](Rank& rank, std::barrier<>& together) {
+    Words* words = nullptr;
+    cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+    std::memset(words, 0, sizeof *words);
+    // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
+    cudaFuncAttributes attributes;
+    for (const void* kernel : {reinterpret_cast<const void*>(pass_on), reinterpret_cast<const void*>(blocks_meet),
+                               reinterpret_cast<const void*>(grids_meet), reinterpret_cast<const void*>(wait_only)})
+      cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
+    rank.settle(together);
+    signals(rank, together, words);
+    barriers(rank, together, words);
+    troubles(rank, together, words);
+    together.arrive_and_wait();
+    cudaFreeHost(words);
+  });
+  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
+  return gpu::counts().failed == 0 ? 0 : 1;
+}

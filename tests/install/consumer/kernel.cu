@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Somebody else's kernel, built against the installed headers only.
+#include <symm/device.cuh>
+#include <symm/multimem.cuh>
+
+__global__ void hello(const symm::device::Memory memory, int* code) {
+  *symm::device::pointer<int>(memory, (memory.rank + 1) % memory.size) = memory.rank;
+  *code = symm::device::barrier_block(memory, 0).code;
+}
