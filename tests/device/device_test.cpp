@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the stop
-// word. The instructions of a GPU are not in it; every_call.cu compiles them.
+// The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the
+// stop word. The instructions of a GPU are not in it; every_call.cu compiles them.
 #include <symm/device.cuh>
 
 #include <gtest/gtest.h>

@@ -689,7 +689,9 @@ symm_memory_pointer(memory, rank, out_pointer) =
 
 """
 Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
-source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. Since 0.1.
+source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
+symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
+uint32_t taken[channel][source rank]. Since 0.1.
 """
 symm_memory_signal_pad(memory, rank, out_pad) =
     @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t

@@ -1659,7 +1659,9 @@ impl Api {
             })
     }
     /// Address of rank `rank`'s signal pad: uint32_t pad\[channel\]\[source rank\], zero at first. \[local\] A word is written by its
-    /// source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. Since 0.1.
+    /// source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
+    /// symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
+    /// uint32_t taken\[channel\]\[source rank\]. Since 0.1.
     /// # Safety
     /// As the C function: pointers are valid for what it does with them, handles are its own.
     #[inline]
