@@ -102,6 +102,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       together.arrive_and_wait();
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       EXPECT_EQ(signals_there(rank.view, peer, channel), 0U);
+      together.arrive_and_wait();
       // Kernels wait for what the host puts, and everything by turns.
       for (int i = 0; i < 2; ++i) {
         ASSERT_EQ(symm_put_signal(rank.memory, peer, channel, rank.stream), SYMM_OK) << symm_last_error();
