@@ -163,6 +163,9 @@ TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
   EXPECT_EQ(world.taken(0, 1, 2), 0U);
   put_signal(world.memory(2), 0, 1);
   EXPECT_TRUE(wait_signal(memory, 2, 1)) << "the channel is as it was";
+  put_signal(world.memory(2), 0, 1);
+  EXPECT_TRUE(await_signal(memory, 2, 1));
+  EXPECT_FALSE(await_signal(memory, 2, 1, 2)) << "only one is there";
 }
 
 TEST(Device, a_wait_ends_when_it_is_stopped) {
