@@ -39,6 +39,9 @@ symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_devi
     write_text(filled.multicast_reason, info.multicast_reason);
     write_text(filled.fabric_reason, info.fabric_reason);
     write_text(filled.dmabuf_reason, info.dmabuf_reason);
+    filled.host_memory = info.host_memory_reason.empty() ? 1 : 0;
+    filled.numa_node = info.numa_node;
+    write_text(filled.host_memory_reason, info.host_memory_reason);
     symm::capi::write_struct(filled, out);
   });
 }

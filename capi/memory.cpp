@@ -15,10 +15,26 @@ using symm::capi::make_handle;
 using symm::capi::memory_of;
 using symm::capi::require;
 
+static_assert(symm::kAllocateOnHost == SYMM_ALLOC_HOST && symm::kAllocateNodeShift == SYMM_ALLOC_NODE_SHIFT);
+
 symm_status_t symm_alloc(symm_group_t* group, size_t size, uint64_t flags, symm_buffer_t** out) {
   return guard([&] {
     require(out, "out");
     *out = make_handle<symm_buffer_t>(Buffer::allocate(*group_of(group), size, flags));
+  });
+}
+
+symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, symm_buffer_t** out) {
+  return guard([&] {
+    require(out, "out");
+    *out = make_handle<symm_buffer_t>(Buffer::adopt(*group_of(group), pointer, size));
+  });
+}
+
+symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
+  return guard([&] {
+    require(out_fd, "out_fd");
+    *out_fd = buffer_of(buffer)->export_dmabuf(offset, size).release();
   });
 }
 

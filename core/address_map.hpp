@@ -39,12 +39,19 @@ class AddressMap final : public MemoryDirectory {
     std::weak_ptr<Memory> memory;
     int rank;
   };
-  const Entry* entry_at(uintptr_t address) const;
+  // The entry of an address, and how far into the block it is.
+  struct Place {
+    const Entry* entry = nullptr;
+    size_t offset = 0;
+  };
+  Place place_of(uintptr_t address) const;
 
   const int& rank_;
   mutable std::shared_mutex mutex_;
   // By start of the mapping. A buffer that met twice on one group has two memories at one address: the newest is found.
   std::map<uintptr_t, std::vector<Entry>> intervals_;
+  // Adopted memory by its owner's addresses, which may overlap: the newest is found.
+  std::vector<std::pair<uintptr_t, Entry>> adopted_;
   std::unordered_map<uint64_t, std::shared_ptr<const MemoryView>> views_;
 };
 

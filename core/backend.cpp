@@ -17,6 +17,10 @@ constexpr const char* kHostOnly = "host memory";
 
 }  // namespace
 
+Fd Block::export_dmabuf(size_t, size_t) const {
+  throw Error(Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
+}
+
 BackendKind resolve(BackendKind kind) {
   switch (kind) {
     case BackendKind::host: return kind;

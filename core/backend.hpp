@@ -15,6 +15,7 @@
 
 #include "core/bootstrap/mesh.hpp"
 #include "core/error.hpp"
+#include "core/fd.hpp"
 #include "core/wait.hpp"
 #include "kernels/types.hpp"
 
@@ -34,6 +35,20 @@ class Block {
   virtual size_t size() const noexcept = 0;
   // Backend::share() will not be asked for it again, so a descriptor need not be kept.
   virtual void will_not_be_shared() noexcept {}
+  // Where the mapping begins that data() lies in.
+  virtual std::byte* start() const noexcept { return data(); }
+  // Of adopted memory: where its owner had it mapped when it was adopted, and whether it is there still.
+  virtual const std::byte* owners_address() const noexcept { return nullptr; }
+  virtual bool still_at_owner() const noexcept { return false; }
+  // A DMA-BUF of the pages of a piece, which starts at a page. Throws Error(unavailable) with the reason.
+  virtual Fd export_dmabuf(size_t offset, size_t bytes) const;
+};
+
+// Where a block is to lie.
+struct Placement {
+  bool on_host = false;  // in memory of the host, though the group may work on a device
+  int node = kNearest;   // the NUMA node of that
+  static constexpr int kNearest = -1;
 };
 
 // What travels so that a peer can map a block. The counts are the same for every block of a back end.
@@ -78,6 +93,7 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
+  std::shared_ptr<const Block> adopted;       // this rank's block, if it is one
   std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
 };
 
@@ -154,7 +170,9 @@ class Backend {
   virtual int device() const noexcept = 0;
   // Two ranks may share memory if these are equal (host: boot id).
   virtual std::string domain() const = 0;
-  virtual std::shared_ptr<Block> allocate(size_t bytes, uint64_t flags) = 0;
+  virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
+  // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
+  virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   virtual Share share(const Block& block) const = 0;
   virtual size_t share_body_size() const noexcept = 0;
   virtual size_t share_fd_count() const noexcept = 0;

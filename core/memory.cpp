@@ -1,36 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/memory.hpp"
 
+#include <unistd.h>
+
 #include "core/ipc/ipc.hpp"
 
 namespace symm {
 namespace {
 
 // What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
-std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, uint64_t flags) {
+std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
   try {
-    return backend.allocate(bytes, flags);
+    return backend.allocate(bytes, placement);
   } catch (const Error& error) {
     if (error.status() != Status::out_of_memory) throw;
     const ipc::Report report = ipc::collect();
     if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
   }
-  return backend.allocate(bytes, flags);
+  return backend.allocate(bytes, placement);
+}
+
+Placement placement_of(uint64_t flags) {
+  constexpr uint64_t kNodes = uint64_t{0xFFFF} << kAllocateNodeShift;
+  const auto number = static_cast<unsigned long long>(flags);
+  if ((flags & ~(kAllocateOnHost | kNodes)) != 0)
+    throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", number));
+  Placement placement;
+  placement.on_host = (flags & kAllocateOnHost) != 0;
+  placement.node = static_cast<int>((flags & kNodes) >> kAllocateNodeShift) - 1;
+  if (placement.node != Placement::kNearest && !placement.on_host) {
+    throw Error(Status::invalid_argument, format("flags: 0x%llx names a NUMA node without SYMM_ALLOC_HOST", number));
+  }
+  return placement;
 }
 
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-  if (flags != 0)
-    throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", static_cast<unsigned long long>(flags)));
+  const Placement placement = placement_of(flags);
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, flags), bytes, backend.kind(), backend.device());
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
   return buffer;
 }
 
+// Not made known for tokens: whoever exports a piece of it exports the whole allocation, as with any that symm did not make.
+std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes) {
+  if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  Backend& backend = group.backend();
+  return std::make_shared<Buffer>(backend.adopt(pointer, bytes), bytes, backend.kind(), backend.device());
+}
+
 Buffer::~Buffer() { ipc::buffer_gone(*block_); }
+
+Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (offset > bytes_ || bytes > bytes_ - offset) {
+    throw Error(Status::invalid_argument,
+                format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset, bytes_));
+  }
+  if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
+    throw Error(Status::invalid_argument, format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
+                                                 static_cast<const void*>(data() + offset), offset, page));
+  }
+  return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
+}
 
 Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
     : group_(std::move(group)),

@@ -12,9 +12,14 @@
 
 namespace symm {
 
+// Flags of an allocation: a bit, and a number.
+inline constexpr uint64_t kAllocateOnHost = 1;
+inline constexpr int kAllocateNodeShift = 32;  // NUMA node plus one; 0: the nearest
+
 class Buffer {
  public:
   static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, uint64_t flags);
+  static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes);
 
   Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device)
       : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device) {}
@@ -25,6 +30,7 @@ class Buffer {
   size_t bytes() const noexcept { return bytes_; }
   const std::shared_ptr<Block>& block() const noexcept { return block_; }
   BackendKind kind() const noexcept { return kind_; }
+  Fd export_dmabuf(size_t offset, size_t bytes) const;
   int device() const noexcept { return device_; }
 
  private:

@@ -83,7 +83,7 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     Share block_share;
     Share pad_share;
     try {
-      pad = backend.allocate(pad_bytes, 0);
+      pad = backend.allocate(pad_bytes, {});
       block_share = backend.share(*buffer->block());
       pad_share = backend.share(*pad);
     } catch (const std::exception& error) {
@@ -98,6 +98,7 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     view->bytes = buffer->bytes();
     std::vector<std::shared_ptr<Block>> blocks(static_cast<size_t>(group->size()));
     std::vector<std::shared_ptr<Block>> pads(blocks.size());
+    if (buffer->block()->owners_address() != nullptr) view->adopted = buffer->block();
     blocks[static_cast<size_t>(group->rank())] = buffer->block();
     pads[static_cast<size_t>(group->rank())] = pad;
     for (int peer = 0; peer < group->size(); ++peer) {

@@ -36,7 +36,8 @@ struct DeviceInfo {
   int compute_units = 0;
   std::string name, uuid;
   // Empty: supported. Otherwise why not.
-  std::string multicast_reason, fabric_reason, dmabuf_reason;
+  std::string multicast_reason, fabric_reason, dmabuf_reason, host_memory_reason;
+  int numa_node = -1;  // of the host, nearest to the device; -1: unknown, or no such thing
 };
 
 // What `automatic` means on this machine. Throws Error(unavailable) with the reason for a back end that cannot be used.

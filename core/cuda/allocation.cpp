@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/allocation.hpp"
 
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <unordered_map>
 
 namespace symm::cuda {
 namespace {
 
-CUmemAllocationProp properties(const Device& device, bool fabric) {
+CUmemAllocationProp properties(const Device& device, CUmemLocation location, bool fabric) {
   CUmemAllocationProp prop{};
   prop.type = kPinned;
   prop.requestedHandleTypes = kPosixFd | (fabric ? kFabric : 0);
-  prop.location = {kOnDevice, device.handle()};
-  prop.allocFlags.gpuDirectRDMACapable = device.attribute(kRdmaWithVmm) != 0 ? 1 : 0;
+  prop.location = location;
+  prop.allocFlags.gpuDirectRDMACapable = location.type == kOnDevice && device.attribute(kRdmaWithVmm) != 0 ? 1 : 0;
   return prop;
 }
 
@@ -57,18 +61,34 @@ void Allocation::map() {
   is_reserved_ = true;
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
-  const CUmemAccessDesc access{{kOnDevice, device_->handle()}, kReadWrite};
-  driver.require(driver.cuMemSetAccess(address_, mapped_, &access, 1), "cuMemSetAccess",
-                 format("%zu bytes for device %d", mapped_, device_->ordinal()));
+  // The driver overlooks which node is named: the host is one.
+  const CUmemAccessDesc access[] = {{{kOnDevice, device_->handle()}, kReadWrite}, {{kOnHostNode, 0}, kReadWrite}};
+  driver.require(driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess",
+                 format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
 }
 
 std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill) {
+  return make(device, bytes, {kOnDevice, device->handle()}, fill);
+}
+
+std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node) {
+  if (const std::string reason = host_memory_reason(*device); !reason.empty())
+    throw Error(Status::unavailable, "flags: no memory of the host: " + reason);
+  // A machine without NUMA has node 0.
+  if (node == Placement::kNearest) node = std::max(node_of(*device), 0);
+  return make(device, bytes, {kOnHostNode, node}, 0);
+}
+
+std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
+                                             uint32_t fill) {
   const Driver& driver = device->driver();
   device->reclaim();
   const Current current(*device, Current::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
-  const bool fabric = !known_without_fabric(*device);
-  CUmemAllocationProp prop = properties(*device, fabric);
+  made->on_host_ = location.type == kOnHostNode;
+  const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
+  const bool fabric = !made->on_host_ && !known_without_fabric(*device);
+  CUmemAllocationProp prop = properties(*device, location, fabric);
   size_t unit = 0;
   driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, kRecommended), "cuMemGetAllocationGranularity");
   if (unit == 0 || bytes > SIZE_MAX - unit)
@@ -77,11 +97,11 @@ std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& de
   CUresult result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
   if (result != kSuccess && result != kOutOfMemory && fabric) {
     const std::string reason = "cuMemCreate with a fabric handle: " + driver.text(result);
-    prop = properties(*device, false);
+    prop = properties(*device, location, false);
     result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
     if (result == kSuccess) learn_without_fabric(*device, reason);
   }
-  driver.require(result, "cuMemCreate", format("%zu bytes on device %d", made->mapped_, device->ordinal()));
+  driver.require(result, "cuMemCreate", format("%zu bytes on %s", made->mapped_, place.c_str()));
   made->has_handle_ = true;
   made->map();
   driver.require(driver.cuMemsetD32Async(made->address_, fill, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
@@ -89,27 +109,83 @@ std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& de
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, size_t bytes, size_t mapped) {
+std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent) {
   const Driver& driver = device->driver();
   const Current current(*device, Current::Capture::relaxed);
-  std::shared_ptr<Allocation> made(new Allocation(device, bytes));
-  made->mapped_ = mapped;
+  std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
+  made->mapped_ = extent.mapped;
+  made->offset_ = extent.offset;
+  made->on_host_ = extent.on_host != 0;
   driver.require(
       driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())), kPosixFd),
-      "cuMemImportFromShareableHandle", format("%zu bytes into device %d", mapped, device->ordinal()));
+      "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
   made->has_handle_ = true;
   made->map();
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, CUmemGenericAllocationHandle handle,
-                                              CUdeviceptr address, size_t bytes) {
-  std::shared_ptr<Allocation> made(new Allocation(device, bytes));
-  made->mapped_ = bytes;
-  made->handle_ = handle;
+std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& device, Foreign& foreign) {
+  const Foreign::Range range = foreign.range(*device);
+  std::shared_ptr<Allocation> made(new Allocation(device, range.bytes));
+  made->mapped_ = range.bytes;
+  made->handle_ = foreign.take();
   made->has_handle_ = true;
-  made->address_ = address;
+  made->address_ = range.base;
   return made;
+}
+
+std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, Foreign& foreign, size_t bytes) {
+  device->reclaim();
+  const Current current(*device, Current::Capture::relaxed);
+  const Foreign::Range range = foreign.range(*device);
+  foreign.require_within(range, bytes);
+  std::shared_ptr<Allocation> made(new Allocation(device, bytes));
+  made->mapped_ = range.bytes;
+  made->offset_ = range.offset;
+  made->owners_address_ = reinterpret_cast<const std::byte*>(range.base + range.offset);
+  made->handle_ = foreign.take();
+  made->has_handle_ = true;
+  made->map();
+  return made;
+}
+
+// The driver gives the handle by which an address was mapped, and while we hold ours nothing else can have its number.
+bool Allocation::is_mapped_at(const std::byte* address) const noexcept {
+  const Driver& driver = device_->driver();
+  CUmemGenericAllocationHandle handle = 0;
+  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(address)) != kSuccess) return false;
+  driver.cuMemRelease(handle);
+  return handle == handle_;
+}
+
+std::string Allocation::host_memory_reason(const Device& device) {
+  if (device.attribute(kVmmOnHostNodes) != 0) return "";
+  return "the driver offers none that can be shared (CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)";
+}
+
+std::string Allocation::dmabuf_reason(const Device& device) {
+  if (const std::string missing = device.driver().without("cuMemGetHandleForAddressRange"); !missing.empty()) return missing;
+  return device.attribute(kDmabufSupported) == 0 ? "the device has no DMA-BUF export" : "";
+}
+
+int Allocation::node_of(const Device& device) { return device.attribute(kHostNode, -1); }
+
+Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
+  if (const std::string reason = dmabuf_reason(*device_); !reason.empty())
+    throw Error(Status::unavailable, "buffer: cannot be exported as DMA-BUF: " + reason);
+  const Driver& driver = device_->driver();
+  const Current current(*device_, Current::Capture::relaxed);
+  int raw = -1;
+  const CUresult result = driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, kDmabufFd, 0);
+  const std::string what = format("%zu bytes at %zu", bytes, offset);
+  if (result == kNotSupported) {
+    throw Error(Status::unavailable, format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
+                                            driver.text(result).c_str(), what.c_str()));
+  }
+  driver.require(result, "cuMemGetHandleForAddressRange", what);
+  Fd fd(raw);
+  if (fcntl(raw, F_SETFD, FD_CLOEXEC) != 0) throw system_error(errno, "fcntl(F_SETFD)", "DMA-BUF");
+  return fd;
 }
 
 int Allocation::fd() const {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Device memory that can be shared: created by cuMemCreate, or imported from a peer. The driver owns its lifetime: it is given
-// back when the last mapping and the last handle are gone, whoever died in between.
+// Memory that can be shared: created by cuMemCreate on a device or on a node of the host, imported from a peer, or adopted from
+// another library. The driver owns its lifetime: it is given back when the last mapping and the last handle are gone, whoever
+// died in between.
 #pragma once
 
 #include "core/backend.hpp"
 #include "core/cuda/device.hpp"
+#include "core/cuda/foreign.hpp"
 
 namespace symm::cuda {
 
@@ -13,29 +15,55 @@ class Allocation final : public Block {
  public:
   // Zeroed (each 32-bit word is `fill`) when the call returns.
   static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0);
-  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, size_t bytes, size_t mapped);
-  // Memory that somebody else has mapped at `address`: one more reference, `handle`, is ours. It is not unmapped with us.
-  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, CUmemGenericAllocationHandle handle,
-                                           CUdeviceptr address, size_t bytes);
+  // The same on a NUMA node of the host (Placement::kNearest: the device's), for the device and the host. Throws
+  // Error(unavailable) with the reason where that cannot be had.
+  static std::shared_ptr<Allocation> create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node);
+  // What a peer says of a block, so that it can be mapped.
+  struct Extent {
+    uint64_t bytes = 0;
+    uint64_t mapped = 0;   // all of the allocation that it is a piece of
+    uint64_t offset = 0;   // of the piece
+    uint64_t on_host = 0;  // 1: for the host to touch, too
+  };
+  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent);
+  Extent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
+  // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
+  static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, Foreign& foreign);
+  // A piece of one, mapped once more, so that it stays when its owner unmaps it.
+  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, Foreign& foreign, size_t bytes);
   ~Allocation() override;
 
-  std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address_); }
-  CUdeviceptr address() const noexcept { return address_; }
+  std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address()); }
+  std::byte* start() const noexcept override { return reinterpret_cast<std::byte*>(address_); }
+  CUdeviceptr address() const noexcept { return address_ + offset_; }
   size_t size() const noexcept override { return bytes_; }
   size_t mapped() const noexcept { return mapped_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
   void will_not_be_shared() noexcept override { fd_.reset(); }
+  const std::byte* owners_address() const noexcept override { return owners_address_; }
+  bool still_at_owner() const noexcept override { return owners_address_ != nullptr && is_mapped_at(owners_address_); }
+  bool is_mapped_at(const std::byte* address) const noexcept;
+  Fd export_dmabuf(size_t offset, size_t bytes) const override;
   // Why no fabric handle can be had for memory of this device; "" if one can. Known after the first allocation.
   static std::string fabric_reason(const Device& device);
+  // Why there is no memory of NUMA nodes for this device, or no export as DMA-BUF; "" if there is.
+  static std::string host_memory_reason(const Device& device);
+  static std::string dmabuf_reason(const Device& device);
+  static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
 
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
+  static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
+                                          uint32_t fill);
   void map();
 
   std::shared_ptr<Device> device_;
   size_t bytes_;
   size_t mapped_ = 0;
+  size_t offset_ = 0;  // of data() in what is mapped
+  bool on_host_ = false;
+  const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;
   CUdeviceptr address_ = 0;

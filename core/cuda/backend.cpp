@@ -10,10 +10,7 @@
 namespace symm::cuda {
 namespace {
 
-struct BlockShare {
-  uint64_t bytes;
-  uint64_t mapped;
-};
+using BlockShare = Allocation::Extent;
 
 std::string name_of(const Device& device) {
   char name[128] = {};
@@ -28,11 +25,26 @@ class CudaBackend final : public Backend {
   int device() const noexcept override { return device_->ordinal(); }
   std::string domain() const override { return process::boot_id(); }
 
-  std::shared_ptr<Block> allocate(size_t bytes, uint64_t) override { return Allocation::create(device_, bytes); }
+  std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
+    if (placement.on_host) return Allocation::create_on_host(device_, bytes, placement.node);
+    return Allocation::create(device_, bytes);
+  }
+
+  std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override {
+    std::optional<Foreign> foreign = Foreign::at(pointer);
+    if (!foreign) refuse_to_adopt(pointer);
+    if (const int on = foreign->require_shareable(); on != device_->handle()) {
+      throw Error(Status::invalid_argument,
+                  format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
+    }
+    if (reinterpret_cast<uintptr_t>(pointer) % kPack != 0)
+      throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kPack));
+    return Allocation::adopt(device_, *foreign, bytes);
+  }
 
   Share share(const Block& block) const override {
     const auto& allocation = static_cast<const Allocation&>(block);
-    const BlockShare body{allocation.size(), allocation.mapped()};
+    const BlockShare body = allocation.extent();
     Share share;
     share.body.resize(sizeof body);
     std::memcpy(share.body.data(), &body, sizeof body);
@@ -45,9 +57,9 @@ class CudaBackend final : public Backend {
   std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
     BlockShare body{};
     std::memcpy(&body, message.body.data(), sizeof body);
-    if (body.bytes != bytes || body.mapped < bytes)
+    if (body.bytes != bytes || body.mapped < bytes || body.offset > body.mapped - bytes)
       throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
-    return Allocation::import(device_, std::move(message.fds.at(0)), bytes, body.mapped);
+    return Allocation::import(device_, std::move(message.fds.at(0)), body);
   }
 
   // This rank's counts of signals taken, and the tables that the device reads.
@@ -63,6 +75,20 @@ class CudaBackend final : public Backend {
   size_t plane_share_fd_count() const noexcept override { return 1; }
 
  private:
+  static constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time
+
+  // No mapping of cuMemMap: what is it then?
+  [[noreturn]] void refuse_to_adopt(const void* pointer) const {
+    const Current current(*device_, Current::Capture::relaxed);
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    const bool is_known =
+        device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == kSuccess;
+    throw Error(Status::invalid_argument,
+                format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
+                       is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
+  }
+
   std::shared_ptr<Device> device_;
   PlanTable table_ = PlanTable::from_environment(BackendKind::cuda);
 };
@@ -109,7 +135,9 @@ DeviceInfo device_info(int device) {
   info.multicast_reason =
       opened->attribute(kMulticastSupported) == 0 ? "the device has none" : "this version of symm does not use it";
   info.fabric_reason = Allocation::fabric_reason(*opened);
-  info.dmabuf_reason = opened->attribute(kDmabufSupported) == 0 ? "the device has no DMA-BUF export" : "";
+  info.dmabuf_reason = Allocation::dmabuf_reason(*opened);
+  info.host_memory_reason = Allocation::host_memory_reason(*opened);
+  info.numa_node = Allocation::node_of(*opened);
   return info;
 }
 

@@ -106,9 +106,9 @@ void Device::reclaim() noexcept {
   });
 }
 
-int Device::attribute(int which) const noexcept {
+int Device::attribute(int which, int unknown) const noexcept {
   int value = 0;
-  return driver_.cuDeviceGetAttribute(&value, which, device_) == kSuccess ? value : 0;
+  return driver_.cuDeviceGetAttribute(&value, which, device_) == kSuccess ? value : unknown;
 }
 
 std::string text_of(const Uuid& uuid) {

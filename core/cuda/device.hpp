@@ -32,7 +32,8 @@ class Device {
   CUcontext context() const noexcept { return context_; }
   const Uuid& uuid() const noexcept { return uuid_; }
   int multiprocessors() const noexcept { return multiprocessors_; }
-  int attribute(int which) const noexcept;              // 0 if the driver does not know it
+  // `unknown` if the driver does not know it.
+  int attribute(int which, int unknown = 0) const noexcept;
   CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
 
   // Work was issued on `stream`, outside of a capture. Returns an event behind it, which stays the stream's.

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <memory>
 
 namespace symm::cuda {
@@ -45,6 +46,15 @@ Loaded load() {
   }
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
+#define SYMM_DRIVER_FIND(name, since, parameters)                            \
+  {                                                                          \
+    void* entry = nullptr;                                                   \
+    int status = 0;                                                          \
+    if (find(#name, &entry, since, 0, &status) != kSuccess) entry = nullptr; \
+    driver.name = reinterpret_cast<decltype(driver.name)>(entry);            \
+  }
+  SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_FIND)
+#undef SYMM_DRIVER_FIND
   if (const CUresult result = driver.cuInit(0); result != kSuccess) {
     loaded.reason = "cuInit: " + driver.text(result);
     return loaded;
@@ -68,6 +78,15 @@ std::string Driver::text(CUresult result) const {
   if (cuGetErrorName(result, &name) != kSuccess || name == nullptr) return format("CUDA error %d", result);
   if (cuGetErrorString(result, &explanation) != kSuccess || explanation == nullptr) return name;
   return format("%s (%s)", name, explanation);
+}
+
+std::string Driver::without(const char* call) const {
+#define SYMM_DRIVER_WITHOUT(name, since, parameters) \
+  if (std::strcmp(call, #name) == 0)                 \
+    return this->name != nullptr ? "" : "the CUDA driver has no " #name " of CUDA " + version_text(since);
+  SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_WITHOUT)
+#undef SYMM_DRIVER_WITHOUT
+  throw Error(Status::internal, format("%s is not one of the optional driver calls", call));
 }
 
 void Driver::require(CUresult result, const char* call, const std::string& what) const {

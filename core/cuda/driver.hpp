@@ -62,6 +62,7 @@ inline constexpr CUresult kNotFound = 500;
 inline constexpr CUresult kNotReady = 600;
 inline constexpr int kPinned = 1;                   // CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kOnDevice = 1;                 // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kOnHostNode = 3;               // CU_MEM_LOCATION_TYPE_HOST_NUMA
 inline constexpr int kPosixFd = 1;                  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 inline constexpr int kFabric = 8;                   // CU_MEM_HANDLE_TYPE_FABRIC
 inline constexpr int kReadWrite = 3;                // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -70,6 +71,7 @@ inline constexpr unsigned kNonBlocking = 1;         // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
+inline constexpr int kDmabufFd = 1;                 // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
 inline constexpr int kRelaxedCapture = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kMultiprocessors = 16;         // CU_DEVICE_ATTRIBUTE_*
 inline constexpr int kComputeMajor = 75;
@@ -80,6 +82,8 @@ inline constexpr int kRdmaWithVmm = 110;
 inline constexpr int kDmabufSupported = 124;
 inline constexpr int kFabricSupported = 128;
 inline constexpr int kMulticastSupported = 132;
+inline constexpr int kHostNode = 134;
+inline constexpr int kVmmOnHostNodes = 141;
 
 // name, version that introduced the form we use, parameters
 #define SYMM_DRIVER_CALLS(X)                                                                                     \
@@ -140,11 +144,19 @@ inline constexpr int kMulticastSupported = 132;
   X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                         \
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
 
+// What a driver may lack and be of use all the same: null then, and without() says why.
+#define SYMM_OPTIONAL_DRIVER_CALLS(X) \
+  X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long))
+
 struct Driver {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): these are parts of a declaration
 #define SYMM_DRIVER_ENTRY(name, version, parameters) CUresult(*name) parameters = nullptr;
   SYMM_DRIVER_CALLS(SYMM_DRIVER_ENTRY)
+  SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_ENTRY)
 #undef SYMM_DRIVER_ENTRY
+
+  // Why an optional call cannot be made, "" if it can: "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7".
+  std::string without(const char* call) const;
 
   // Throws Error(out_of_memory) or Error(cuda): "cuMemCreate: CUDA_ERROR_INVALID_VALUE (invalid argument): 2097152 bytes".
   void require(CUresult result, const char* call, const std::string& what = {}) const;

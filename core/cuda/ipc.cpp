@@ -42,40 +42,15 @@ class CudaProvider final : public ipc::Provider {
   ipc::Id gpu(int device) const override { return visible_gpus().at(static_cast<size_t>(device)); }
 
   Adopted adopt(const void* pointer) const override {
-    const Driver& loaded = driver();
-    CUmemGenericAllocationHandle handle = 0;
-    // Fails for whatever was not mapped by cuMemMap.
-    if (loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer)) != kSuccess) return {};
-    try {
-      CUmemAllocationProp prop{};
-      loaded.require(loaded.cuMemGetAllocationPropertiesFromHandle(&prop, handle), "cuMemGetAllocationPropertiesFromHandle");
-      if (prop.type != kPinned || prop.location.type != kOnDevice || (prop.requestedHandleTypes & kPosixFd) == 0) {
-        throw Error(
-            Status::invalid_argument,
-            "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) on "
-            "a device, so it cannot be exported");
-      }
-      const std::shared_ptr<Device> device = ipc_device(prop.location.id);
-      const Current current(*device, Current::Capture::relaxed);
-      CUdeviceptr base = 0;
-      size_t bytes = 0;
-      const auto address = reinterpret_cast<CUdeviceptr>(pointer);
-      loaded.require(loaded.cuMemGetAddressRange(&base, &bytes, address), "cuMemGetAddressRange", "pointer");
-      return {Allocation::adopt(device, handle, base, bytes), device->ordinal(), static_cast<size_t>(address - base)};
-    } catch (...) {
-      loaded.cuMemRelease(handle);
-      throw;
-    }
+    std::optional<Foreign> foreign = Foreign::at(pointer);
+    if (!foreign) return {};
+    const std::shared_ptr<Device> device = ipc_device(foreign->require_shareable());
+    auto block = Allocation::refer_to(device, *foreign);
+    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(pointer) - block->data());
+    return {std::move(block), device->ordinal(), offset};
   }
 
-  bool still_there(const Block& block) const override {
-    const Allocation& allocation = allocation_of(block);
-    const Driver& loaded = driver();
-    CUmemGenericAllocationHandle handle = 0;
-    if (loaded.cuMemRetainAllocationHandle(&handle, allocation.data()) != kSuccess) return false;
-    loaded.cuMemRelease(handle);
-    return handle == allocation.handle();
-  }
+  bool still_there(const Block& block) const override { return allocation_of(block).is_mapped_at(block.data()); }
 
   int device_for(const ipc::Id& gpu, int asked) const override {
     const std::vector<Uuid>& visible = visible_gpus();
@@ -92,7 +67,7 @@ class CudaProvider final : public ipc::Provider {
   }
 
   std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t mapped_bytes, int device) const override {
-    return Allocation::import(ipc_device(device), std::move(fd), bytes, mapped_bytes);
+    return Allocation::import(ipc_device(device), std::move(fd), {bytes, mapped_bytes});
   }
 
   void check_stream(void* stream, int ordinal) const override {

@@ -109,7 +109,7 @@ void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
                 format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
                        static_cast<unsigned long long>(body.bytes), mine->size()));
   }
-  controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), body.bytes, body.mapped);
+  controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   max_blocks_ = std::min(max_blocks_, body.multiprocessors);
 }

@@ -21,7 +21,15 @@ class HostBackend final : public Backend {
   int device() const noexcept override { return 0; }
   std::string domain() const override { return process::boot_id(); }
 
-  std::shared_ptr<Block> allocate(size_t bytes, uint64_t) override { return Segment::create(bytes, "symm-block"); }
+  std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
+    return Segment::create(bytes, "symm-block", placement.node);
+  }
+  std::shared_ptr<Block> adopt(const void* pointer, size_t) override {
+    throw Error(Status::unsupported,
+                format("pointer: the host back end cannot adopt %p: Linux gives no descriptor for memory that is mapped already, "
+                       "so no other process could map it",
+                       pointer));
+  }
 
   Share share(const Block& block) const override {
     const auto& segment = static_cast<const Segment&>(block);

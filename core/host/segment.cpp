@@ -12,6 +12,7 @@
 #include <mutex>
 
 #include "core/host/hardware.hpp"
+#include "core/host/numa.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -104,7 +105,7 @@ std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t byte
 
 }  // namespace
 
-std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
+std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, int node) {
   const size_t mapped = round_up(bytes, page_size());
   // A memfd has no limit of its own: asked for too much, fallocate() below would take page after page until the kernel kills
   // somebody.
@@ -117,6 +118,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name) {
   Fd fd(raw);
   require_file_size(mapped);
   if (ftruncate(raw, static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
+  if (node != Placement::kNearest) bind_to_node(raw, mapped, node);
   int result = 0;
   do {
     result = fallocate(raw, 0, 0, static_cast<off_t>(mapped));

@@ -13,8 +13,9 @@ namespace symm::host {
 
 class Segment final : public Block {
  public:
-  // Zeroed. The pages are allocated now (on this thread's NUMA node), so that a full memory is an error here and no SIGBUS later.
-  static std::shared_ptr<Segment> create(size_t bytes, const char* name);
+  // Zeroed. The pages are allocated now, so that a full memory is an error here and no SIGBUS later: on this thread's NUMA node,
+  // or on the one that is named. Throws Error(unavailable) if memory cannot be bound to nodes here.
+  static std::shared_ptr<Segment> create(size_t bytes, const char* name, int node = Placement::kNearest);
   // Map a peer's segment after checking that it is a memfd of exactly `bytes`, rounded up to pages, that can no longer change
   // size.
   // The mapping alone keeps the memory; the descriptor is needed only to hand it on.

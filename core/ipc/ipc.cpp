@@ -103,7 +103,7 @@ void buffer_gone(const Block& block) noexcept {
     const std::lock_guard lock(buffers->mutex);
     buffers->by_address.erase(number(block.data()));
   }
-  if (Service* service = Services::existing()) service->exporter.released(block.data());
+  if (Service* service = Services::existing()) service->exporter.released(block.start());
 }
 
 std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const ExportOptions& options, void* stream) {

@@ -46,6 +46,7 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_GROUP_USE(symm_group_finalize, 1),
       SYMM_GROUP_USE(symm_group_retain),
       SYMM_GROUP_USE(symm_alloc, 64, 0, w.out<symm_buffer_t*>()),
+      SYMM_GROUP_USE(symm_buffer_adopt, w.source.data(), 64, w.out<symm_buffer_t*>()),
       SYMM_GROUP_USE(symm_rendezvous, w.buffer, 0, w.out<symm_memory_t*>()),
       SYMM_GROUP_USE(symm_memory_find, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
       SYMM_GROUP_USE(symm_barrier, nullptr, 0, 0, 1, nullptr),
@@ -59,6 +60,7 @@ const std::vector<HandleUse>& handle_uses() {
                      w.out_struct<symm_plan_info_t>()),
 
       SYMM_BUFFER_USE(symm_buffer_pointer, w.out<void*>()),
+      SYMM_BUFFER_USE(symm_buffer_export_dmabuf, 0, 64, w.out<int32_t>()),
       SYMM_BUFFER_USE(symm_buffer_size, w.out<size_t>()),
       SYMM_BUFFER_USE(symm_buffer_retain),
       {"symm_rendezvous", "buffer",

@@ -53,6 +53,7 @@ static void library(void) {
   EXPECT(device.backend == SYMM_BACKEND_HOST && device.compute_units >= 1 && device.memory_bytes > 0 && device.name[0] != '\0');
   EXPECT((device.multicast != 0) == (device.multicast_reason[0] == '\0'));
   EXPECT((device.dmabuf != 0) == (device.dmabuf_reason[0] == '\0'));
+  EXPECT(device.host_memory == 1 && device.host_memory_reason[0] == '\0' && device.numa_node == -1);
   CHECK(symm_topology(SYMM_BACKEND_HOST, &topology, NULL, 0));
   CHECK(symm_topology(SYMM_BACKEND_HOST, &topology, &links, 1));
   EXPECT(links == 0);
@@ -167,6 +168,22 @@ static void sharing(symm_buffer_t* buffer) {
   EXPECT(report.leases_ended == 1);
 }
 
+/* On the host all memory is the host's, and none can be adopted or given to other devices. */
+static void kinds_of_memory(symm_group_t* group) {
+  symm_buffer_t *buffer = NULL, *none = NULL;
+  char own[64] = "";
+  int32_t fd = -1;
+  void* pointer = NULL;
+  CHECK(symm_alloc(group, BYTES, SYMM_ALLOC_HOST, &buffer));
+  CHECK(symm_buffer_pointer(buffer, &pointer));
+  memset(pointer, 1, BYTES);
+  EXPECT(symm_buffer_export_dmabuf(buffer, 0, BYTES, &fd) == SYMM_ERR_UNAVAILABLE && fd == -1);
+  EXPECT(strstr(symm_last_error(), "DMA-BUF") != NULL);
+  EXPECT(symm_buffer_adopt(group, own, sizeof own, &none) == SYMM_ERR_UNSUPPORTED && none == NULL);
+  EXPECT(strstr(symm_last_error(), "host back end") != NULL);
+  symm_buffer_release(buffer);
+}
+
 int main(void) {
   symm_group_config_t config;
   symm_group_t *group = NULL, *half = NULL, *none = NULL;
@@ -188,6 +205,7 @@ int main(void) {
   collectives(group);
   collectives(half);
   sharing(buffer);
+  kinds_of_memory(group);
   CHECK(symm_group_abort(half, "enough"));
   EXPECT(symm_barrier(half, NULL, 0, 0, 0, NULL) == SYMM_ERR_ABORTED);
   EXPECT(strstr(symm_last_error(), "enough") != NULL);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -27,6 +28,8 @@ namespace {
 constexpr CUresult kInvalidValue = 1;
 constexpr CUresult kNoEntry = 500;
 constexpr size_t kGranularity = size_t{2} << 20;
+constexpr size_t kPage = 4096;
+constexpr int kNodes = 2;  // of the host, two devices near to each
 
 struct State {
   std::mutex mutex;
@@ -43,11 +46,14 @@ struct State {
   };
   std::map<unsigned long long, Memory> memories;
   std::map<CUdeviceptr, size_t> reservations;
+  std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
+  std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
+  std::map<int, int> attributes;                             // that a test has set
+  std::set<std::string> hidden;                              // calls that this driver is too old for
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<void*, size_t> registered;
   std::map<void*, void*> unfinished;                          // events, and the streams in which they were recorded
   std::map<void*, std::deque<std::function<bool()>>> queues;  // of streams that wait for something
-  std::set<CUdeviceptr> accessible;
   std::set<void*> streams, events, host;
   std::map<void*, std::string> kernels;
   std::map<std::string, void*> kernel_of;
@@ -83,6 +89,31 @@ std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address) 
   if (at == s.mappings.begin()) return s.mappings.end();
   --at;
   return address - at->first < at->second.bytes ? at : s.mappings.end();
+}
+
+// The start of the reservation that has all of a range, or 0; the mutex is held.
+CUdeviceptr reservation_of(CUdeviceptr address, size_t bytes) {
+  State& s = state();
+  auto at = s.reservations.upper_bound(address);
+  if (at == s.reservations.begin()) return 0;
+  --at;
+  return address - at->first < at->second && bytes <= at->second - (address - at->first) ? at->first : 0;
+}
+
+bool is_mapped(CUdeviceptr address, size_t bytes) {
+  const auto at = state().mappings.lower_bound(address);
+  return mapping_at(address) != state().mappings.end() || (at != state().mappings.end() && at->first < address + bytes);
+}
+
+// Where memory lies is written on its file, so that another process that is given the descriptor knows it too.
+std::string label_of(const CUmemAllocationProp& prop) {
+  return "fake_cuda." + std::to_string(prop.location.type) + "." + std::to_string(prop.location.id);
+}
+CUmemLocation location_of(int fd) {
+  char name[256] = {};
+  CUmemLocation location{};
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0) return {};
+  return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2 ? location : CUmemLocation{};
 }
 
 void forget_unused(unsigned long long handle) {
@@ -165,6 +196,34 @@ void set_devices(int count, int first) {
   state().devices = count;
   state().first_device = first;
 }
+void set_attribute(int which, int value) { state().attributes[which] = value; }
+void hide(const std::string& call) { state().hidden.insert(call); }
+void* ordinary_memory(size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  void* memory = ::operator new(bytes);
+  state().ordinary[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
+  return memory;
+}
+void free_ordinary(void* memory) {
+  const std::lock_guard lock(state().mutex);
+  state().ordinary.erase(reinterpret_cast<CUdeviceptr>(memory));
+  ::operator delete(memory);
+}
+std::vector<std::pair<int, int>> access(const void* address) {
+  const std::lock_guard lock(state().mutex);
+  std::vector<std::pair<int, int>> all;
+  const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
+  if (at == state().mappings.end()) return all;
+  for (const CUmemLocation& location : state().access[at->first]) all.emplace_back(location.type, location.id);
+  return all;
+}
+std::pair<int, int> location(const void* address) {
+  const std::lock_guard lock(state().mutex);
+  const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
+  if (at == state().mappings.end()) return {0, 0};
+  const CUmemLocation found = state().memories[at->second.handle].prop.location;
+  return {found.type, found.id};
+}
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
 bool idle(void* stream) {
   const std::lock_guard lock(state().mutex);
@@ -196,7 +255,10 @@ API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   return kSuccess;
 }
 API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
-API cuDeviceGetAttribute(int* value, int which, CUdevice) {
+API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
+  const auto set = state().attributes.find(which);
+  if (set != state().attributes.end()) return *value = set->second, kSuccess;
+  if (which == kHostNode) return *value = device / kNodes, kSuccess;
   return *value = which == kMultiprocessors ? 16 : which == kMulticastSupported ? 0 : 1, kSuccess;
 }
 API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
@@ -232,9 +294,13 @@ API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int)
 }
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long) {
   MAY_FAIL();
-  if (bytes % kGranularity != 0 || prop->location.type != kOnDevice) return kInvalidValue;
+  const bool on_host = prop->location.type == kOnHostNode;
+  const int places = on_host ? kNodes : state().devices;
+  if (bytes % kGranularity != 0 || (!on_host && prop->location.type != kOnDevice) || prop->type != kPinned) return kInvalidValue;
+  if (prop->location.id < 0 || prop->location.id >= places) return kInvalidValue;
+  if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return kInvalidValue;
   if ((prop->requestedHandleTypes & kFabric) != 0) return 800;  // as on a machine that is not set up for it
-  const int fd = memfd_create("fake_cuda", MFD_CLOEXEC);
+  const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
@@ -265,6 +331,10 @@ API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGener
 API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
+  if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
+    --of;
+    if (address - of->first < of->second) return *base = of->first, *bytes = of->second, kSuccess;
+  }
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return kInvalidValue;
   return *base = at->first, *bytes = at->second.bytes, kSuccess;
@@ -286,7 +356,8 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   CUmemAllocationProp prop{};
   prop.type = kPinned;
   prop.requestedHandleTypes = kPosixFd;
-  prop.location.type = kOnDevice;
+  prop.location = location_of(copy);
+  if (prop.location.type == 0) return close(copy), kInvalidValue;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
@@ -302,7 +373,7 @@ API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr,
 }
 API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
-  if (state().mappings.contains(address)) return kInvalidValue;  // must be unmapped first
+  if (is_mapped(address, bytes)) return kInvalidValue;  // must be unmapped first
   if (state().reservations.erase(address) != 1) return kInvalidValue;
   return munmap(reinterpret_cast<void*>(address), bytes), kSuccess;
 }
@@ -310,7 +381,8 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || state().reservations[address] != bytes || bytes > found->second.bytes)
+  if (found == state().memories.end() || reservation_of(address, bytes) == 0 || is_mapped(address, bytes) ||
+      bytes % kGranularity != 0 || bytes > found->second.bytes)
     return kInvalidValue;
   if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) == MAP_FAILED)
     return kInvalidValue;
@@ -324,14 +396,41 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   if (at == state().mappings.end()) return kInvalidValue;
   const unsigned long long handle = at->second.handle;
   state().mappings.erase(at);
+  state().access.erase(address);
   --state().memories[handle].mappings;
   forget_unused(handle);
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;
 }
-API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc*, size_t) {
+// Memory of a device is the test's to look at. Memory of the host is there for the host when that was asked for, and it cannot be
+// asked for memory of a device.
+API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* desc, size_t count) {
   MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  const auto at = state().mappings.find(address);
+  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) return kInvalidValue;
+  const bool on_host = state().memories[at->second.handle].prop.location.type == kOnHostNode;
+  bool readable = !on_host;
+  for (size_t i = 0; i < count; ++i) {
+    const CUmemLocation& to = desc[i].location;
+    if (desc[i].flags != kReadWrite || (to.type == kOnHostNode && !on_host)) return kInvalidValue;
+    if (to.type != kOnHostNode && (to.type != kOnDevice || to.id < 0 || to.id >= state().devices)) return kInvalidValue;
+    readable = readable || to.type == kOnHostNode;
+    state().access[address].push_back(to);
+  }
+  if (!readable) return kSuccess;
   return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
+}
+// Hands out a descriptor of the whole memory that stays open over exec, unlike what symm hands on.
+API cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  const auto at = mapping_at(address);
+  if (at == state().mappings.end() || type != kDmabufFd || flags != 0 || bytes == 0) return kInvalidValue;
+  if (address % kPage != 0 || bytes % kPage != 0 || bytes > at->second.bytes - (address - at->first)) return kInvalidValue;
+  if (state().memories[at->second.handle].prop.location.type != kOnDevice) return kNotSupported;
+  *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
+  return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
 }
 
 API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
@@ -487,7 +586,9 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
 #define FIND(call, version, parameters) \
   if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&::call), *status = 0, kSuccess;
+  if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
+  SYMM_OPTIONAL_DRIVER_CALLS(FIND)
 #undef FIND
   return *entry = nullptr, *status = 1, kNoEntry;
 }

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace fake_cuda {
@@ -31,6 +32,19 @@ std::vector<Launch> launches();  // and forget them
 // The devices that the process sees: `count` of those of the machine, beginning with number `first`, as CUDA_VISIBLE_DEVICES
 // does.
 void set_devices(int count, int first = 0);
+
+// What cuDeviceGetAttribute says of `which`, for all devices.
+void set_attribute(int which, int value);
+// As a driver that is too old for `call`; before anything has used the driver.
+void hide(const std::string& call);
+
+// Memory of a device as cudaMalloc makes it: known to the driver, but not made by cuMemCreate.
+void* ordinary_memory(size_t bytes);
+void free_ordinary(void* memory);
+
+// Of the mapping that has an address: who may touch it, as (location type, id), in the order asked for; where its memory lies.
+std::vector<std::pair<int, int>> access(const void* address);
+std::pair<int, int> location(const void* address);
 
 // Work on a stream. It is done when `work` returns true; until then, what comes after it waits. The mutex of the driver is held.
 void enqueue(void* stream, std::function<bool()> work);

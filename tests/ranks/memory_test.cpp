@@ -156,6 +156,29 @@ TEST(Memory, TooLargeAnAllocationNamesTheLimit) {
   });
 }
 
+// Node 0 is there wherever there are nodes; a sandbox may forbid to bind memory.
+TEST(Memory, OnANodeThatIsNamed) {
+  as_threads(2, [](int rank, const Group& group) {
+    const auto flags = SYMM_ALLOC_HOST | uint64_t{0 + 1} << SYMM_ALLOC_NODE_SHIFT;
+    symm_buffer_t* raw = nullptr;
+    const symm_status_t status = symm_alloc(group.get(), 10'000, flags, &raw);
+    if (status != SYMM_OK) {
+      EXPECT_EQ(status, SYMM_ERR_UNAVAILABLE) << symm_last_error();
+      EXPECT_NE(std::string(symm_last_error()).find("mbind"), std::string::npos) << symm_last_error();
+      check(symm_alloc(group.get(), 10'000, SYMM_ALLOC_HOST, &raw));
+    }
+    Block block;
+    block.buffer.reset(raw);
+    symm_memory_t* memory = nullptr;
+    check(symm_rendezvous(group.get(), raw, 0, &memory));
+    block.memory.reset(memory);
+    block.at<int>(1 - rank)[2000] = 5 + rank;
+    barrier(group);
+    EXPECT_EQ(block.at<int>(rank)[2000], 6 - rank);
+    barrier(group);
+  });
+}
+
 TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
   const Meeting meeting;
   Processes processes(3, [&](int rank) {

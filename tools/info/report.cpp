@@ -32,7 +32,9 @@ json device_report(symm_backend_t backend, int32_t device) {
           {"compute_units", info.compute_units},
           {"multicast", feature(info.multicast, info.multicast_reason)},
           {"fabric", feature(info.fabric, info.fabric_reason)},
-          {"dmabuf", feature(info.dmabuf, info.dmabuf_reason)}};
+          {"dmabuf", feature(info.dmabuf, info.dmabuf_reason)},
+          {"host_memory", feature(info.host_memory, info.host_memory_reason)},
+          {"numa_node", info.numa_node}};
 }
 
 json links_report(symm_backend_t backend, int32_t devices) {

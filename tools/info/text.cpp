@@ -40,6 +40,9 @@ void add_devices(const json& back_end, Table& table) {
                        device.at("uuid").get<std::string>()});
     for (const char* name : {"multicast", "fabric", "dmabuf"})
       table.add({"", std::string(name) + " " + yes_or_why_not(device.at(name))});
+    const int node = device.at("numa_node").get<int>();
+    table.add({"", "host memory " + yes_or_why_not(device.at("host_memory")) +
+                       (node < 0 ? "" : ", NUMA node " + std::to_string(node) + " is nearest")});
   }
 }
 

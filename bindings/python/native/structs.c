@@ -2,12 +2,13 @@
 #include "support.h"
 
 PyObject* symm_py_device_info(const symm_device_info_t* info) {
-  return Py_BuildValue("{s:i,s:i,s:K,s:i,s:O,s:O,s:O,s:s,s:s,s:s,s:s,s:s}", "backend", (int)info->backend, "device",
+  return Py_BuildValue("{s:i,s:i,s:K,s:i,s:O,s:O,s:O,s:s,s:s,s:s,s:s,s:s,s:O,s:i,s:s}", "backend", (int)info->backend, "device",
                        (int)info->device, "memory_bytes", (unsigned long long)info->memory_bytes, "compute_units",
                        (int)info->compute_units, "multicast", info->multicast ? Py_True : Py_False, "fabric",
                        info->fabric ? Py_True : Py_False, "dmabuf", info->dmabuf ? Py_True : Py_False, "name", info->name, "uuid",
                        info->uuid, "multicast_reason", info->multicast_reason, "fabric_reason", info->fabric_reason,
-                       "dmabuf_reason", info->dmabuf_reason);
+                       "dmabuf_reason", info->dmabuf_reason, "host_memory", info->host_memory ? Py_True : Py_False, "numa_node",
+                       (int)info->numa_node, "host_memory_reason", info->host_memory_reason);
 }
 
 PyObject* symm_py_group_info(const symm_group_info_t* info) {

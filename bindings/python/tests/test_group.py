@@ -82,6 +82,25 @@ def test_handles_cannot_be_copied(alone):
         pickle.dumps(alone)
 
 
+def test_kinds_of_memory(alone):
+    buffer = alone.alloc(4096, host=True)
+    with pytest.raises(symm.UnavailableError, match="DMA-BUF"):
+        buffer.export_dmabuf()
+    with pytest.raises(symm.InvalidArgumentError, match="offset"):
+        buffer.export_dmabuf(8)
+    with pytest.raises(symm.UnsupportedError, match="pointer"):
+        alone.adopt(buffer.pointer, 16)
+    try:
+        assert alone.alloc(64, host=True, node=0).nbytes == 64
+    except symm.UnavailableError as error:
+        assert "mbind" in str(error)
+    for arguments in ({"node": 0}, {"host": True, "node": 65534}, {"host": True, "node": -1}):
+        with pytest.raises(symm.InvalidArgumentError):
+            alone.alloc(64, **arguments)
+    info = symm.device_info(backend="host")
+    assert info.host_memory and info.numa_node == -1 and info.host_memory_reason == ""
+
+
 def test_bad_configurations():
     with pytest.raises(symm.InvalidArgumentError, match="rank"):
         symm.Group.join(2, 2, "thread://x")

@@ -225,6 +225,10 @@ typedef struct {
   char multicast_reason[128]; /**< why multicast is 0, else "" */
   char fabric_reason[128];    /**< why fabric is 0, else "" */
   char dmabuf_reason[128];    /**< why dmabuf is 0, else "" */
+  int32_t host_memory;        /**< 1 if SYMM_ALLOC_HOST can be had */
+  int32_t numa_node;          /**< of the host, nearest to the device; -1 if unknown, and for the host itself */
+  /** why host_memory is 0, else "" */
+  char host_memory_reason[128];
 } symm_device_info_t;
 
 /** Describe device `device` of `backend`. [local] Since 0.1.
@@ -348,14 +352,52 @@ SYMM_API void symm_group_release(symm_group_t *group);
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
+/** Flags of symm_alloc(). Bits 32 to 47 are the NUMA node plus one: SYMM_ALLOC_HOST | (uint64_t)(node + 1) <<
+ *  SYMM_ALLOC_NODE_SHIFT. All others are 0. */
+enum symm_alloc_flag_values {
+  SYMM_ALLOC_HOST = 1,       /**< memory of the host, pinned, which devices and the host reach alike */
+  SYMM_ALLOC_NODE_SHIFT = 32 /**< 0 there: the node nearest to the device; with the host back end, to the calling thread */
+};
+
 /** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
  *  group and on any other group of the same device. Since 0.1.
+ *  With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
+ *  rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
+ *  device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
+ *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
  *  @param size   bytes, > 0.
- *  @param flags  0.
- *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT. */
+ *  @param flags  0, or as described at enum symm_alloc_flag_values.
+ *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
+ *          (SYMM_ALLOC_HOST or its node; the message says why), CUDA. */
 SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, uint64_t flags, symm_buffer_t **out);
 
-/** Address of the block; aligned to at least 4096 bytes. [local] Valid while the buffer or a memory of it lives. Since 0.1. */
+/** Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
+ *  [blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
+ *  (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
+ *  adopted and allocated buffers.
+ *
+ *  The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
+ *  which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
+ *  While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
+ *  allocation that the piece lies in.
+ *  @param pointer  anywhere inside a mapped allocation, a multiple of 16.
+ *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
+ *                  expandable segments) can be adopted piece by piece.
+ *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
+ *          could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1. */
+SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size, symm_buffer_t **out);
+
+/** Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
+ *  says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
+ *  @param offset       bytes from the start of the buffer; the address there must be a multiple of the host's page size.
+ *  @param size         bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
+ *  @param[out] out_fd  a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
+ *                      use it no longer than the buffer or a memory of it lives.
+ *  @return INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1. */
+SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size, int32_t *out_fd);
+
+/** Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
+ *  lives. Since 0.1. */
 SYMM_API symm_status_t symm_buffer_pointer(symm_buffer_t *buffer, void **out_pointer);
 /** Bytes asked for. [local] Since 0.1. */
 SYMM_API symm_status_t symm_buffer_size(symm_buffer_t *buffer, size_t *out_bytes);
@@ -402,7 +444,8 @@ SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *co
 /** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
 
-/** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] Since 0.1.
+/** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
+ *  found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
  *  @param[out] out         one reference, for symm_memory_release(); may be NULL.
  *  @param[out] out_rank    whose block it is; may be NULL.
  *  @param[out] out_offset  bytes from the start of the block; may be NULL.

@@ -14,6 +14,7 @@
 #include "core/ipc/ipc.hpp"
 #include "core/memory.hpp"
 #include "tests/core/bootstrap/support.hpp"
+#include "tests/core/cuda/somebody.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace symm::ipc {
@@ -270,34 +271,42 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
   EXPECT_EQ(exporter.result(), "done");
 }
 
-// As a framework would allocate, without symm.
-struct Foreign {
-  explicit Foreign(int handle_types, size_t bytes = size_t{2} << 20) : size(bytes) {
-    cuda::CUmemAllocationProp prop{};
-    prop.type = cuda::kPinned;
-    prop.requestedHandleTypes = handle_types;
-    prop.location = {cuda::kOnDevice, 1};
-    const cuda::Driver& driver = cuda::driver();
-    driver.require(driver.cuMemCreate(&handle, bytes, &prop, 0), "cuMemCreate");
-    driver.require(driver.cuMemAddressReserve(&address, bytes, 0, 0, 0), "cuMemAddressReserve");
-    driver.require(driver.cuMemMap(address, bytes, 0, handle, 0), "cuMemMap");
-    const cuda::CUmemAccessDesc access{{cuda::kOnDevice, 1}, cuda::kReadWrite};
-    driver.require(driver.cuMemSetAccess(address, bytes, &access, 1), "cuMemSetAccess");
-    driver.cuMemRelease(handle);
-  }
-  void free() const {
-    cuda::driver().cuMemUnmap(address, size);
-    cuda::driver().cuMemAddressFree(address, size);
-  }
-  uint32_t* words() const { return reinterpret_cast<uint32_t*>(address); }
-  size_t size;
-  cuda::CUmemGenericAllocationHandle handle = 0;
-  cuda::CUdeviceptr address = 0;
-};
+using Foreign = cuda::SomebodysMemory;
+
+// A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
+TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
+  Process exporter([&](Process&) -> std::string {
+    Owned owned(4096, 1);
+    Foreign foreign(cuda::kPosixFd);
+    owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
+    owned.word(10) = 8;
+    facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
+    foreign.free();
+    reach(0);
+    STEP(1);
+    REQUIRE(stats().exported_blocks == 1);
+    owned.buffer.reset();
+    REQUIRE(collect().blocks_in_limbo == 1 && stats().exported_blocks == 0);
+    reach(2);
+    REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const auto import = import_memory(facts->get(0), {}, nullptr);
+    REQUIRE(word(import, 0) == 8 && import->offset() == 4096 + 40);
+    reach(1);
+    STEP(2);
+    REQUIRE(word(import, 0) == 8);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   Process exporter([&](Process&) -> std::string {
-    const Foreign foreign(cuda::kPosixFd);
+    Foreign foreign(cuda::kPosixFd);
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
     facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
@@ -306,13 +315,13 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     STEP(1);
     foreign.free();  // without telling: symm still holds the memory
     REQUIRE(fake_cuda::live()["handle"] == 1);
-    const Foreign next(cuda::kPosixFd);  // may lie at the same address
+    Foreign next(cuda::kPosixFd);  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
     REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
-    const Foreign closed(0);
+    Foreign closed(0);
     const Failure failure = support::failure_of([&] { export_memory(closed.words(), 4, {}, nullptr); });
     REQUIRE(failure.status == Status::invalid_argument);
     REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);

@@ -1,19 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    Buffer(group, bytes)
+    Buffer(group, bytes; host=false, node=nothing)
 
 One rank's allocation on the group's device, zeroed. Local.
+
+With `host` it lies in memory of the host, pinned, which devices and host reach alike: on NUMA node `node`, or else on the one nearest to the
+device (in a host group, to the calling thread).
 """
 mutable struct Buffer
     handle::Ptr{symm_buffer_t}
     bytes::Int
 
-    function Buffer(group::Group, bytes::Integer)
-        out = Ref{Ptr{symm_buffer_t}}(C_NULL)
-        check(symm_alloc(group, bytes, 0, out))
-        return finalizer(release, new(out[], bytes))
-    end
+    # Takes over the reference to `handle`.
+    Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer) = finalizer(release, new(handle, bytes))
+end
+
+function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing)
+    node === nothing || 0 <= node < 0xFFFF || throw(ArgumentError("node: $node is not in 0 .. 65534"))
+    flags = host ? UInt64(SYMM_ALLOC_HOST) : UInt64(0)
+    node === nothing || (flags |= UInt64(node + 1) << SYMM_ALLOC_NODE_SHIFT)
+    out = Ref{Ptr{symm_buffer_t}}(C_NULL)
+    check(symm_alloc(group, bytes, flags, out))
+    return Buffer(out[], bytes)
+end
+
+"""
+    Symm.adopt(group, address, bytes)
+
+A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file descriptor. It keeps the physical
+memory, so the owner may free its own at any time, and is never touched. Local.
+
+`address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
+"""
+function adopt(group::Group, address, bytes::Integer)
+    out = Ref{Ptr{symm_buffer_t}}(C_NULL)
+    check(symm_buffer_adopt(group, operand(address), bytes, out))
+    return Buffer(out[], bytes)
+end
+
+"""
+    Symm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
+
+A descriptor, an `RawFD`, of a piece of a buffer as DMA-BUF, for a device of another kind to map. The caller closes it, before the buffer and the memories of
+it go. The address at `offset` must be a multiple of the page size; the size is rounded up to whole pages.
+"""
+function export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset)
+    fd = Ref{Int32}(-1)
+    check(symm_buffer_export_dmabuf(buffer, offset, bytes, fd))
+    return RawFD(fd[])
 end
 
 """

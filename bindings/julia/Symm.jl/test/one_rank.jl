@@ -31,6 +31,26 @@
         @test unsafe_load(Symm.signal_pad_table(A.memory)) == Symm.signal_pad(A.memory, 0)
     end
 
+    @testset "kinds of memory" begin
+        buffer = Buffer(group, 4096; host=true)
+        @test buffer.bytes == 4096 && unsafe_load(Ptr{UInt8}(pointer(buffer))) == 0
+        refused(f) = try f(); nothing catch e; e isa SymmError ? (e.status, e.message) : e end
+        status_, message = refused(() -> Symm.export_dmabuf(buffer))
+        @test status_ == Symm.SYMM_ERR_UNAVAILABLE && occursin("DMA-BUF", message)
+        status_, message = refused(() -> Symm.export_dmabuf(buffer; offset=8))
+        @test status_ == Symm.SYMM_ERR_INVALID_ARGUMENT && occursin("offset", message)
+        status_, message = refused(() -> Symm.adopt(group, pointer(buffer), 16))
+        @test status_ == Symm.SYMM_ERR_UNSUPPORTED && occursin("pointer", message)
+        bound = refused(() -> Buffer(group, 64; host=true, node=0))
+        @test bound === nothing || (bound[1] == Symm.SYMM_ERR_UNAVAILABLE && occursin("mbind", bound[2]))
+        @test refused(() -> Buffer(group, 64; host=true, node=65534))[1] == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test refused(() -> Buffer(group, 64; node=0))[1] == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test_throws ArgumentError Buffer(group, 64; host=true, node=-1)
+        about = only(devices(:host))
+        @test about.host_memory == 1 && about.numa_node == -1 && about.host_memory_reason == ""
+        close(buffer)
+    end
+
     @testset "operands" begin
         A = SymmArray(group, collect(1.0:6.0))
         @test allreduce!(A, +) === A && allreduce(A, max) == 1:6

@@ -28,6 +28,9 @@ class DeviceInfo:
         multicast_reason: why there is no multicast, else "".
         fabric_reason: why there is no fabric, else "".
         dmabuf_reason: why there is no DMA-BUF, else "".
+        host_memory: whether ``Group.alloc(host=True)`` can be had.
+        numa_node: of the host, nearest to the device; -1 if unknown, and for the host itself.
+        host_memory_reason: why there is no such memory, else "".
     """
 
     backend: Backend
@@ -42,6 +45,9 @@ class DeviceInfo:
     multicast_reason: str
     fabric_reason: str
     dmabuf_reason: str
+    host_memory: bool
+    numa_node: int
+    host_memory_reason: str
 
 
 @dataclass(frozen=True)

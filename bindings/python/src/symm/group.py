@@ -17,6 +17,7 @@ from symm._view import extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend, GroupFlag, Status, member
+from symm.errors import InvalidArgumentError
 from symm.memory import Buffer, Memory
 
 if TYPE_CHECKING:
@@ -309,14 +310,42 @@ class Group(Collectives, Owned):
 
     # ---- memory
 
-    def alloc(self, nbytes: int) -> Buffer:
+    def alloc(self, nbytes: int, *, host: bool = False, node: int | None = None) -> Buffer:
         """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
+
+        Args:
+            nbytes: its size.
+            host: whether it shall lie in memory of the host, also where the group works on devices: pinned, and reached by devices
+                and host alike.
+            node: the NUMA node of that; None: the one nearest to the device, in a host group to the calling thread.
 
         Raises:
             OutOfMemoryError: the message names the limit.
-            InvalidArgumentError: nbytes is 0.
+            InvalidArgumentError: nbytes is 0, there is no such node, or `node` is given without `host`.
+            UnavailableError: memory of the host, or of that node, cannot be had; the message says why.
         """
-        return Buffer(raw.symm_alloc(self._handle, nbytes, 0), nbytes)
+        flags = raw.SYMM_ALLOC_HOST if host else 0
+        if node is not None:
+            if not 0 <= node < 0xFFFF:
+                raise InvalidArgumentError(f"node: {node} is not in 0 .. 65534")
+            flags |= (node + 1) << raw.SYMM_ALLOC_NODE_SHIFT
+        return Buffer(raw.symm_alloc(self._handle, nbytes, flags), nbytes)
+
+    def adopt(self, address: int, nbytes: int) -> Buffer:
+        """A buffer of device memory that another library allocated by cuMemCreate for a POSIX descriptor. [local] [blocking]
+
+        It is rendezvoused like any other, and keeps the physical memory: the owner may free its own at any time, and is never
+        touched. ``buffer.pointer`` is a new address of the same bytes; the owner's counts as symmetric too while it is there.
+
+        Args:
+            address: anywhere inside a mapped allocation, a multiple of 16: ``tensor.data_ptr()``.
+            nbytes: > 0, not beyond that allocation.
+
+        Raises:
+            InvalidArgumentError: the message says what is wrong with the memory (made by cudaMalloc, say).
+            UnsupportedError: a host group.
+        """
+        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes), nbytes)
 
     def rendezvous(self, buffer: Buffer, tag: int = 0) -> Memory:
         """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, create_timeout] All or nothing.
@@ -375,8 +404,6 @@ class Group(Collectives, Owned):
         Returns:
             (id of the memory, rank, offset in bytes); None if it is no memory of the group's.
         """
-        from symm.errors import InvalidArgumentError
-
         try:
             handle, rank, offset = raw.symm_memory_find(self._handle, address)
         except InvalidArgumentError:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Buffer(Owned):
-    """One rank's allocation, made by ``Group.alloc()``. Zeroed, and aligned to at least 4096 bytes.
+    """One rank's allocation, made by ``Group.alloc()``: zeroed, and aligned to at least 4096 bytes. Or adopted memory.
 
     Attributes:
         nbytes: its size in bytes, as asked for.
@@ -35,6 +35,19 @@ class Buffer(Owned):
     def pointer(self) -> int:
         """Address of the block. [local] Valid while the buffer or a memory of it lives."""
         return raw.symm_buffer_pointer(self._handle)
+
+    def export_dmabuf(self, offset: int = 0, nbytes: int | None = None) -> int:
+        """A descriptor of a piece as DMA-BUF, for a device of another kind to map. [local] The caller's, for ``os.close()``.
+
+        Args:
+            offset: bytes from the start of the buffer; the address there must be a multiple of the page size.
+            nbytes: of the piece, rounded up to whole pages; None: up to the end.
+
+        Raises:
+            UnavailableError: the message says why; ``device_info().dmabuf`` tells beforehand.
+            InvalidArgumentError: offset, nbytes.
+        """
+        return raw.symm_buffer_export_dmabuf(self._handle, offset, self.nbytes - offset if nbytes is None else nbytes)
 
 
 @dataclass(frozen=True)

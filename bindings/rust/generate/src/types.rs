@@ -18,7 +18,7 @@ pub fn polish(items: Vec<Item>) -> syn::Result<Vec<Item>> {
                 if let Some(stem) = name.strip_suffix("_values") {
                     let alias = format!("{stem}_t");
                     constant.ty = match stem {
-                        "symm_group_flag" => parse_quote!(u64),
+                        "symm_group_flag" | "symm_alloc_flag" => parse_quote!(u64),
                         "symm_misc" => parse_quote!(i32),
                         _ if aliases.contains(&alias) => syn::parse_str(&alias)?,
                         _ => {

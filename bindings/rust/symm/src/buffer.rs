@@ -6,9 +6,10 @@ use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
 use std::fmt;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use symm_sys::symm_buffer;
+use symm_sys::{self as sys, symm_buffer};
 
 /// One rank's block, before others can see it: made by [`Group::alloc`], shared by [`Group::rendezvous`].
 ///
@@ -54,11 +55,55 @@ impl Group {
     /// # Errors
     /// `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
+        self.alloc_with(len, 0)
+    }
+
+    /// Allocates this rank's block in memory of the host, also where the group works on devices: pinned, and reached by the
+    /// devices of all ranks and the host alike. On NUMA node `node`, or else on the one nearest to the device (in a host group,
+    /// to the calling thread). A local call.
+    ///
+    /// # Errors
+    /// As [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node that there
+    /// is not.
+    pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
+        let node = match node {
+            None => 0,
+            Some(u16::MAX) => return Err(Error::argument("node: 65535 is not in 0 .. 65534".to_owned())),
+            Some(node) => u64::from(node) + 1,
+        };
+        self.alloc_with(len, sys::SYMM_ALLOC_HOST | (node << sys::SYMM_ALLOC_NODE_SHIFT))
+    }
+
+    /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file
+    /// descriptor. It keeps the physical memory, so the owner may free its own at any time, and is never touched. A local call.
+    ///
+    /// `pointer` is anywhere inside a mapped allocation, a multiple of 16; [`Buffer::as_ptr`] is a new address of the same bytes.
+    ///
+    /// # Safety
+    /// Whoever owns the memory must not take it for exclusively its own any more: work on streams, and other ranks after a
+    /// rendezvous, write there.
+    ///
+    /// # Errors
+    /// `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
+    pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
+        let bytes = bytes::<T>(len)?;
+        let mut out = ptr::null_mut();
+        // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
+        self.call(|api| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, &mut out) })?;
+        self.take_buffer(out, len)
+    }
+
+    fn alloc_with<T: Element>(&self, len: usize, flags: u64) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let mut out = ptr::null_mut();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, 0, &mut out) })?;
-        // SAFETY: a successful allocation gives one reference.
+        self.call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, &mut out) })?;
+        self.take_buffer(out, len)
+    }
+
+    /// Takes over the reference that a successful call gave.
+    fn take_buffer<T: Element>(&self, out: *mut symm_buffer, len: usize) -> Result<Buffer<T>> {
+        // SAFETY: a successful call gives one reference.
         let handle = unsafe { Handle::new(out) }?;
         let mut pointer = ptr::null_mut();
         // SAFETY: the handle is alive.
@@ -103,6 +148,20 @@ impl<T: Element> Buffer<T> {
     /// The address of the block, aligned to at least 4096 bytes. Of device memory in a CUDA group.
     pub fn as_ptr(&self) -> *mut T {
         self.pointer.as_ptr()
+    }
+
+    /// A descriptor of `bytes` bytes at byte `offset` as DMA-BUF, for a device of another kind to map. The address there must be
+    /// a multiple of the page size; the size is rounded up to whole pages. Use it no longer than the buffer or a memory of it
+    /// lives.
+    ///
+    /// # Errors
+    /// `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
+    pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
+        let mut fd = -1;
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_buffer_export_dmabuf(self.as_raw(), offset, bytes, &mut fd) })?;
+        // SAFETY: a successful call gives the descriptor to its caller.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
     /// The same block as elements of another type; a rest that is no whole element is out of reach.

@@ -32,6 +32,10 @@ pub struct DeviceInfo {
     pub fabric: Feature,
     /// Whether memory can be exported as DMA-BUF.
     pub dmabuf: Feature,
+    /// Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.
+    pub host_memory: Feature,
+    /// The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.
+    pub numa_node: Option<usize>,
 }
 
 /// Number of devices of a back end. The host back end has one.
@@ -67,6 +71,8 @@ pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
         multicast: feature(info.multicast, &info.multicast_reason),
         fabric: feature(info.fabric, &info.fabric_reason),
         dmabuf: feature(info.dmabuf, &info.dmabuf_reason),
+        host_memory: feature(info.host_memory, &info.host_memory_reason),
+        numa_node: usize::try_from(info.numa_node).ok(),
     })
 }
 

@@ -32,6 +32,32 @@ fn a_buffer_is_zero_and_ones_own() {
 }
 
 #[test]
+fn other_kinds_of_memory() {
+    threads(1, |group| {
+        let mut buffer = group.alloc_on_host::<u32>(100, None).expect("all memory is the host's");
+        buffer.as_mut_slice().expect("on the host")[99] = 3;
+        let error = buffer.export_dmabuf(0, 400).expect_err("not of the host's memory");
+        assert!(error.status == Status::Unavailable && error.message.contains("DMA-BUF"), "{error}");
+        let error = buffer.export_dmabuf(4, 4).expect_err("not at a page");
+        assert!(error.status == Status::InvalidArgument && error.message.contains("offset"), "{error}");
+        match group.alloc_on_host::<u32>(100, Some(0)) {
+            Ok(mut on_node) => on_node.as_mut_slice().expect("on the host")[99] = 4,
+            Err(error) => assert!(error.status == Status::Unavailable && error.message.contains("mbind"), "{error}"),
+        }
+        for node in [65534, u16::MAX] {
+            let error = group.alloc_on_host::<u32>(100, Some(node)).expect_err("there is no such node");
+            assert!(error.status == Status::InvalidArgument && error.message.contains(&node.to_string()), "{error}");
+        }
+        let own = [0_u32; 4];
+        // SAFETY: it is refused.
+        let error = unsafe { group.adopt(own.as_ptr(), own.len()) }.expect_err("not memory of a device");
+        assert!(error.status == Status::Unsupported && error.message.contains("pointer"), "{error}");
+        let info = symm::device_info(symm::Backend::Host, 0).expect("it is there");
+        assert!(info.host_memory.is_ok() && info.numa_node.is_none());
+    });
+}
+
+#[test]
 fn every_block_is_seen_everywhere() {
     processes("every_block_is_seen_everywhere", 3, |group| {
         let mut buffer = group.alloc::<f32>(100).expect("a block");

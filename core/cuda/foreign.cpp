@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/foreign.hpp"
+
+#include <utility>
+
+namespace symm::cuda {
+
+std::optional<Foreign> Foreign::at(const void* pointer) {
+  const Driver& loaded = driver();
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result = loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer));
+  if (result == kOutOfMemory) loaded.require(result, "cuMemRetainAllocationHandle");
+  if (result != kSuccess) return std::nullopt;
+  return Foreign(loaded, reinterpret_cast<CUdeviceptr>(pointer), handle);
+}
+
+Foreign::Foreign(Foreign&& other) noexcept
+    : driver_(other.driver_), address_(other.address_), handle_(other.handle_), holds_(std::exchange(other.holds_, false)) {}
+
+Foreign::~Foreign() {
+  if (holds_) driver_.cuMemRelease(handle_);
+}
+
+CUmemGenericAllocationHandle Foreign::take() noexcept {
+  holds_ = false;
+  return handle_;
+}
+
+int Foreign::require_shareable() const {
+  CUmemAllocationProp prop{};
+  driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_), "cuMemGetAllocationPropertiesFromHandle");
+  if (prop.type != kPinned || prop.location.type != kOnDevice) {
+    throw Error(Status::invalid_argument,
+                format("pointer: its allocation does not lie on a device (location type %d)", prop.location.type));
+  }
+  if ((prop.requestedHandleTypes & kPosixFd) == 0) {
+    throw Error(Status::invalid_argument,
+                "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
+                "it cannot be shared");
+  }
+  return prop.location.id;
+}
+
+Foreign::Range Foreign::range(const Device& device) const {
+  const Current current(device, Current::Capture::relaxed);
+  Range range;
+  driver_.require(driver_.cuMemGetAddressRange(&range.base, &range.bytes, address_), "cuMemGetAddressRange", "pointer");
+  range.offset = static_cast<size_t>(address_ - range.base);
+  return range;
+}
+
+// Offsets count from where the allocation was mapped. Should the driver name the whole of a reservation that was filled piece by
+// piece, as allocators do that grow in place, they would be wrong, and what they reach somebody else's.
+void Foreign::require_within(const Range& range, size_t bytes) const {
+  const auto is_same = [&](CUdeviceptr address) {
+    const std::optional<Foreign> there = at(reinterpret_cast<const void*>(address));
+    return there && there->handle_ == handle_;
+  };
+  if (!is_same(range.base) || !is_same(range.base + range.bytes - 1)) {
+    throw Error(Status::invalid_argument,
+                "pointer: lies in a range of several allocations, and the driver does not say where this "
+                "one begins");
+  }
+  if (bytes > range.bytes - range.offset) {
+    throw Error(Status::invalid_argument,
+                format("size: %zu bytes at this pointer go beyond its allocation, which has %zu more; what was mapped piece by "
+                       "piece can be adopted piece by piece",
+                       bytes, range.bytes - range.offset));
+  }
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that another library made by cuMemCreate and mapped by cuMemMap, found by any address in it.
+#pragma once
+
+#include <optional>
+
+#include "core/cuda/device.hpp"
+
+namespace symm::cuda {
+
+// A reference to the physical memory behind an address.
+class Foreign {
+ public:
+  // Nothing if nobody has mapped the address by cuMemMap.
+  static std::optional<Foreign> at(const void* pointer);
+  ~Foreign();
+  Foreign(Foreign&& other) noexcept;
+  Foreign(const Foreign&) = delete;
+  Foreign& operator=(const Foreign&) = delete;
+  Foreign& operator=(Foreign&&) = delete;
+
+  // The device on which it lies. Throws Error(invalid_argument) that says what is wrong if it lies on none, or cannot be shared.
+  int require_shareable() const;
+  // What was mapped at once, and how far into it the address is. The context must be current.
+  struct Range {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    size_t offset = 0;
+  };
+  Range range(const Device& device) const;
+  // Throws Error(invalid_argument) unless `bytes` bytes from the address on lie in `range`, and all of it is this memory.
+  void require_within(const Range& range, size_t bytes) const;
+  // The reference is the caller's from now on.
+  CUmemGenericAllocationHandle take() noexcept;
+
+ private:
+  Foreign(const Driver& driver, CUdeviceptr address, CUmemGenericAllocationHandle handle)
+      : driver_(driver), address_(address), handle_(handle), holds_(true) {}
+  const Driver& driver_;
+  CUdeviceptr address_;
+  CUmemGenericAllocationHandle handle_;
+  bool holds_;
+};
+
+}  // namespace symm::cuda
