@@ -4,7 +4,6 @@
 // order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
 // cycles.
 //   ipc [GPUs]
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -14,12 +13,10 @@
 #include <chrono>
 #include <cstring>
 
-#include "core/cuda/driver.hpp"  // types of the driver
-#include "tests/gpu/world.hpp"
+#include "tests/gpu/foreign.hpp"
 
 namespace {
 
-namespace driver = ::symm::cuda;
 using gpu::cuda;
 using gpu::expect;
 using gpu::symm;
@@ -265,35 +262,8 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
     wait_for(2);
     return;
   }
-  void* library = dlopen("libcuda.so.1", RTLD_NOW);
-  const auto call = [&](const char* name) {
-    void* found = library != nullptr ? dlsym(library, name) : nullptr;
-    if (found == nullptr) gpu::give_up(std::string("no ") + name);
-    return found;
-  };
-  const auto create =
-      reinterpret_cast<int (*)(unsigned long long*, size_t, const driver::CUmemAllocationProp*, unsigned long long)>(
-          call("cuMemCreate"));
-  const auto reserve = reinterpret_cast<int (*)(unsigned long long*, size_t, size_t, unsigned long long, unsigned long long)>(
-      call("cuMemAddressReserve"));
-  const auto map =
-      reinterpret_cast<int (*)(unsigned long long, size_t, size_t, unsigned long long, unsigned long long)>(call("cuMemMap"));
-  const auto access =
-      reinterpret_cast<int (*)(unsigned long long, size_t, const driver::CUmemAccessDesc*, size_t)>(call("cuMemSetAccess"));
-  const auto release = reinterpret_cast<int (*)(unsigned long long)>(call("cuMemRelease"));
-  cuda(cudaFree(nullptr), "context");
-  driver::CUmemAllocationProp prop{};
-  prop.type = driver::kPinned;
-  prop.requestedHandleTypes = driver::kPosixFd;
-  prop.location = {driver::kOnDevice, 0};
-  const driver::CUmemAccessDesc desc{{driver::kOnDevice, 0}, driver::kReadWrite};
-  unsigned long long handle = 0;
-  unsigned long long address = 0;
-  if (create(&handle, kBytes, &prop, 0) != 0 || reserve(&address, kBytes, 0, 0, 0) != 0 ||
-      map(address, kBytes, 0, handle, 0) != 0 || access(address, kBytes, &desc, 1) != 0 || release(handle) != 0) {
-    gpu::give_up("cuMem*");
-  }
-  auto* data = reinterpret_cast<char*>(address);
+  const gpu::Foreign foreign(0, kBytes);
+  char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
   export_it(data + 4096, 4096, stream);

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
+// DMA-BUF.
+//   memory [ranks]
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "tests/gpu/foreign.hpp"
+
+namespace {
+
+using gpu::cuda;
+using gpu::expect;
+using gpu::Foreign;
+using gpu::Rank;
+using gpu::symm;
+
+std::string who(const Rank& rank, const std::string& what) {
+  return "rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size) + ": " + what;
+}
+std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
+
+int device_of(const Rank&) {
+  int device = 0;
+  cuda(cudaGetDevice(&device), "cudaGetDevice");
+  return device;
+}
+
+symm_device_info_t info_of(const Rank& rank) {
+  symm_device_info_t info{};
+  info.struct_size = sizeof info;
+  symm(symm_device_info(SYMM_BACKEND_CUDA, device_of(rank), &info), "symm_device_info");
+  return info;
+}
+
+size_t free_memory() {
+  size_t available = 0;
+  size_t total = 0;
+  cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  return available;
+}
+
+void upload(void* to, const std::vector<float>& values, const Rank& rank) {
+  cuda(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice, rank.stream), "upload");
+  rank.wait();
+}
+std::vector<float> download(const void* from, size_t count, const Rank& rank) {
+  std::vector<float> values(count);
+  cuda(cudaMemcpyAsync(values.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, rank.stream), "download");
+  rank.wait();
+  return values;
+}
+
+// No sum is exact, so that another order would show.
+std::vector<float> values_of(const Rank& rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = 1.0F / static_cast<float>(3 + (i * 7 + static_cast<size_t>(rank.rank) * 11) % 1021);
+  return values;
+}
+
+void allreduce(const Rank& rank, void* operand, size_t count) {
+  symm(symm_allreduce(rank.group, operand, operand, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "symm_allreduce");
+}
+
+constexpr size_t kAllocation = size_t{80} << 20;
+constexpr size_t kPiece = size_t{64} << 20;  // as large as Rank::kBlock, and enough for results to come straight into recv
+
+void adopted(Rank& rank, std::barrier<>& together) {
+  Foreign foreign(device_of(rank), kAllocation);
+  char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);  // elsewhere on each rank
+  symm_buffer_t* buffer = nullptr;
+  symm_memory_t* memory = nullptr;
+  void* ours = nullptr;
+  symm(symm_buffer_adopt(rank.group, theirs, kPiece, &buffer), "symm_buffer_adopt");
+  symm(symm_buffer_pointer(buffer, &ours), "symm_buffer_pointer");
+  symm(symm_rendezvous(rank.group, buffer, 1, &memory), "symm_rendezvous");
+  expect(ours != theirs, who(rank, "an address of its own"));
+
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const std::vector<float> mine = values_of(rank, 1000);
+  upload(rank.ordinary, mine, rank);
+  symm(symm_put_with_signal(memory, next, 8192, rank.ordinary, 4000, 3, rank.stream), "symm_put_with_signal");
+  symm(symm_wait_signal(memory, last, 3, 0, rank.stream), "symm_wait_signal");
+  Rank neighbour = rank;
+  neighbour.rank = last;
+  expect(download(theirs + 8192, 1000, rank) == values_of(neighbour, 1000), who(rank, "a put lands where the owner has it"));
+
+  // The same bits as with a block of symm's own, small and large, by the owner's addresses and by ours.
+  const int32_t me = rank.rank;
+  for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
+    const std::vector<float> values = values_of(rank, count);
+    upload(rank.block, values, rank);
+    allreduce(rank, rank.block, count);
+    const std::vector<float> right = download(rank.block, count, rank);
+    for (void* operand : {static_cast<void*>(theirs), ours}) {
+      upload(operand, values, rank);
+      allreduce(rank, operand, count);
+      expect(download(operand, count, rank) == right,
+             who(rank, std::string("all-reduce of ") + std::to_string(count) +
+                           (operand == ours ? ", symm's address" : ", owner's address")));
+    }
+  }
+  symm_memory_t* found = nullptr;
+  int32_t owner = -1;
+  size_t offset = 0;
+  expect(symm_memory_find(rank.group, theirs + 100, &found, &owner, &offset) == SYMM_OK && found != nullptr && owner == me &&
+             offset == 100,
+         who(rank, with_error("found by the owner's address")));
+  symm_memory_release(found);
+
+  // The owner lets go first.
+  rank.settle(together);
+  foreign.free();
+  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_INVALID_ARGUMENT,
+         who(rank, "not found where the owner had it"));
+  upload(ours, mine, rank);
+  allreduce(rank, ours, mine.size());
+  upload(rank.block, mine, rank);
+  allreduce(rank, rank.block, mine.size());
+  expect(download(ours, mine.size(), rank) == download(rank.block, mine.size(), rank),
+         who(rank, "the owner is gone, the memory is not"));
+  rank.settle(together);
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
+  together.arrive_and_wait();
+}
+
+void given_back(Rank& rank, std::barrier<>& together) {
+  size_t before = 0;
+  for (int i = 0; i < 4; ++i) {
+    if (i == 1) {
+      before = free_memory();
+      together.arrive_and_wait();
+    }
+    adopted(rank, together);
+  }
+  constexpr size_t kSlack = size_t{32} << 20;
+  expect(free_memory() + kSlack >= before,
+         who(rank, "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory())));
+  together.arrive_and_wait();
+}
+
+void refused(Rank& rank, std::barrier<>&) {
+  const auto refuses = [&](void* pointer, size_t bytes, const char* said) {
+    symm_buffer_t* buffer = nullptr;
+    const symm_status_t status = symm_buffer_adopt(rank.group, pointer, bytes, &buffer);
+    expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
+           who(rank, with_error(std::string("refused: ") + said)));
+  };
+  Foreign closed(device_of(rank), size_t{2} << 20, 0);
+  Foreign good(device_of(rank), size_t{2} << 20);
+  alignas(16) static char host[64];
+  refuses(rank.ordinary, 4096, "cudaMalloc");
+  refuses(host, 64, "no mapped memory of a device");
+  refuses(closed.data(), 4096, "POSIX");
+  refuses(good.data() + 8, 16, "multiple of 16");
+  refuses(good.data() + 4096, size_t{2} << 20, "beyond its allocation");
+  int devices = 0;
+  cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (devices > 1) {
+    Foreign other((device_of(rank) + 1) % devices, size_t{2} << 20);
+    refuses(other.data(), 4096, "the group works on device");
+  }
+}
+
+void dmabuf(Rank& rank, std::barrier<>&) {
+  const symm_device_info_t info = info_of(rank);
+  symm_buffer_t* buffer = nullptr;
+  symm(symm_alloc(rank.group, 100'000, 0, &buffer), "symm_alloc");
+  int32_t fd = -1;
+  expect(symm_buffer_export_dmabuf(buffer, 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
+         who(rank, "an offset inside a page"));
+  const symm_status_t status = symm_buffer_export_dmabuf(buffer, 8192, 50'000, &fd);
+  if (info.dmabuf == 0) {
+    expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
+           who(rank, with_error("no DMA-BUF, with the reason")));
+  } else {
+    expect(status == SYMM_OK, who(rank, with_error("export as DMA-BUF")));
+    char name[256] = {};
+    if (status == SYMM_OK && readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) > 0)
+      expect(std::strstr(name, "dmabuf") != nullptr, who(rank, std::string("it is one: ") + name));
+    expect((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0, who(rank, "closed on exec"));
+    close(fd);
+  }
+  if (rank.rank == 0) std::printf("DMA-BUF: %s\n", status == SYMM_OK ? "yes" : symm_last_error());
+  symm_buffer_release(buffer);
+}
+
+void host_memory(Rank& rank, std::barrier<>& together) {
+  const symm_device_info_t info = info_of(rank);
+  constexpr size_t kBytes = size_t{4} << 20;
+  symm_buffer_t* buffer = nullptr;
+  const symm_status_t status = symm_alloc(rank.group, kBytes, SYMM_ALLOC_HOST, &buffer);
+  if (rank.rank == 0)
+    std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(), info.numa_node);
+  if (info.host_memory == 0) {
+    expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.host_memory_reason) != nullptr,
+           who(rank, with_error("no memory of the host, with the reason")));
+    return;
+  }
+  expect(status == SYMM_OK, who(rank, with_error("memory of the host")));
+  if (status != SYMM_OK) return;
+  symm_memory_t* memory = nullptr;
+  void* pointer = nullptr;
+  symm(symm_buffer_pointer(buffer, &pointer), "symm_buffer_pointer");
+  symm(symm_rendezvous(rank.group, buffer, 2, &memory), "symm_rendezvous");
+  auto* mine = static_cast<float*>(pointer);
+  expect(mine[0] == 0 && mine[kBytes / 4 - 1] == 0, who(rank, "zeroed, and the host can look"));
+  const size_t count = 100'000;
+  const std::vector<float> values = values_of(rank, count);
+  std::copy(values.begin(), values.end(), mine);  // by the host
+  together.arrive_and_wait();
+  void* there = nullptr;
+  Rank neighbour = rank;
+  neighbour.rank = (rank.rank + 1) % rank.size;
+  symm(symm_memory_pointer(memory, neighbour.rank, &there), "symm_memory_pointer");
+  const std::vector<float> theirs = values_of(neighbour, count);
+  expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
+  together.arrive_and_wait();
+  upload(rank.block, values, rank);
+  allreduce(rank, rank.block, count);
+  const std::vector<float> right = download(rank.block, count, rank);
+  allreduce(rank, mine, count);
+  rank.wait();
+  expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0, who(rank, "all-reduce in memory of the host"));
+  rank.settle(together);
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
+  together.arrive_and_wait();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
+  for (const auto body : {given_back, refused, dmabuf, host_memory}) gpu::run_ranks(ranks, body);
+  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
+  return gpu::counts().failed == 0 ? 0 : 1;
+}
