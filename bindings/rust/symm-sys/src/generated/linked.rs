@@ -96,6 +96,20 @@ unsafe extern "C" {
         flags: u64,
         out: *mut *mut symm_buffer_t,
     ) -> symm_status_t;
+    /// See [`Api::symm_buffer_adopt`](crate::Api::symm_buffer_adopt).
+    pub fn symm_buffer_adopt(
+        group: *mut symm_group_t,
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        out: *mut *mut symm_buffer_t,
+    ) -> symm_status_t;
+    /// See [`Api::symm_buffer_export_dmabuf`](crate::Api::symm_buffer_export_dmabuf).
+    pub fn symm_buffer_export_dmabuf(
+        buffer: *mut symm_buffer_t,
+        offset: usize,
+        size: usize,
+        out_fd: *mut i32,
+    ) -> symm_status_t;
     /// See [`Api::symm_buffer_pointer`](crate::Api::symm_buffer_pointer).
     pub fn symm_buffer_pointer(
         buffer: *mut symm_buffer_t,

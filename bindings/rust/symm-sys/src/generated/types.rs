@@ -168,12 +168,18 @@ pub struct symm_device_info_t {
     pub fabric_reason: [::core::ffi::c_char; 128usize],
     /// why dmabuf is 0, else ""
     pub dmabuf_reason: [::core::ffi::c_char; 128usize],
+    /// 1 if SYMM_ALLOC_HOST can be had
+    pub host_memory: i32,
+    /// of the host, nearest to the device; -1 if unknown, and for the host itself
+    pub numa_node: i32,
+    /// why host_memory is 0, else ""
+    pub host_memory_reason: [::core::ffi::c_char; 128usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of symm_device_info_t",
-    ][::core::mem::size_of::<symm_device_info_t>() - 616usize];
+    ][::core::mem::size_of::<symm_device_info_t>() - 752usize];
     [
         "Alignment of symm_device_info_t",
     ][::core::mem::align_of::<symm_device_info_t>() - 8usize];
@@ -216,6 +222,15 @@ const _: () = {
     [
         "Offset of field: symm_device_info_t::dmabuf_reason",
     ][::core::mem::offset_of!(symm_device_info_t, dmabuf_reason) - 488usize];
+    [
+        "Offset of field: symm_device_info_t::host_memory",
+    ][::core::mem::offset_of!(symm_device_info_t, host_memory) - 616usize];
+    [
+        "Offset of field: symm_device_info_t::numa_node",
+    ][::core::mem::offset_of!(symm_device_info_t, numa_node) - 620usize];
+    [
+        "Offset of field: symm_device_info_t::host_memory_reason",
+    ][::core::mem::offset_of!(symm_device_info_t, host_memory_reason) - 624usize];
 };
 /// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
 /// is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
@@ -438,6 +453,10 @@ const _: () = {
         "Offset of field: symm_group_status_t::message",
     ][::core::mem::offset_of!(symm_group_status_t, message) - 24usize];
 };
+/// memory of the host, pinned, which devices and the host reach alike
+pub const SYMM_ALLOC_HOST: u64 = 1;
+/// 0 there: the node nearest to the device; with the host back end, to the calling thread
+pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
 /// What is known of a memory. Filled by symm_memory_info().
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
