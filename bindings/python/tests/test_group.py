@@ -98,7 +98,7 @@ def test_kinds_of_memory(alone):
         with pytest.raises(symm.InvalidArgumentError):
             alone.alloc(64, **arguments)
     info = symm.device_info(backend="host")
-    assert info.host_memory and info.numa_node == -1 and info.host_memory_reason == ""
+    assert (info.host_memory, info.numa_node, info.host_memory_reason) == (True, -1, "")
 
 
 def test_bad_configurations():

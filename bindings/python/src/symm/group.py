@@ -315,8 +315,8 @@ class Group(Collectives, Owned):
 
         Args:
             nbytes: its size.
-            host: whether it shall lie in memory of the host, also where the group works on devices: pinned, and reached by devices
-                and host alike.
+            host: whether it shall lie in memory of the host, also where the group works on devices: pinned, and reached by
+                devices and host alike.
             node: the NUMA node of that; None: the one nearest to the device, in a host group to the calling thread.
 
         Raises:

@@ -137,7 +137,7 @@ impl GroupConfig {
             error
         })?;
         // SAFETY: a successful create gives one reference.
-        Group::adopt(unsafe { Handle::new(out) }?)
+        Group::from_handle(unsafe { Handle::new(out) }?)
     }
 }
 

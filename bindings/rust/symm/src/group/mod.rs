@@ -51,7 +51,7 @@ impl Group {
         GroupConfig::new().create()
     }
 
-    pub(crate) fn adopt(handle: Handle<symm_group>) -> Result<Self> {
+    pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
         let info = GroupInfo::of(&handle)?;
         let shared = Shared { handle, rank: info.rank, size: info.size, backend: info.backend };
         Ok(Self {
@@ -130,7 +130,7 @@ impl Group {
             return Ok(None);
         }
         // SAFETY: a successful split gives one reference, or NULL for no group.
-        Self::adopt(unsafe { Handle::new(out) }?).map(Some)
+        Self::from_handle(unsafe { Handle::new(out) }?).map(Some)
     }
 
     /// Waits until all ranks are here. What they wrote before is visible after.
