@@ -49,7 +49,8 @@ struct State {
   std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
   std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
   std::map<int, int> attributes;                             // that a test has set
-  std::set<std::string> hidden;                              // calls that this driver is too old for
+  bool ranges_are_reservations = false;
+  std::set<std::string> hidden;  // calls that this driver is too old for
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<void*, size_t> registered;
   std::map<void*, void*> unfinished;                          // events, and the streams in which they were recorded
@@ -197,6 +198,7 @@ void set_devices(int count, int first) {
   state().first_device = first;
 }
 void set_attribute(int which, int value) { state().attributes[which] = value; }
+void name_reservations(bool whole) { state().ranges_are_reservations = whole; }
 void hide(const std::string& call) { state().hidden.insert(call); }
 void* ordinary_memory(size_t bytes) {
   const std::lock_guard lock(state().mutex);
@@ -337,6 +339,10 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   }
   const auto at = mapping_at(address);
   if (at == state().mappings.end()) return kInvalidValue;
+  if (state().ranges_are_reservations) {
+    *base = reservation_of(at->first, at->second.bytes);
+    return *bytes = state().reservations[*base], kSuccess;
+  }
   return *base = at->first, *bytes = at->second.bytes, kSuccess;
 }
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {

@@ -35,6 +35,8 @@ void set_devices(int count, int first = 0);
 
 // What cuDeviceGetAttribute says of `which`, for all devices.
 void set_attribute(int which, int value);
+// As a driver for which cuMemGetAddressRange() means the whole reservation, whatever was mapped there.
+void name_reservations(bool whole);
 // As a driver that is too old for `call`; before anything has used the driver.
 void hide(const std::string& call);
 

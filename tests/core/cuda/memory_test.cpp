@@ -221,6 +221,15 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   }
   // The second piece of memory that grew in place.
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
+  // Should the driver not tell the pieces apart, none can be adopted.
+  fake_cuda::name_reservations(true);
+  for (const size_t piece : {0, 1}) {
+    const Failure failure = failure_of([&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
+    EXPECT_EQ(failure.status, Status::invalid_argument) << piece;
+    EXPECT_NE(failure.message.find("several allocations"), std::string::npos) << failure.message;
+  }
+  EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
+  fake_cuda::name_reservations(false);
   fake_cuda::free_ordinary(ordinary);
   good.free();
   other.free();
