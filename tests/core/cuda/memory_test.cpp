@@ -223,7 +223,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
   // Should the driver not tell the pieces apart, none can be adopted.
   fake_cuda::name_reservations(true);
-  for (const size_t piece : {0, 1}) {
+  for (const size_t piece : {size_t{0}, size_t{1}}) {
     const Failure failure = failure_of([&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
     EXPECT_EQ(failure.status, Status::invalid_argument) << piece;
     EXPECT_NE(failure.message.find("several allocations"), std::string::npos) << failure.message;
