@@ -17,7 +17,7 @@ namespace {
 
 const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
 constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, name);
-constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK;
+constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
 
 symm::StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
@@ -65,6 +65,7 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
     asked.device = given.device;
     asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
     asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
+    asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
     asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
     asked.create_timeout_ms = given.create_timeout_ms;
     asked.timeout_ms = given.timeout_ms;
@@ -105,6 +106,9 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.rejected_connections = of.rejected_connections();
     write_text(filled.bootstrap, of.bootstrap());
     write_text(filled.name, of.name());
+    const std::string why_no_multicast = of.plane().why_no_multicast();
+    filled.multicast = why_no_multicast.empty() ? 1 : 0;
+    write_text(filled.multicast_reason, why_no_multicast);
     symm::capi::write_struct(filled, out);
   });
 }

@@ -53,6 +53,8 @@ SYMM_SAME(SYMM_ALGORITHM_ONE_SHOT, symm::Algorithm::one_shot);
 SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT, symm::Algorithm::two_shot);
 SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT_STAGED, symm::Algorithm::two_shot_staged);
 SYMM_SAME(SYMM_ALGORITHM_HYBRID_CUBE_MESH, symm::Algorithm::hybrid_cube_mesh);
+SYMM_SAME(SYMM_ALGORITHM_MULTIMEM_ONE_SHOT, symm::Algorithm::multimem_one_shot);
+SYMM_SAME(SYMM_ALGORITHM_MULTIMEM_TWO_SHOT, symm::Algorithm::multimem_two_shot);
 SYMM_SAME(SYMM_LOG_ERROR, symm::log::Level::error);
 SYMM_SAME(SYMM_LOG_WARNING, symm::log::Level::warning);
 SYMM_SAME(SYMM_LOG_INFO, symm::log::Level::info);

@@ -14,6 +14,7 @@ using symm::capi::guard;
 using symm::capi::make_handle;
 using symm::capi::memory_of;
 using symm::capi::require;
+using symm::capi::write_text;
 
 static_assert(symm::kAllocateOnHost == SYMM_ALLOC_HOST && symm::kAllocateNodeShift == SYMM_ALLOC_NODE_SHIFT);
 
@@ -71,6 +72,8 @@ symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
     filled.id = of.view().id;
     filled.channels = symm::kChannels;
     filled.signal_pad_bytes = symm::kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint32_t));
+    filled.multicast = of.view().multicast != nullptr ? 1 : 0;
+    write_text(filled.multicast_reason, of.view().why_no_multicast);
     symm::capi::write_struct(filled, out);
   });
 }
@@ -89,6 +92,13 @@ symm_status_t symm_memory_pointer_table(symm_memory_t* memory, void* const** out
 
 symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** out_table) {
   return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
+}
+
+symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_pointer) {
+  return guard([&] {
+    require(out_pointer, "out_pointer");
+    *out_pointer = memory_of(memory)->multicast();
+  });
 }
 
 symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank,

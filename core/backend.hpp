@@ -49,6 +49,7 @@ struct Placement {
   bool on_host = false;  // in memory of the host, though the group may work on a device
   int node = kNearest;   // the NUMA node of that
   static constexpr int kNearest = -1;
+  size_t unit = 1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Plane::block_unit())
 };
 
 // What travels so that a peer can map a block. The counts are the same for every block of a back end.
@@ -95,6 +96,8 @@ struct MemoryView {
   std::vector<std::byte*> pads;
   std::shared_ptr<const Block> adopted;       // this rank's block, if it is one
   std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
+  std::byte* multicast = nullptr;             // where all blocks are reached at once; null, and then why: the same on all ranks
+  std::string why_no_multicast;
 };
 
 // Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the
@@ -122,10 +125,23 @@ struct PlaneContext {
   int channels = 0;
   bool check = false;
   bool overlapping_devices = false;  // several ranks may use one device
+  bool multicast = false;            // asked for by the group's configuration
   std::vector<int64_t> pids;         // by group rank, for messages
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
+};
+
+// The ranks of a group in the midst of a rendezvous, for a plane that has more to agree on than blocks. All ranks make the same
+// calls in the same order.
+class Council {
+ public:
+  virtual ~Council() = default;
+  // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that has any says: "rank 2: ...", on all ranks.
+  // Throws what every exchange throws: Error(timeout), Error(peer_failed), Error(aborted).
+  virtual std::string vote(const std::string& trouble) = 0;
+  // [collective] Rank 0's descriptor, on the others; `fd` is read on rank 0 only.
+  virtual Fd hand_out(int fd) = 0;
 };
 
 class Plane {
@@ -154,6 +170,14 @@ class Plane {
   virtual void notice_trouble() {}
   // A memory of the group came, and is about to go.
   virtual void memory_added(const MemoryView&) {}
+  // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
+  virtual std::string why_no_multicast() const { return "host memory"; }
+  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
+  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, Council&) {
+    memory.why_no_multicast = why_no_multicast();
+  }
+  // Blocks that are to be given one are a multiple of so many bytes.
+  virtual size_t block_unit() const noexcept { return 1; }
   // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
   struct Tables {
     void* const* blocks = nullptr;

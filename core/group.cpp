@@ -107,6 +107,7 @@ void Group::connect_plane(Deadline deadline) {
     context.channels = kChannels;
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
+    context.multicast = config_.multicast;
     for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };

@@ -24,6 +24,7 @@ struct GroupConfig {
   int device = -1;
   bool overlapping_devices = false;
   bool check = false;
+  bool multicast = false;
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0: environment or default

@@ -38,7 +38,8 @@ Placement placement_of(uint64_t flags) {
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-  const Placement placement = placement_of(flags);
+  Placement placement = placement_of(flags);
+  placement.unit = group.plane().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
@@ -97,6 +98,12 @@ std::byte* Memory::pointer(int rank) const {
 std::byte* Memory::pad(int rank) const {
   group_->require_rank("rank", rank);
   return view_->pads[static_cast<size_t>(rank)];
+}
+
+std::byte* Memory::multicast() const {
+  if (view_->multicast == nullptr)
+    throw Error(Status::unavailable, "memory: it has no multicast address: " + view_->why_no_multicast);
+  return view_->multicast;
 }
 
 std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {

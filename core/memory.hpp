@@ -53,6 +53,7 @@ class Memory {
   const MemoryView& view() const noexcept { return *view_; }
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;
+  std::byte* multicast() const;  // throws Error(unavailable) with the reason if there is none
   // Readable by the group's device.
   void* const* pointer_table() const noexcept;
   void* const* pad_table() const noexcept;

@@ -62,6 +62,41 @@ Pair receive_block(Group& group, int peer, const Topic& topic, size_t block_byte
   return pair;
 }
 
+class CouncilOfRanks final : public Council {
+ public:
+  static constexpr uint64_t kRounds = 8;  // that one rendezvous may have
+  CouncilOfRanks(Group& group, const Topic& first, Deadline deadline) : group_(group), topic_(first), deadline_(deadline) {}
+
+  std::string vote(const std::string& trouble) override {
+    Ballot ballot;
+    if (!trouble.empty()) ballot.failure = {Status::unavailable, -1, 0, trouble};
+    try {
+      symm::vote(group_, next(), ballot, deadline_);
+    } catch (const Error& error) {
+      if (error.status() != Status::unavailable) throw;
+      return error.what();
+    }
+    return "";
+  }
+
+  Fd hand_out(int fd) override {
+    const Topic topic = next();
+    if (group_.rank() != 0) return std::move(group_.receive(0, topic, 0, 1, deadline_).fds.at(0));
+    for (int peer = 1; peer < group_.size(); ++peer) group_.send(peer, topic, {}, {&fd, 1}, deadline_);
+    return {};
+  }
+
+ private:
+  Topic next() {
+    const Topic topic = topic_;
+    ++topic_.sequence;
+    return topic;
+  }
+  Group& group_;
+  Topic topic_;
+  Deadline deadline_;
+};
+
 }  // namespace
 
 std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, uint64_t tag) {
@@ -121,7 +156,7 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
         for (size_t rank = 0; rank < blocks.size(); ++rank) {
           view->blocks.push_back(blocks[rank]->data());
           view->pads.push_back(pads[rank]->data());
-          view->owned.push_back(std::move(blocks[rank]));
+          view->owned.push_back(blocks[rank]);
           view->owned.push_back(std::move(pads[rank]));
         }
         memory = std::make_shared<Memory>(group, std::move(buffer), view);
@@ -130,6 +165,10 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
       }
     }
     vote(*group, topic(MessageKind::vote, 1), ballot, deadline);
+
+    // Whatever fails here, on any rank, the memory works without.
+    CouncilOfRanks council(*group, {MessageKind::council, group->id(), tag, sequence * CouncilOfRanks::kRounds}, deadline);
+    group->plane().add_multicast(*view, blocks, council);
 
     // Commit.
     pad->will_not_be_shared();

@@ -56,6 +56,8 @@ const char* name_of(Algorithm algorithm) noexcept {
     case Algorithm::two_shot: return "two_shot";
     case Algorithm::two_shot_staged: return "two_shot_staged";
     case Algorithm::hybrid_cube_mesh: return "hybrid_cube_mesh";
+    case Algorithm::multimem_one_shot: return "multimem_one_shot";
+    case Algorithm::multimem_two_shot: return "multimem_two_shot";
   }
   return kUnknown;
 }

@@ -48,6 +48,8 @@ enum class Algorithm : int32_t {
   two_shot = 3,
   two_shot_staged = 4,
   hybrid_cube_mesh = 5,
+  multimem_one_shot = 6,
+  multimem_two_shot = 7,
 };
 
 // The low byte of a DLPack-style code is the width in bits.

@@ -35,6 +35,7 @@ enum class MessageKind : uint16_t {
   vote = 17,     // two-phase creation
   split = 18,    // colour and key
   segment = 19,  // rendezvous: block and pad
+  council = 20,  // rendezvous: what a plane has to agree on
 };
 
 // What a message is about; sender and receiver must name the same.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 
 namespace symm::cuda {
@@ -67,8 +68,9 @@ void Allocation::map() {
                  format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
 }
 
-std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill) {
-  return make(device, bytes, {kOnDevice, device->handle()}, fill);
+std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill,
+                                               size_t multiple_of) {
+  return make(device, bytes, {kOnDevice, device->handle()}, fill, multiple_of);
 }
 
 std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node) {
@@ -76,11 +78,11 @@ std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Dev
     throw Error(Status::unavailable, "flags: no memory of the host: " + reason);
   // A machine without NUMA has node 0.
   if (node == Placement::kNearest) node = std::max(node_of(*device), 0);
-  return make(device, bytes, {kOnHostNode, node}, 0);
+  return make(device, bytes, {kOnHostNode, node}, 0, 1);
 }
 
 std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                             uint32_t fill) {
+                                             uint32_t fill, size_t multiple_of) {
   const Driver& driver = device->driver();
   device->reclaim();
   const Current current(*device, Current::Capture::relaxed);
@@ -91,6 +93,7 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   CUmemAllocationProp prop = properties(*device, location, fabric);
   size_t unit = 0;
   driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, kRecommended), "cuMemGetAllocationGranularity");
+  if (unit != 0) unit = std::lcm(unit, multiple_of);  // granularities are powers of two
   if (unit == 0 || bytes > SIZE_MAX - unit)
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;

@@ -13,8 +13,9 @@ namespace symm::cuda {
 
 class Allocation final : public Block {
  public:
-  // Zeroed (each 32-bit word is `fill`) when the call returns.
-  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0);
+  // Zeroed (each 32-bit word is `fill`) when the call returns. What is mapped is a multiple of `multiple_of` bytes.
+  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0,
+                                            size_t multiple_of = 1);
   // The same on a NUMA node of the host (Placement::kNearest: the device's), for the device and the host. Throws
   // Error(unavailable) with the reason where that cannot be had.
   static std::shared_ptr<Allocation> create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node);
@@ -55,7 +56,7 @@ class Allocation final : public Block {
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
   static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                          uint32_t fill);
+                                          uint32_t fill, size_t multiple_of);
   void map();
 
   std::shared_ptr<Device> device_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/backend.hpp"
 
+#include <cstdlib>
 #include <cstring>
 
 #include "core/cuda/nvml.hpp"
@@ -27,7 +28,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
     if (placement.on_host) return Allocation::create_on_host(device_, bytes, placement.node);
-    return Allocation::create(device_, bytes);
+    return Allocation::create(device_, bytes, 0, placement.unit);
   }
 
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override {
@@ -132,8 +133,7 @@ DeviceInfo device_info(int device) {
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
   info.memory_bytes = bytes;
-  info.multicast_reason =
-      opened->attribute(kMulticastSupported) == 0 ? "the device has none" : "this version of symm does not use it";
+  info.multicast_reason = why_no_multicast(multicast_facts(*opened, false, std::getenv));
   info.fabric_reason = Allocation::fabric_reason(*opened);
   info.dmabuf_reason = Allocation::dmabuf_reason(*opened);
   info.host_memory_reason = Allocation::host_memory_reason(*opened);

@@ -33,6 +33,7 @@ PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
   input.size = context_.size;
   input.forced = call.algorithm;
   input.max_blocks = max_blocks_;
+  if (is_multimem(call.algorithm)) input.why_no_multimem = why_no_multimem(call);
   return input;
 }
 
@@ -93,6 +94,27 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     }
     blocks = static_cast<unsigned>(chosen.stripes) * (args.gathers != 0 ? 3U : 2U);
   }
+  if (is_multimem(chosen.family)) {
+    // Again, for the addresses; meanwhile another thread may have let go of the memory.
+    const auto find = [&](const char* operand, const void* pointer) {
+      MulticastPlace place = multicast_place(operand, pointer, unit);
+      if (!place.reason.empty()) throw Error(Status::invalid_argument, place.reason);
+      return place;
+    };
+    const MulticastPlace send = find("send", call.send);
+    args.send_multicast = send.address;
+    args.send_memory = send.memory;
+    args.send_offset = send.offset;
+    if (chosen.family == Family::multimem_two_shot) {
+      const MulticastPlace recv = find("recv", call.recv);
+      args.recv_multicast = recv.address;
+      args.recv_memory = recv.memory;
+      args.recv_offset = recv.offset;
+    }
+    const Detail detail = detail_of(call);
+    args.detail = detail.what;
+    args.count = detail.count;
+  }
   kernels_.launch(kernels_.find(kernel_name(input, chosen.family)),
                   {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
@@ -106,7 +128,9 @@ PlanReport CudaPlane::plan(const CollectiveCall& call) {
   const Plan chosen = cuda::plan(input, tuning_);
   PlanReport report;
   report.algorithm = chosen.algorithm;
-  report.slices = chosen.family == Family::two_shot || chosen.family == Family::pipeline ? context_.size : 1;
+  const bool sliced =
+      chosen.family == Family::two_shot || chosen.family == Family::pipeline || chosen.family == Family::multimem_two_shot;
+  report.slices = sliced ? context_.size : 1;
   report.chunk_bytes = chosen.tile;
   report.reason = explain(input, chosen, tuning_);
   return report;

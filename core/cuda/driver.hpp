@@ -55,6 +55,13 @@ struct CUlaunchConfig {
   unsigned int numAttrs;
 };
 
+struct CUmulticastObjectProp {
+  unsigned int numDevices;
+  size_t size;
+  unsigned long long handleTypes;
+  unsigned long long flags;
+};
+
 inline constexpr CUresult kSuccess = 0;
 inline constexpr CUresult kOutOfMemory = 2;
 inline constexpr CUresult kNotSupported = 801;
@@ -67,6 +74,7 @@ inline constexpr int kPosixFd = 1;                  // CU_MEM_HANDLE_TYPE_POSIX_
 inline constexpr int kFabric = 8;                   // CU_MEM_HANDLE_TYPE_FABRIC
 inline constexpr int kReadWrite = 3;                // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kRecommended = 1;              // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+inline constexpr int kMinimum = 0;                  // CU_MULTICAST_GRANULARITY_MINIMUM
 inline constexpr unsigned kNonBlocking = 1;         // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
@@ -144,8 +152,14 @@ inline constexpr int kVmmOnHostNodes = 141;
   X(cuKernelGetFunction, 12000, (CUfunction*, CUkernel))                                                         \
   X(cuLaunchKernelEx, 11060, (const CUlaunchConfig*, CUfunction, void**, void**))
 
-// What a driver may lack and be of use all the same: null then, and without() says why.
-#define SYMM_OPTIONAL_DRIVER_CALLS(X) \
+// What a driver may lack and be of use all the same: null then.
+#define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                         \
+  X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                  \
+  X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                    \
+  X(cuMulticastBindMem, 12010,                                                                                \
+    (CUmemGenericAllocationHandle, size_t, CUmemGenericAllocationHandle, size_t, size_t, unsigned long long)) \
+  X(cuMulticastUnbind, 12010, (CUmemGenericAllocationHandle, CUdevice, size_t, size_t))                       \
+  X(cuMulticastGetGranularity, 12010, (size_t*, const CUmulticastObjectProp*, int))                           \
   X(cuMemGetHandleForAddressRange, 11070, (void*, CUdeviceptr, size_t, int, unsigned long long))
 
 struct Driver {

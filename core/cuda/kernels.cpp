@@ -7,6 +7,7 @@ namespace symm::cuda {
 namespace {
 
 // Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
+// Images are loaded in their order, up to the one that has what is looked for.
 struct Libraries {
   std::mutex mutex;
   std::vector<CUlibrary> loaded;
@@ -19,22 +20,15 @@ Libraries& libraries() {
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = libraries();
   const std::lock_guard lock(known.mutex);
-  if (known.loaded.empty()) {
-    std::vector<CUlibrary> loading;
-    for (const void* image : images()) {
+  for (size_t i = 0; i < images().size(); ++i) {
+    if (i == known.loaded.size()) {
       CUlibrary library = nullptr;
-      const CUresult result = driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
-      if (result != kSuccess) {
-        for (CUlibrary earlier : loading) driver.cuLibraryUnload(earlier);
-        driver.require(result, "cuLibraryLoadData");
-      }
-      loading.push_back(library);
+      driver.require(driver.cuLibraryLoadData(&library, images()[i], nullptr, nullptr, 0, nullptr, nullptr, 0),
+                     "cuLibraryLoadData");
+      known.loaded.push_back(library);
     }
-    known.loaded = std::move(loading);
-  }
-  for (CUlibrary library : known.loaded) {
     CUkernel kernel = nullptr;
-    const CUresult result = driver.cuLibraryGetKernel(&kernel, library, name.c_str());
+    const CUresult result = driver.cuLibraryGetKernel(&kernel, known.loaded[i], name.c_str());
     if (result == kSuccess) return kernel;
     if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
   }

@@ -41,6 +41,11 @@ bool one_shot_does(const PlanInput& input) {
 }
 bool two_shot_does(const PlanInput& input) { return can_be_pushed(input.dtype) && input.collective == Collective::allreduce; }
 
+bool multimem_does(const PlanInput& input) {
+  return input.collective == Collective::allreduce && input.op == Op::sum &&
+         (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
+}
+
 // There is no second shot for a reduce-scatter to prefer, and only what it sends to one rank counts.
 uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
   return collective == Collective::reduce_scatter ? 2 * tuning.one_shot_max : tuning.one_shot_max;
@@ -62,6 +67,8 @@ Family forced_family(const PlanInput& input, const Tuning& tuning) {
     case Algorithm::one_shot: return Family::one_shot;
     case Algorithm::two_shot: return Family::two_shot;
     case Algorithm::two_shot_staged: return Family::pipeline;
+    case Algorithm::multimem_one_shot: return Family::multimem_one_shot;
+    case Algorithm::multimem_two_shot: return Family::multimem_two_shot;
     case Algorithm::automatic:
     case Algorithm::hybrid_cube_mesh: break;
   }
@@ -74,6 +81,8 @@ Algorithm algorithm_of(Family family) {
     case Family::ll_move: return Algorithm::ll;
     case Family::two_shot: return Algorithm::two_shot;
     case Family::pipeline: return Algorithm::two_shot_staged;
+    case Family::multimem_one_shot: return Algorithm::multimem_one_shot;
+    case Family::multimem_two_shot: return Algorithm::multimem_two_shot;
     case Family::none:
     case Family::copy:
     case Family::one_shot: return Algorithm::one_shot;
@@ -112,6 +121,14 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
+}
+
+// Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
+// instruction moves what n do elsewhere.
+void shape_multimem(Plan& plan, uint64_t packs, int max_blocks) {
+  plan.threads = 512;
+  const int limit = std::clamp(max_blocks / 2, 1, kMultimemBlocks);
+  plan.blocks = static_cast<int>(std::clamp<uint64_t>(divide_up(packs, 512), 1, static_cast<uint64_t>(limit)));
 }
 
 }  // namespace
@@ -171,6 +188,10 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
       break;
     }
     case Family::pipeline: shape_pipeline(plan, input, tuning); break;
+    case Family::multimem_one_shot: shape_multimem(plan, packs, input.max_blocks); break;
+    case Family::multimem_two_shot:
+      shape_multimem(plan, divide_up(packs, static_cast<uint64_t>(input.size)), input.max_blocks);
+      break;
   }
   return plan;
 }
@@ -198,6 +219,14 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
                       name_of(input.dtype));
       return limit("two_shot", tuning.two_shot_max);
     case Algorithm::hybrid_cube_mesh: return "algorithm hybrid_cube_mesh is not part of the CUDA back end";
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot:
+      if (!multimem_does(input)) {
+        return format("algorithm %s does the sum of f32, f16 and bf16 by allreduce, not %s of %s by %s", name_of(input.forced),
+                      name_of(input.op), name_of(input.dtype), name_of(input.collective));
+      }
+      return input.why_no_multimem.empty() ? ""
+                                           : format("algorithm %s: %s", name_of(input.forced), input.why_no_multimem.c_str());
   }
   return format("unknown algorithm %d", static_cast<int>(input.forced));
 }
@@ -220,6 +249,8 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
     case Family::pipeline:
       return why + "pushed tile by tile through scratch of bounded size" +
              format(" (%d stripes, slices of %llu bytes)", chosen.stripes, static_cast<unsigned long long>(chosen.tile));
+    case Family::multimem_one_shot: return why + "the switch adds, every rank loads all of it" + launch;
+    case Family::multimem_two_shot: return why + "the switch adds, every rank loads its slice and stores it to all" + launch;
   }
   return why;
 }
@@ -241,6 +272,8 @@ std::string kernel_name(const PlanInput& input, Family family) {
     case Family::one_shot: return format("symm_one_shot_%s_%d", arithmetic, ranks);
     case Family::two_shot: return format("symm_two_shot_%s_%d", arithmetic, ranks);
     case Family::pipeline: return format("symm_pipeline_%s_%d", arithmetic, ranks);
+    case Family::multimem_one_shot: return format("symm_multimem_one_shot_%s", arithmetic);
+    case Family::multimem_two_shot: return format("symm_multimem_two_shot_%s", arithmetic);
   }
   return "";
 }

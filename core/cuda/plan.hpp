@@ -39,8 +39,16 @@ enum class Family {
   ll_move,
   one_shot,
   two_shot,
-  pipeline
+  pipeline,
+  multimem_one_shot,
+  multimem_two_shot
 };
+constexpr bool is_multimem(Family family) noexcept {
+  return family == Family::multimem_one_shot || family == Family::multimem_two_shot;
+}
+constexpr bool is_multimem(Algorithm algorithm) noexcept {
+  return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
+}
 
 struct PlanInput {
   Collective collective{};
@@ -49,7 +57,8 @@ struct PlanInput {
   size_t count = 0;
   int size = 1;
   Algorithm forced = Algorithm::automatic;
-  int max_blocks = 0;  // of 512 threads, that surely fit onto the device together
+  int max_blocks = 0;           // of 512 threads, that surely fit onto the device together
+  std::string why_no_multimem;  // where that is forced: why its operands cannot be reached by multicast
 };
 
 struct Plan {

@@ -15,6 +15,7 @@ struct PlaneShare {
   uint64_t mapped;
   PlanValues values;  // must be equal: the layout of the control block follows from them
   int32_t multiprocessors;
+  MulticastFacts multicast;
 };
 
 // A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
@@ -39,6 +40,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
       layout_(layout_of(context_.size, tuning_)),
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
+      multicast_facts_(controls_.size()),
       mailbox_(device_),
       kernels_(*device_),
       order_(device_) {
@@ -49,6 +51,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
   controls_[me] = create_control(device_, context_.size, layout_);
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
+  multicast_facts_[me] = multicast_facts(*device_, context_.multicast, std::getenv);
   max_blocks_ = device_->multiprocessors();
 
   const Current current(*device_, Current::Capture::relaxed);
@@ -90,7 +93,12 @@ size_t CudaPlane::share_body_size() { return sizeof(PlaneShare); }
 Share CudaPlane::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   PlaneShare body{};
-  body = {device_->uuid(), control->size(), control->mapped(), values_, device_->multiprocessors()};
+  body = {device_->uuid(),
+          control->size(),
+          control->mapped(),
+          values_,
+          device_->multiprocessors(),
+          multicast_facts_[static_cast<size_t>(context_.rank)]};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -111,6 +119,7 @@ void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
   }
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
+  multicast_facts_[static_cast<size_t>(peer)] = body.multicast;
   max_blocks_ = std::min(max_blocks_, body.multiprocessors);
 }
 
@@ -128,6 +137,7 @@ void CudaPlane::ready() {
   max_blocks_ = std::max(1, max_blocks_ * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
   for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
+  choose_multicast();
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
 }
 
@@ -176,6 +186,12 @@ Failure CudaPlane::failure_of(const ErrorRecord& record) const {
     case Trouble::unknown_memory:
       return {Status::mismatch, peer, pid,
               format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
+    case Trouble::other_place:
+      return {
+          Status::mismatch, peer, pid,
+          format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
+                 "ranks",
+                 known(record.operation), peer, context_.rank)};
     case Trouble::none: break;
   }
   return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};

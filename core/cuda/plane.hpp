@@ -8,6 +8,7 @@
 
 #include "core/cuda/control.hpp"
 #include "core/cuda/kernels.hpp"
+#include "core/cuda/multicast_choice.hpp"
 #include "core/cuda/order.hpp"
 #include "core/turn.hpp"
 
@@ -53,11 +54,23 @@ class CudaPlane final : public Plane {
   void memory_removed(const MemoryView& memory) noexcept override;
   Tables device_tables(const MemoryView& memory) const override;
 
+  std::string why_no_multicast() const override { return why_no_multicast_; }
+  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, Council& council) override;
+  size_t block_unit() const noexcept override { return multicast_unit_; }
+
   static size_t share_body_size();
 
  private:
   World world(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
+  void choose_multicast();
+  // Where a multimem kernel finds an operand, or why it cannot.
+  struct MulticastPlace {
+    uint64_t address = 0, memory = 0, offset = 0;
+    std::string reason;
+  };
+  MulticastPlace multicast_place(const char* operand, const void* pointer, size_t bytes) const;
+  std::string why_no_multimem(const CollectiveCall& call) const;
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
   Failure failure_of(const ErrorRecord& record) const;
@@ -69,6 +82,10 @@ class CudaPlane final : public Plane {
   Layout layout_;
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;
+  std::vector<MulticastFacts> multicast_facts_;
+  std::string why_no_multicast_ = "the group is not formed yet";
+  std::string multicast_trouble_;  // of this rank, for the vote in every rendezvous
+  size_t multicast_unit_ = 1;
   Mailbox mailbox_;
   Kernels kernels_;
   World world_{};

@@ -12,6 +12,7 @@ namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;       // of a push or LL kernel; each has an epoch of its own
 inline constexpr int kMaxStripes = 88;       // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMultimemBlocks = 32;   // of a multimem kernel
 inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
 inline constexpr uint32_t kSlots = 4;        // tiles of one stripe under way; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
@@ -31,6 +32,7 @@ struct ControlWords {
   uint32_t gather_base[kMaxStripes];
   uint32_t barrier_sent[kBarrierChannels][kMaxRanks];
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
+  uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
 
   struct FromPeers {
     uint32_t barrier[kBarrierChannels][kMaxRanks];
@@ -45,6 +47,12 @@ struct ControlWords {
       uint64_t detail;  // the arguments that must agree
       uint64_t count;
     } entry[kMaxStripes][kMaxRanks];
+    // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
+    uint32_t met[kMultimemBlocks][kMaxRanks];
+    struct Place {
+      uint64_t detail, count;
+      uint64_t send_memory, send_offset, recv_memory, recv_offset;
+    } place[kMultimemBlocks][kMaxRanks];
     struct Check {  // flag in data, by parity of the call
       uint64_t word[4];
     } check[2][kMaxRanks];
@@ -57,7 +65,8 @@ enum class Trouble : uint32_t {
   timeout = 1,
   departed = 2,
   mismatch = 3,
-  unknown_memory = 4
+  unknown_memory = 4,
+  other_place = 5
 };
 
 // In host memory that the device can write. `state` becomes 1 after the rest was written.
@@ -144,6 +153,9 @@ struct CollectiveArgs {
   uint64_t tiles;
   int32_t stripes;
   int32_t gathers;  // 1: recv is private memory, and blocks of the third role bring the results there
+  // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
+  uint64_t send_multicast, recv_multicast;
+  uint64_t send_memory, send_offset;
 };
 
 }  // namespace symm::cuda

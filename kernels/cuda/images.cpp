@@ -10,6 +10,7 @@
   extern "C" const char symm_fatbin_##name[];
 SYMM_IMAGE(ll)
 SYMM_IMAGE(one_shot)
+SYMM_IMAGE(multimem)
 SYMM_IMAGE(pipeline)
 SYMM_IMAGE(signal)
 SYMM_IMAGE(two_shot)
@@ -19,8 +20,9 @@ namespace symm::cuda {
 
 std::span<const void* const> images() {
 #ifdef SYMM_FATBIN_DIR
-  static const void* const all[] = {symm_fatbin_signal, symm_fatbin_ll, symm_fatbin_one_shot, symm_fatbin_two_shot,
-                                    symm_fatbin_pipeline};
+  // The last is loaded only by groups with multicast.
+  static const void* const all[] = {symm_fatbin_signal,   symm_fatbin_ll,       symm_fatbin_one_shot,
+                                    symm_fatbin_two_shot, symm_fatbin_pipeline, symm_fatbin_multimem};
   return all;
 #else
   return {};

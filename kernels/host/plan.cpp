@@ -64,6 +64,8 @@ Plan plan_for(const PlanInput& input, Algorithm algorithm) noexcept {
   plan.nontemporal = input.llc_bytes > 0 && result_bytes(input) > input.llc_bytes / 2;
   switch (algorithm) {
     case Algorithm::automatic:
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot:
     case Algorithm::ll: break;
     case Algorithm::one_shot:
       if (published_bytes(input) > input.scratch_bytes) plan.chunk_bytes = chunk_of(input, algorithm);
@@ -125,7 +127,8 @@ size_t minimum_scratch(int size) noexcept { return static_cast<size_t>(size) * 4
 std::string refuse(const PlanInput& input, bool symmetric) {
   const std::string collective = name_of(input.collective);
   // What an algorithm can never do is an error also where there is nothing to do.
-  if ((input.size == 1 || input.count == 0) && input.forced != Algorithm::hybrid_cube_mesh) return "";
+  const bool impossible = input.forced == Algorithm::multimem_one_shot || input.forced == Algorithm::multimem_two_shot;
+  if ((input.size == 1 || input.count == 0) && input.forced != Algorithm::hybrid_cube_mesh && !impossible) return "";
   switch (input.forced) {
     case Algorithm::automatic:
     case Algorithm::one_shot:
@@ -143,6 +146,8 @@ std::string refuse(const PlanInput& input, bool symmetric) {
       if (input.collective != Collective::allreduce) return "algorithm hybrid_cube_mesh does allreduce, not " + collective;
       if (input.size != 8) return "algorithm hybrid_cube_mesh needs 8 ranks, not " + text(static_cast<size_t>(input.size));
       return "";
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot: return "algorithm " + std::string(name_of(input.forced)) + " needs the multicast of GPUs";
   }
   return "unknown algorithm " + std::to_string(static_cast<int32_t>(input.forced));
 }
@@ -153,6 +158,8 @@ std::string explain(const PlanInput& input, const Plan& chosen) {
   std::string why = input.forced == chosen.algorithm ? "forced: " : "";
   switch (chosen.algorithm) {
     case Algorithm::automatic: return "not chosen yet";
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot: break;  // refused
     case Algorithm::ll:
       why += text(published_bytes(input)) + " bytes per rank fit into the line that signals them (" + text(kEntryPayload) + ")";
       break;

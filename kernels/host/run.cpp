@@ -32,6 +32,8 @@ Run find(const Call& call) noexcept {
     case Algorithm::two_shot: return forms.two_shot;
     case Algorithm::two_shot_staged: return forms.two_shot_staged;
     case Algorithm::hybrid_cube_mesh: return forms.hybrid_cube_mesh;
+    case Algorithm::multimem_one_shot:
+    case Algorithm::multimem_two_shot:
     case Algorithm::automatic: return nullptr;
   }
   return nullptr;

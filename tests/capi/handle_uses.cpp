@@ -71,6 +71,7 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_MEMORY_USE(symm_memory_signal_pad, 0, w.out<void*>()),
       SYMM_MEMORY_USE(symm_memory_pointer_table, w.out<void* const*>()),
       SYMM_MEMORY_USE(symm_memory_signal_pad_table, w.out<void* const*>()),
+      SYMM_MEMORY_USE(symm_memory_multicast_pointer, w.out<void*>()),
       SYMM_MEMORY_USE(symm_memory_retain),
       SYMM_MEMORY_USE(symm_put_signal, 0, 0, nullptr),
       SYMM_MEMORY_USE(symm_wait_signal, 0, 0, 1, nullptr),

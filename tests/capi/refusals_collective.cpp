@@ -16,7 +16,7 @@ void* stream() {
 }
 
 const symm_collective_options_t kShort = {8, SYMM_ALGORITHM_AUTO, 0};
-const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 6, 0};
+const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0};
 const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0};
 
 // A struct of a newer header, which asks for something that this library has never heard of.

@@ -45,6 +45,8 @@ const std::vector<Refusal>& memory_refusals() {
       SYMM_REFUSE(symm_memory_pointer_table, out_table, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
       SYMM_REFUSE(symm_memory_signal_pad_table, out_table, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
 
+      SYMM_REFUSE(symm_memory_multicast_pointer, out_pointer, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
+      SYMM_REFUSE(symm_memory_multicast_pointer, memory, "host memory", UNAVAILABLE, w.memory, w.out<void*>()),
       SYMM_REFUSE(symm_memory_find, address, "not symmetric", INVALID_ARGUMENT, w.group, w.source.data(), w.out<symm_memory_t*>(),
                   w.out<int32_t>(), w.out<size_t>()),
       SYMM_REFUSE(symm_memory_find, address, "NULL", INVALID_ARGUMENT, w.group, nullptr, w.out<symm_memory_t*>(),

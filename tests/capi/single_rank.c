@@ -61,7 +61,7 @@ static void library(void) {
 
 static void queries(symm_group_t* group) {
   int32_t rank = -1, size = -1;
-  symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", ""};
+  symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", "", 0, ""};
   symm_group_status_t status = {sizeof status, 0, 0, 0, ""};
   CHECK(symm_group_rank(group, &rank));
   CHECK(symm_group_size(group, &size));
@@ -69,12 +69,13 @@ static void queries(symm_group_t* group) {
   CHECK(symm_group_info(group, &info));
   EXPECT(info.size == 1 && info.backend == SYMM_BACKEND_HOST && info.channels > 0 && info.bootstrap[0] != '\0');
   EXPECT(strcmp(info.name, "single") == 0);
+  EXPECT(info.multicast == 0 && info.multicast_reason[0] != '\0');
   CHECK(symm_group_status(group, &status));
   EXPECT(status.status == SYMM_OK && status.failed_rank == -1 && status.message[0] == '\0');
 }
 
 static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory_t* memory) {
-  symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0};
+  symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, ""};
   int32_t values[COUNT], back[COUNT], rank = -1, i;
   size_t bytes = 0, offset = 0;
   void *block = NULL, *pad = NULL, *pointer = NULL, *const *table = NULL;
@@ -91,6 +92,10 @@ static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory
   EXPECT(table[0] == block);
   CHECK(symm_memory_signal_pad_table(memory, &table));
   EXPECT(table[0] == pad);
+  EXPECT(info.multicast == 0 && info.multicast_reason[0] != '\0');
+  pad = block;
+  EXPECT(symm_memory_multicast_pointer(memory, &pad) == SYMM_ERR_UNAVAILABLE && pad == block);
+  EXPECT(strstr(symm_last_error(), info.multicast_reason) != NULL);
   CHECK(symm_memory_find(group, (char*)block + 5, &found, &rank, &offset));
   EXPECT(rank == 0 && offset == 5);
   symm_memory_release(found);

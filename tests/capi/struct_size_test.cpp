@@ -128,6 +128,21 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
   symm_buffer_release(buffer);
 }
 
+// Callers of before there was multicast know shorter structs.
+TEST_F(StructSize, outputs_of_an_older_header) {
+  symm_group_info_t info;
+  std::memset(&info, 0xA5, sizeof info);
+  const symm_group_info_t poison = info;
+  info.struct_size = offsetof(symm_group_info_t, multicast);
+  EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(info.size, 1);
+  EXPECT_EQ(info.multicast, poison.multicast);
+  info.struct_size = sizeof info;
+  EXPECT_EQ(symm_group_info(group, &info), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(info.multicast, 0);
+  EXPECT_NE(info.multicast_reason[0], '\0');
+}
+
 TEST_F(StructSize, newer_ipc_options_are_accepted_while_their_tail_is_zero) {
   symm_buffer_t* buffer = nullptr;
   void* pointer = nullptr;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,7 +30,19 @@ constexpr CUresult kInvalidValue = 1;
 constexpr CUresult kNoEntry = 500;
 constexpr size_t kGranularity = size_t{2} << 20;
 constexpr size_t kPage = 4096;
-constexpr int kNodes = 2;  // of the host, two devices near to each
+constexpr int kNodes = 2;                                  // of the host, two devices near to each
+constexpr size_t kMulticastGranularity = size_t{4} << 20;  // another one, so that it must be asked for
+
+// A multicast object, in memory that all processes share: what the real one keeps in the driver.
+struct Team {
+  static constexpr uint64_t kMagic = 0x7465616D;
+  uint64_t magic;
+  uint64_t size;
+  uint32_t devices;             // that it is for
+  std::atomic<uint32_t> added;  // a bit for each device that has joined
+  std::atomic<uint32_t> bound;  // and for each whose memory is bound
+  std::atomic<uint32_t> creator_has_gone;
+};
 
 struct State {
   std::mutex mutex;
@@ -44,6 +57,19 @@ struct State {
     size_t bytes;
     unsigned long long handle;
   };
+  struct Object {
+    int fd = -1;
+    Team* team = nullptr;
+    int references = 0;
+    int mappings = 0;
+    bool created = false;                                             // not imported
+    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound;  // bytes and memory, by device
+  };
+  std::map<unsigned long long, Object> objects;
+  std::vector<std::string> violations;
+  long multicast_calls = 0;
+  bool multicast_device = true;
+  bool multicast_calls_there = true;
   std::map<unsigned long long, Memory> memories;
   std::map<CUdeviceptr, size_t> reservations;
   std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
@@ -117,6 +143,35 @@ CUmemLocation location_of(int fd) {
   return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2 ? location : CUmemLocation{};
 }
 
+CUresult violation(const std::string& what) {
+  state().violations.push_back(what);
+  return kInvalidValue;
+}
+
+// What happens to a reference to a multicast object; the mutex is held.
+CUresult release_object(std::map<unsigned long long, State::Object>::iterator at) {
+  State::Object& object = at->second;
+  if (object.references == 0) return violation("a multicast object is released twice");
+  if (object.created) object.team->creator_has_gone = 1;
+  if (!object.bound.empty()) violation("a multicast object is released before it is unbound");
+  if (--object.references == 0 && object.mappings != 0) violation("a multicast object is released while it is mapped");
+  if (object.references == 0 && object.mappings == 0 && object.bound.empty()) {
+    munmap(object.team, sizeof(Team));
+    close(object.fd);
+    state().objects.erase(at);
+  }
+  return kSuccess;
+}
+
+bool is_bound(unsigned long long memory) {
+  for (const auto& [handle, object] : state().objects) {
+    for (const auto& [device, part] : object.bound) {
+      if (part.second == memory) return true;
+    }
+  }
+  return false;
+}
+
 void forget_unused(unsigned long long handle) {
   const auto found = state().memories.find(handle);
   if (found->second.references != 0 || found->second.mappings != 0) return;
@@ -161,6 +216,24 @@ int number_of(CUdevice device) {
   return visible().empty() ? state().first_device + device : visible().at(static_cast<size_t>(device));
 }
 
+Team* map_team(int fd) {
+  void* at = mmap(nullptr, sizeof(Team), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<Team*>(at);
+}
+
+// Takes over `fd`; the mutex is held.
+CUresult import_object(unsigned long long handle, int fd) {
+  Team* team = map_team(fd);
+  if (team == nullptr || team->magic != Team::kMagic) return kInvalidValue;
+  // The real driver then makes a fresh one, in which the importer waits for the others for ever.
+  if (team->creator_has_gone != 0) return violation("a multicast object is imported that its creator has let go of");
+  State::Object& made = state().objects[handle];
+  made.fd = fd;
+  made.team = team;
+  made.references = 1;
+  return kSuccess;
+}
+
 void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
 
 }  // namespace
@@ -172,15 +245,32 @@ std::map<std::string, long> live() {
   const std::lock_guard lock(s.mutex);
   const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
   const long handles =
-      std::count_if(s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0; });
-  return {{"handle", handles},
-          {"reservation", count(s.reservations)},
-          {"mapping", count(s.mappings)},
-          {"stream", count(s.streams)},
-          {"event", count(s.events)},
-          {"host", count(s.host) + count(s.registered)},
-          {"context", s.contexts},
-          {"pushed", count(context_stack)}};
+      std::count_if(s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0; }) +
+      count(s.objects);
+  std::map<std::string, long> all = {{"handle", handles},
+                                     {"reservation", count(s.reservations)},
+                                     {"mapping", count(s.mappings)},
+                                     {"stream", count(s.streams)},
+                                     {"event", count(s.events)},
+                                     {"host", count(s.host) + count(s.registered)},
+                                     {"context", s.contexts},
+                                     {"pushed", count(context_stack)}};
+  for (const auto& [handle, object] : s.objects) {
+    if (!object.bound.empty()) all["binding"] += count(object.bound);
+  }
+  return all;
+}
+void set_multicast(bool device, bool calls) {
+  state().multicast_device = device;
+  state().multicast_calls_there = calls;
+}
+long multicast_calls() {
+  const std::lock_guard lock(state().mutex);
+  return state().multicast_calls;
+}
+std::vector<std::string> violations() {
+  const std::lock_guard lock(state().mutex);
+  return state().violations;
 }
 void fail_call(int n, int result) {
   calls_until_failure = n;
@@ -261,7 +351,8 @@ API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
   if (set != state().attributes.end()) return *value = set->second, kSuccess;
   if (which == kHostNode) return *value = device / kNodes, kSuccess;
-  return *value = which == kMultiprocessors ? 16 : which == kMulticastSupported ? 0 : 1, kSuccess;
+  if (which == kMulticastSupported) return *value = state().multicast_device ? 1 : 0, kSuccess;
+  return *value = which == kMultiprocessors ? 16 : 1, kSuccess;
 }
 API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
@@ -311,9 +402,10 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
 }
 API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) return release_object(object);
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || found->second.references == 0) return kInvalidValue;
-  --found->second.references;
+  if (--found->second.references == 0 && is_bound(handle)) violation("memory is released before it is unbound");
   return forget_unused(handle), kSuccess;
 }
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
@@ -348,6 +440,10 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
+    *static_cast<int*>(out) = fcntl(object->second.fd, F_DUPFD_CLOEXEC, 0);
+    return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+  }
   const auto found = state().memories.find(handle);
   if (type != kPosixFd || found == state().memories.end() || (found->second.prop.requestedHandleTypes & kPosixFd) == 0)
     return kInvalidValue;
@@ -362,6 +458,10 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   CUmemAllocationProp prop{};
   prop.type = kPinned;
   prop.requestedHandleTypes = kPosixFd;
+  if (status.st_size == static_cast<off_t>(sizeof(Team))) {
+    const std::lock_guard lock(state().mutex);
+    return import_object(*handle = ++state().next, copy);
+  }
   prop.location = location_of(copy);
   if (prop.location.type == 0) return close(copy), kInvalidValue;
   const std::lock_guard lock(state().mutex);
@@ -386,6 +486,14 @@ API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
+    const Team& team = *object->second.team;
+    if (state().reservations[address] != bytes || bytes != team.size) return kInvalidValue;
+    if (std::popcount(team.bound.load()) != static_cast<int>(team.devices))
+      return violation("a multicast object is mapped before all have bound memory");
+    ++object->second.mappings;
+    return state().mappings[address] = {bytes, handle}, kSuccess;
+  }
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || reservation_of(address, bytes) == 0 || is_mapped(address, bytes) ||
       bytes % kGranularity != 0 || bytes > found->second.bytes)
@@ -403,8 +511,12 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const unsigned long long handle = at->second.handle;
   state().mappings.erase(at);
   state().access.erase(address);
-  --state().memories[handle].mappings;
-  forget_unused(handle);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
+    --object->second.mappings;
+  } else {
+    --state().memories[handle].mappings;
+    forget_unused(handle);
+  }
   mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;
 }
@@ -589,12 +701,94 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
   return run_signal(name == "symm_put_signal", *static_cast<const SignalArgs*>(parameters[0]), config->hStream);
 }
 
+// ---- multicast
+
+#define MULTICAST_CALL()                     \
+  std::unique_lock lock(state().mutex);      \
+  ++state().multicast_calls;                 \
+  if (!state().multicast_device) return 801; \
+  lock.unlock();                             \
+  MAY_FAIL();                                \
+  lock.lock()
+
+API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, int which) {
+  MULTICAST_CALL();
+  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd) return kInvalidValue;
+  return *unit = which == kMinimum ? kMulticastGranularity : 256 * kMulticastGranularity, kSuccess;
+}
+API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* prop) {
+  MULTICAST_CALL();
+  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd || prop->size == 0 || prop->size % kMulticastGranularity != 0)
+    return kInvalidValue;
+  const int fd = memfd_create("fake_multicast", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return kOutOfMemory;
+  Team* team = map_team(fd);
+  if (team == nullptr) return kOutOfMemory;
+  team->magic = Team::kMagic;
+  team->size = prop->size;
+  team->devices = prop->numDevices;
+  *handle = ++state().next;
+  State::Object& made = state().objects[*handle];
+  made.fd = fd;
+  made.team = team;
+  made.references = 1;
+  made.created = true;
+  return kSuccess;
+}
+API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
+  MULTICAST_CALL();
+  const auto found = state().objects.find(handle);
+  if (found == state().objects.end()) return violation("a device joins no multicast object");
+  Team& team = *found->second.team;
+  if (found->second.created) return violation("the creator joins by the handle that it created");
+  const uint32_t bit = 1U << number_of(device);
+  if ((team.added.fetch_or(bit) & bit) != 0) return violation("a device joins twice");
+  if (std::popcount(team.added.load()) > static_cast<int>(team.devices)) return violation("too many devices join");
+  return kSuccess;
+}
+API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory, size_t from,
+                       size_t bytes, unsigned long long flags) {
+  MULTICAST_CALL();
+  const auto found = state().objects.find(handle);
+  const auto part = state().memories.find(memory);
+  if (found == state().objects.end() || part == state().memories.end() || flags != 0) return kInvalidValue;
+  Team& team = *found->second.team;
+  // The real one waits for them, here or for ever.
+  if (std::popcount(team.added.load()) != static_cast<int>(team.devices))
+    return violation("memory is bound before all devices have joined");
+  if (offset != 0 || from != 0 || bytes != team.size || bytes > part->second.bytes || bytes % kMulticastGranularity != 0)
+    return kInvalidValue;
+  const CUdevice device = part->second.prop.location.id;
+  const uint32_t bit = 1U << number_of(device);
+  if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
+  if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
+  return found->second.bound[device] = {bytes, memory}, kSuccess;
+}
+// Like all calls that give something back, it does not fail by order.
+API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  ++state().multicast_calls;
+  const auto found = state().objects.find(handle);
+  if (found == state().objects.end() || found->second.references == 0)
+    return violation("memory is unbound after the multicast object was released");
+  const auto part = found->second.bound.find(device);
+  if (part == found->second.bound.end() || offset != 0 || bytes != part->second.first)
+    return violation("what is unbound is not what was bound");
+  if (found->second.mappings != 0) return violation("memory is unbound before the multicast object is unmapped");
+  const auto memory = state().memories.find(part->second.second);
+  if (memory == state().memories.end() || memory->second.references == 0) return violation("memory is unbound after its release");
+  found->second.team->bound.fetch_and(~(1U << number_of(device)));
+  return found->second.bound.erase(part), kSuccess;
+}
+
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
 #define FIND(call, version, parameters) \
   if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&::call), *status = 0, kSuccess;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
-  SYMM_OPTIONAL_DRIVER_CALLS(FIND)
+  if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) {
+    SYMM_OPTIONAL_DRIVER_CALLS(FIND)
+  }
 #undef FIND
   return *entry = nullptr, *status = 1, kNoEntry;
 }

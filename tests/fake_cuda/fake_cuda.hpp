@@ -13,7 +13,8 @@
 
 namespace fake_cuda {
 
-// Objects that exist, by kind: "handle", "reservation", "mapping", "stream", "event", "host", "context", "pushed".
+// Objects that exist, by kind: "handle", "reservation", "mapping", "stream", "event", "host", "context", "pushed";
+// "binding" (of memory to a multicast object) if there is any.
 std::map<std::string, long> live();
 
 // The n-th call from now on this thread that may fail does, with `result`; 0: none will. Calls that give something back never
@@ -28,6 +29,12 @@ struct Launch {
   void* stream;
 };
 std::vector<Launch> launches();  // and forget them
+
+// Multicast. A device has it and the driver its calls unless told otherwise.
+void set_multicast(bool device, bool calls = true);
+long multicast_calls();  // made by this process so far, whichever and however they ended
+// What the order of multicast calls has been broken by in this process: binding before all devices have joined, and the like.
+std::vector<std::string> violations();
 
 // The devices that the process sees: `count` of those of the machine, beginning with number `first`, as CUDA_VISIBLE_DEVICES
 // does.

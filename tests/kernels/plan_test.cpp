@@ -126,6 +126,13 @@ TEST(Refuse, SaysWhatIsInTheWay) {
   EXPECT_EQ(refuse(input, false), "");
   input.collective = Collective::broadcast;
   EXPECT_NE(refuse(input, false).find("broadcast"), std::string::npos);
+  for (const auto multimem : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
+    for (const int size : {1, 8}) {
+      input.size = size;
+      input.forced = multimem;
+      EXPECT_NE(refuse(input, true).find("multicast"), std::string::npos);
+    }
+  }
   input.forced = static_cast<Algorithm>(77);
   EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
 }

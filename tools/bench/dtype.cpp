@@ -29,7 +29,9 @@ const std::vector<Named<symm_algorithm_t>>& algorithms() {
                                                          {"one-shot", SYMM_ALGORITHM_ONE_SHOT},
                                                          {"two-shot", SYMM_ALGORITHM_TWO_SHOT},
                                                          {"two-shot-staged", SYMM_ALGORITHM_TWO_SHOT_STAGED},
-                                                         {"hybrid-cube-mesh", SYMM_ALGORITHM_HYBRID_CUBE_MESH}};
+                                                         {"hybrid-cube-mesh", SYMM_ALGORITHM_HYBRID_CUBE_MESH},
+                                                         {"multimem-one-shot", SYMM_ALGORITHM_MULTIMEM_ONE_SHOT},
+                                                         {"multimem-two-shot", SYMM_ALGORITHM_MULTIMEM_TWO_SHOT}};
   return list;
 }
 

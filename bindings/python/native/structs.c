@@ -12,10 +12,11 @@ PyObject* symm_py_device_info(const symm_device_info_t* info) {
 }
 
 PyObject* symm_py_group_info(const symm_group_info_t* info) {
-  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:K,s:i,s:i,s:K,s:s,s:s}", "rank", (int)info->rank, "size", (int)info->size, "backend",
+  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:K,s:i,s:i,s:K,s:s,s:s,s:O,s:s}", "rank", (int)info->rank, "size", (int)info->size, "backend",
                        (int)info->backend, "device", (int)info->device, "id", (unsigned long long)info->id, "channels",
                        (int)info->channels, "unwatched_peers", (int)info->unwatched_peers, "rejected_connections",
-                       (unsigned long long)info->rejected_connections, "bootstrap", info->bootstrap, "name", info->name);
+                       (unsigned long long)info->rejected_connections, "bootstrap", info->bootstrap, "name", info->name,
+                       "multicast", info->multicast ? Py_True : Py_False, "multicast_reason", info->multicast_reason);
 }
 
 PyObject* symm_py_group_status(const symm_group_status_t* status) {
@@ -24,9 +25,10 @@ PyObject* symm_py_group_status(const symm_group_status_t* status) {
 }
 
 PyObject* symm_py_memory_info(const symm_memory_info_t* info) {
-  return Py_BuildValue("{s:i,s:i,s:K,s:K,s:i,s:i}", "rank", (int)info->rank, "size", (int)info->size, "bytes",
+  return Py_BuildValue("{s:i,s:i,s:K,s:K,s:i,s:i,s:O,s:s}", "rank", (int)info->rank, "size", (int)info->size, "bytes",
                        (unsigned long long)info->bytes, "id", (unsigned long long)info->id, "channels", (int)info->channels,
-                       "signal_pad_bytes", (int)info->signal_pad_bytes);
+                       "signal_pad_bytes", (int)info->signal_pad_bytes, "multicast", info->multicast ? Py_True : Py_False,
+                       "multicast_reason", info->multicast_reason);
 }
 
 PyObject* symm_py_plan_info(const symm_plan_info_t* info) {

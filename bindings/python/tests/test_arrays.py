@@ -194,6 +194,17 @@ def test_tables_and_pads(alone):
     assert memory.info().signal_pad_bytes == 64 * 4
 
 
+def test_no_multicast_on_the_host(alone):
+    memory = alone.empty(4).memory
+    assert not alone.info().multicast
+    assert memory.info().multicast_reason == alone.info().multicast_reason != ""
+    with pytest.raises(symm.UnavailableError, match=memory.info().multicast_reason):
+        memory.multicast_pointer()
+    with symm.Group.join(0, 1, "thread://multicast", backend="host", multicast=True) as group:
+        assert group.info().multicast_reason  # refused, and all the rest works
+        group.barrier()
+
+
 def test_find(alone):
     array = alone.empty(16)
     assert alone.find(array.pointer + 5) == (array.memory.id, 0, 5)

@@ -126,15 +126,18 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_ALLTOALL = 5
 };
 
-/** Algorithms. All give the same bits. */
+/** Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
+ *  they are used only where they are asked for. */
 typedef int32_t symm_algorithm_t;
 enum symm_algorithm_values {
   SYMM_ALGORITHM_AUTO = 0,
-  SYMM_ALGORITHM_LL = 1,              /**< flag in data: the message rides in the line that signals it */
-  SYMM_ALGORITHM_ONE_SHOT = 2,        /**< every rank publishes its input, every rank combines all */
-  SYMM_ALGORITHM_TWO_SHOT = 3,        /**< each rank combines its slice and stores it to all; on the host without a copy */
-  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4, /**< the same in chunks through library memory; any buffer */
-  SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5 /**< 8 ranks, each touching 4 neighbours only */
+  SYMM_ALGORITHM_LL = 1,                /**< flag in data: the message rides in the line that signals it */
+  SYMM_ALGORITHM_ONE_SHOT = 2,          /**< every rank publishes its input, every rank combines all */
+  SYMM_ALGORITHM_TWO_SHOT = 3,          /**< each rank combines its slice and stores it to all; on the host without a copy */
+  SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,   /**< the same in chunks through library memory; any buffer */
+  SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,  /**< 8 ranks, each touching 4 neighbours only */
+  SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6, /**< every rank loads the sum from send's multicast address; not in place */
+  SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7  /**< each rank loads the sum of its slice and stores it to all, by multicast */
 };
 
 /** Class of the links between devices. */
@@ -161,7 +164,9 @@ enum symm_misc_values {
 /** Bits of symm_group_config_t.flags. */
 enum symm_group_flag_values {
   SYMM_GROUP_OVERLAPPING_DEVICES = 1, /**< several ranks may use one CUDA device */
-  SYMM_GROUP_CHECK = 2                /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
+  SYMM_GROUP_CHECK = 2,               /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
+  SYMM_GROUP_MULTICAST = 4            /**< multicast addresses for the group's memories, where they can be had; as
+                                           SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer() */
 };
 
 /** No deadline. */
@@ -217,7 +222,7 @@ typedef struct {
   int32_t device;
   uint64_t memory_bytes;      /**< total memory */
   int32_t compute_units;      /**< processors this process may use, or multiprocessors */
-  int32_t multicast;          /**< 1 if multicast addresses can be had */
+  int32_t multicast;          /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
   int32_t fabric;             /**< 1 if memory can be shared across machines */
   int32_t dmabuf;             /**< 1 if memory can be exported as DMA-BUF */
   char name[128];             /**< product name */
@@ -319,6 +324,8 @@ typedef struct {
   uint64_t rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
   char bootstrap[64];            /**< what the ranks were found by, for instance "env:// (Open MPI)" */
   char name[64];
+  int32_t multicast;          /**< 1 if its memories are given multicast addresses */
+  char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
 } symm_group_info_t;
 
 /** Describe a group. [local] Since 0.1. */
@@ -418,11 +425,13 @@ SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffe
 typedef struct {
   size_t struct_size;
   int32_t rank;
-  int32_t size;             /**< ranks */
-  uint64_t bytes;           /**< of each block */
-  uint64_t id;              /**< the same on all ranks */
-  int32_t channels;         /**< signal channels */
-  int32_t signal_pad_bytes; /**< of each pad: channels * size * 4 */
+  int32_t size;               /**< ranks */
+  uint64_t bytes;             /**< of each block */
+  uint64_t id;                /**< the same on all ranks */
+  int32_t channels;           /**< signal channels */
+  int32_t signal_pad_bytes;   /**< of each pad: channels * size * 4 */
+  int32_t multicast;          /**< 1 if it has a multicast address, then on all ranks */
+  char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
 } symm_memory_info_t;
 
 /** Describe a memory. [local] Since 0.1. */
@@ -443,6 +452,15 @@ SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t ran
 SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
 /** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
+
+/** Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
+ *  multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
+ *  lives. Only a group that asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks) has such addresses, and none
+ *  where on any rank SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set,
+ *  the driver or a device has no multicast, ranks share a device, or setting it up fails. Everything else works without.
+ *  Since 0.1.
+ *  @return UNAVAILABLE if there is none; the message says why, as symm_memory_info() does. */
+SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void **out_pointer);
 
 /** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
  *  found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
@@ -504,7 +522,9 @@ SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, s
  * MISMATCH and names two ranks that differ; SYMM_CHECK=1 (or SYMM_GROUP_CHECK) makes every rank compare with every other in
  * every call, where otherwise ranks compare only with those for which they wait anyway.
  * Errors: INVALID_ARGUMENT (dtype, op, root, NULL, overlap, an algorithm that cannot do it), TIMEOUT, PEER_FAILED, ABORTED,
- * MISMATCH. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in
+ * MISMATCH. SYMM_ALGORITHM_MULTIMEM_* do the sum of F32, F16 and BF16 by all-reduce; send (TWO_SHOT: and recv) must lie in
+ * memory with a multicast address, the same memory at the same offset on all ranks, a multiple of 16.
+ * After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in
  * place). */
 
 /** Options of one collective call; NULL means the defaults. */

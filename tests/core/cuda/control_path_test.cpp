@@ -110,6 +110,21 @@ TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   }
 }
 
+// multicast_test.cpp has it with a process for each rank.
+TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
+  const std::string name = unique("multicast");
+  on_ranks(3, [&](int rank) {
+    GroupConfig config = config_of(rank, 3, name);
+    config.multicast = true;
+    const auto group = Group::create(config);
+    EXPECT_EQ(group->plane().why_no_multicast(), "");
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+    EXPECT_NE(memory->multicast(), nullptr);
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+  EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
+}
+
 // How a rank's creation and rendezvous ended.
 struct Outcome {
   Status create = Status::ok;

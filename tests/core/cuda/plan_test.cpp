@@ -59,6 +59,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_LE(3 * chosen.stripes, std::max(max_blocks, 3));
                 break;
               }
+              case Family::multimem_one_shot:
+              case Family::multimem_two_shot:
               case Family::none:
               case Family::copy: FAIL();
             }
@@ -88,6 +90,51 @@ TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
     EXPECT_NE(refuse(forced, tuning), "");
     forced.forced = Algorithm::ll;
     EXPECT_EQ(refuse(forced, tuning), "");
+  }
+}
+
+TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
+  const Tuning tuning = default_tuning(4);
+  for (const Algorithm algorithm : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
+    const Family family = algorithm == Algorithm::multimem_one_shot ? Family::multimem_one_shot : Family::multimem_two_shot;
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
+        for (const int max_blocks : {1, 2, 7, 33, 264}) {
+          PlanInput input = input_of(Collective::allreduce, dtype, count, 4);
+          input.max_blocks = max_blocks;
+          ASSERT_FALSE(is_multimem(plan(input, tuning).family));
+          input.forced = algorithm;
+          ASSERT_EQ(refuse(input, tuning), "");
+          const Plan chosen = plan(input, tuning);
+          ASSERT_EQ(chosen.family, family);
+          ASSERT_EQ(chosen.algorithm, algorithm);
+          ASSERT_EQ(chosen.threads, 512);
+          ASSERT_GE(chosen.blocks, 1);
+          ASSERT_LE(chosen.blocks, std::min(std::max(max_blocks / 2, 1), kMultimemBlocks));
+          ASSERT_LT(explain(input, chosen, tuning).size(), 192U);
+        }
+      }
+    }
+    PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
+    input.forced = algorithm;
+    EXPECT_EQ(kernel_name(input, family), std::string("symm_") + name_of(algorithm) + "_f16");
+    input.why_no_multimem = "send is elsewhere";
+    EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
+    input.why_no_multimem = "";
+    for (const Op op : {Op::avg, Op::min, Op::max, Op::prod}) {
+      input.op = op;
+      EXPECT_NE(refuse(input, tuning), "");
+    }
+    input.op = Op::sum;
+    for (const DType dtype : {DType::f64, DType::i32, DType::f8e4m3}) {
+      input.dtype = dtype;
+      EXPECT_NE(refuse(input, tuning), "");
+    }
+    input.dtype = DType::f32;
+    input.collective = Collective::reduce_scatter;
+    EXPECT_NE(refuse(input, tuning), "");
+    input.size = 1;
+    EXPECT_EQ(refuse(input, tuning), "");
   }
 }
 

@@ -3,7 +3,7 @@
 # Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
 # `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`.
 
-const ALGORITHMS = (:auto, :ll, :one_shot, :two_shot, :two_shot_staged, :hybrid_cube_mesh)
+const ALGORITHMS = (:auto, :ll, :one_shot, :two_shot, :two_shot_staged, :hybrid_cube_mesh, :multimem_one_shot, :multimem_two_shot)
 
 function algorithm_code(name::Symbol)
     index = findfirst(==(name), ALGORITHMS)

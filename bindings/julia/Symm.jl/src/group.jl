@@ -11,7 +11,7 @@ The ranks that share memory. Collective: every rank makes it. The first form tak
 
 Options: `backend` (`:auto`, `:host`, `:cuda`), `device` (CUDA ordinal), `name` (tells apart groups that are made at once), `timeout` and
 `create_timeout` (seconds; `Inf` for none), `overlapping_devices` (several ranks may use one GPU), `check` (compare the arguments of every
-collective on all ranks).
+collective on all ranks), `multicast` (multicast addresses for the group's memories, where they can be had; all ranks must ask).
 
 Its fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases it; what was made from it stays valid.
 """
@@ -50,6 +50,7 @@ function Group(
     create_timeout=nothing,
     overlapping_devices::Bool=false,
     check::Bool=false,
+    multicast::Bool=false,
 )
     config = Ref{symm_group_config_t}()
     Symm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
@@ -64,7 +65,7 @@ function Group(
             size=size,
             backend=backend_code(backend),
             device=device,
-            flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK,
+            flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK | multicast * SYMM_GROUP_MULTICAST,
             bootstrap=meet isa AbstractString ? Base.unsafe_convert(Cstring, address) : Cstring(C_NULL),
             store=meet isa Store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL,
             create_timeout_ms=milliseconds(create_timeout),

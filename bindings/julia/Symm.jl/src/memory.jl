@@ -168,6 +168,18 @@ function signal_pad_table(memory::SymmMemory)
     return out[]
 end
 
+"""
+    Symm.multicast_pointer(memory)
+
+Address by which the multimem instructions of the device reach all ranks' blocks at once. Without one the call fails with
+`SYMM_ERR_UNAVAILABLE` and the reason, which `Symm.info(memory).multicast_reason` is too.
+"""
+function multicast_pointer(memory::SymmMemory)
+    out = Ref{Ptr{Cvoid}}(C_NULL)
+    check(symm_memory_multicast_pointer(memory, out))
+    return out[]
+end
+
 function info(memory::SymmMemory)
     out = sized(symm_memory_info_t)
     check(symm_memory_info(memory, out))

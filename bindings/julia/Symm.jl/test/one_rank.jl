@@ -29,6 +29,9 @@
         @test Symm.info(A.memory).bytes == 80 && unsafe_load(Symm.signal_pad(A.memory, 0)) == 0
         @test unsafe_load(Symm.pointer_table(A.memory)) == pointer(A.memory)
         @test unsafe_load(Symm.signal_pad_table(A.memory)) == Symm.signal_pad(A.memory, 0)
+        why = error_of(() -> Symm.multicast_pointer(A.memory))
+        @test why.status == Symm.SYMM_ERR_UNAVAILABLE && occursin(Symm.info(A.memory).multicast_reason, why.message)
+        @test Symm.info(Group(backend=:host, multicast=true)).multicast == 0
     end
 
     @testset "kinds of memory" begin

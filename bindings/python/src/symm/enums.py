@@ -58,7 +58,7 @@ class Collective(IntEnum):
 
 
 class Algorithm(IntEnum):
-    """Algorithms of a collective. All give the same bits."""
+    """Algorithms of a collective. All give the same bits, but for the two of multicast, used only where they are asked for."""
 
     AUTO = raw.SYMM_ALGORITHM_AUTO
     LL = raw.SYMM_ALGORITHM_LL
@@ -66,6 +66,8 @@ class Algorithm(IntEnum):
     TWO_SHOT = raw.SYMM_ALGORITHM_TWO_SHOT
     TWO_SHOT_STAGED = raw.SYMM_ALGORITHM_TWO_SHOT_STAGED
     HYBRID_CUBE_MESH = raw.SYMM_ALGORITHM_HYBRID_CUBE_MESH
+    MULTIMEM_ONE_SHOT = raw.SYMM_ALGORITHM_MULTIMEM_ONE_SHOT
+    MULTIMEM_TWO_SHOT = raw.SYMM_ALGORITHM_MULTIMEM_TWO_SHOT
 
 
 class TopologyClass(IntEnum):
@@ -81,6 +83,7 @@ class GroupFlag(IntFlag):
 
     OVERLAPPING_DEVICES = raw.SYMM_GROUP_OVERLAPPING_DEVICES
     CHECK = raw.SYMM_GROUP_CHECK
+    MULTICAST = raw.SYMM_GROUP_MULTICAST
 
 
 E = TypeVar("E", bound=IntEnum)

@@ -43,6 +43,8 @@ class GroupInfo:
         rejected_connections: connection attempts refused during creation.
         bootstrap: what the ranks were found by.
         name: as given.
+        multicast: whether its memories are given multicast addresses.
+        multicast_reason: why not, else ""; the same on all ranks.
     """
 
     rank: int
@@ -55,6 +57,8 @@ class GroupInfo:
     rejected_connections: int
     bootstrap: str
     name: str
+    multicast: bool
+    multicast_reason: str
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ class Group(Collectives, Owned):
         name: str = "",
         check: bool = False,
         overlapping_devices: bool = False,
+        multicast: bool = False,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout] All ranks succeed, or all fail alike.
 
@@ -154,6 +159,7 @@ class Group(Collectives, Owned):
             name: tells apart concurrent groups with the same address; shown in messages.
             check: compare the arguments of every collective on all ranks.
             overlapping_devices: several ranks may use one CUDA device.
+            multicast: multicast addresses for the group's memories, where they can be had; all ranks must ask.
 
         Raises:
             InvalidArgumentError: rank, size, address.
@@ -174,6 +180,7 @@ class Group(Collectives, Owned):
             name=name,
             check=check,
             overlapping_devices=overlapping_devices,
+            multicast=multicast,
         )
 
     @classmethod
@@ -242,8 +249,13 @@ class Group(Collectives, Owned):
         name: str = "",
         check: bool = False,
         overlapping_devices: bool = False,
+        multicast: bool = False,
     ) -> Group:
-        flags = (GroupFlag.CHECK if check else 0) | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
+        flags = (
+            (GroupFlag.CHECK if check else 0)
+            | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
+            | (GroupFlag.MULTICAST if multicast else 0)
+        )
         config = (
             rank,
             size,

@@ -61,6 +61,8 @@ class MemoryInfo:
         id: the same on all ranks.
         channels: number of signal channels.
         signal_pad_bytes: of each signal pad.
+        multicast: whether it has a multicast address, then on all ranks.
+        multicast_reason: why not, else ""; the same on all ranks.
     """
 
     rank: int
@@ -69,6 +71,8 @@ class MemoryInfo:
     id: int
     channels: int
     signal_pad_bytes: int
+    multicast: bool
+    multicast_reason: str
 
 
 class Mapping(Owned):
@@ -139,6 +143,14 @@ class Memory:
     def signal_pad_table(self) -> int:
         """Address of a table of all ranks' pad addresses, readable by the group's device. [local]"""
         return raw.symm_memory_signal_pad_table(self._handle)
+
+    def multicast_pointer(self) -> int:
+        """Address by which the multimem instructions of the device reach all ranks' blocks at once. [local]
+
+        Raises:
+            UnavailableError: there is none; the message says why, as ``info().multicast_reason`` does.
+        """
+        return raw.symm_memory_multicast_pointer(self._handle)
 
     def array(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, rank: int | None = None, offset: int = 0

@@ -99,7 +99,7 @@ values! {
 }
 
 values! {
-    /// How a collective is carried out. All give the same bits.
+    /// How a collective is carried out. All give the same bits, but for the two of multicast, used only where they are asked for.
     Algorithm {
         /// The library chooses.
         Auto = SYMM_ALGORITHM_AUTO,
@@ -113,6 +113,10 @@ values! {
         TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED,
         /// 8 ranks, each touching 4 neighbours only.
         HybridCubeMesh = SYMM_ALGORITHM_HYBRID_CUBE_MESH,
+        /// Every rank loads the sum from a multicast address; not in place.
+        MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT,
+        /// Each rank loads the sum of its slice and stores it to all, by multicast.
+        MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT,
     }
 }
 

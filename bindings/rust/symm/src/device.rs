@@ -38,6 +38,10 @@ pub struct DeviceInfo {
     pub numa_node: Option<usize>,
 }
 
+pub(crate) fn feature(there: i32, reason: &[std::ffi::c_char]) -> Feature {
+    if there != 0 { Ok(()) } else { Err(from_array(reason)) }
+}
+
 /// Number of devices of a back end. The host back end has one.
 ///
 /// # Errors
@@ -60,7 +64,6 @@ pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
     let device = crate::group::index(device);
     // SAFETY: the struct says its size.
     call(|api| unsafe { api.symm_device_info(backend.as_raw(), device, &mut info) })?;
-    let feature = |there, reason| if there != 0 { Ok(()) } else { Err(from_array(reason)) };
     Ok(DeviceInfo {
         backend: Backend::from_raw(info.backend),
         device: count(info.device),

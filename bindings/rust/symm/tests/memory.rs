@@ -180,6 +180,17 @@ fn an_address_is_found() {
 }
 
 #[test]
+fn no_multicast_on_the_host() {
+    let config = symm::GroupConfig::new().ranks(0, 1).bootstrap("thread://multicast").backend(symm::Backend::Host);
+    let group = config.multicast(true).create().expect("it is alone");
+    let memory = group.memory::<f32>(4).expect("a block");
+    let why = memory.multicast().expect_err("the host has none");
+    assert_eq!(group.info().expect("it is alive").multicast, Err(why.clone()));
+    let error = memory.multicast_pointer().expect_err("the host has none");
+    assert!(error.status == Status::Unavailable && error.message.contains(&why), "{error}");
+}
+
+#[test]
 fn one_block_in_two_groups() {
     threads(4, |group| {
         let memory = group.memory::<i32>(8).expect("a block each");

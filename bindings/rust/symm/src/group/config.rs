@@ -55,6 +55,11 @@ impl GroupConfig {
         self
     }
 
+    /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
+    pub fn multicast(self, wanted: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_MULTICAST, wanted)
+    }
+
     /// Whether several ranks may use one CUDA device.
     pub fn overlapping_devices(self, allowed: bool) -> Self {
         self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a group.
 
+use crate::device::{Feature, feature};
 use crate::error::{Result, call};
 use crate::handle::Handle;
 use crate::text::from_array;
@@ -31,6 +32,8 @@ pub struct GroupInfo {
     pub bootstrap: String,
     /// The name of its configuration.
     pub name: String,
+    /// Whether its memories are given multicast addresses, or why not; the same on all ranks.
+    pub multicast: Feature,
 }
 
 /// Health of a group.
@@ -70,6 +73,7 @@ impl GroupInfo {
             rejected_connections: info.rejected_connections,
             bootstrap: from_array(&info.bootstrap),
             name: from_array(&info.name),
+            multicast: feature(info.multicast, &info.multicast_reason),
         })
     }
 }

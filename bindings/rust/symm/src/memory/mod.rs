@@ -137,6 +137,22 @@ impl<T: Element> Memory<T> {
         Ok(pointer.cast())
     }
 
+    /// The address by which the multimem instructions of the device reach all ranks' blocks at once.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is none; the message says why.
+    pub fn multicast_pointer(&self) -> Result<*mut T> {
+        let mut pointer = ptr::null_mut();
+        // SAFETY: the handle is alive.
+        self.call(|api| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), &mut pointer) })?;
+        Ok(pointer.cast())
+    }
+
+    /// Whether it has a multicast address, then on all ranks, or why not.
+    pub fn multicast(&self) -> crate::device::Feature {
+        crate::device::feature(self.inner.info.multicast, &self.inner.info.multicast_reason)
+    }
+
     /// This rank's own block.
     ///
     /// # Errors

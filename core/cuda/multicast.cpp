@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/multicast.hpp"
+
+namespace symm::cuda {
+namespace {
+
+CUmulticastObjectProp properties(int ranks, size_t bytes) {
+  CUmulticastObjectProp prop{};
+  prop.numDevices = static_cast<unsigned>(ranks);
+  prop.size = bytes;
+  prop.handleTypes = kPosixFd;
+  return prop;
+}
+
+}  // namespace
+
+size_t Multicast::granularity(const Device& device, int ranks) {
+  const Current current(device, Current::Capture::relaxed);
+  const CUmulticastObjectProp prop = properties(ranks, size_t{2} << 20);
+  size_t unit = 0;
+  device.driver().require(device.driver().cuMulticastGetGranularity(&unit, &prop, kMinimum), "cuMulticastGetGranularity");
+  if (unit == 0) throw Error(Status::cuda, "cuMulticastGetGranularity: says 0");
+  return unit;
+}
+
+Multicast::Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes)
+    : device_(std::move(device)), ranks_(ranks), bytes_(bytes) {}
+
+Fd Multicast::create() {
+  const Current current(*device_, Current::Capture::relaxed);
+  const CUmulticastObjectProp prop = properties(ranks_, bytes_);
+  driver().require(driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate",
+                   format("%zu bytes for %d devices", bytes_, ranks_));
+  has_created_ = true;
+  int raw = -1;
+  driver().require(driver().cuMemExportToShareableHandle(&raw, created_, kPosixFd, 0), "cuMemExportToShareableHandle",
+                   "a multicast object");
+  return Fd(raw);
+}
+
+// Rank 0 does not use what it created itself: copies to such an address are taken for local ones.
+void Multicast::join(const Fd& object) {
+  const Current current(*device_, Current::Capture::relaxed);
+  driver().require(
+      driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())), kPosixFd),
+      "cuMemImportFromShareableHandle", "a multicast object");
+  has_object_ = true;
+  driver().require(driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice",
+                   format("device %d", device_->ordinal()));
+}
+
+void Multicast::bind(const Allocation& block) {
+  const Current current(*device_, Current::Capture::relaxed);
+  driver().require(driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
+  has_memory_ = true;
+  driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem",
+                   format("%zu bytes", bytes_));
+  is_bound_ = true;
+}
+
+void Multicast::map() {
+  const Current current(*device_, Current::Capture::relaxed);
+  driver().require(driver().cuMemAddressReserve(&address_, bytes_, 0, 0, 0), "cuMemAddressReserve", "for multicast");
+  is_reserved_ = true;
+  driver().require(driver().cuMemMap(address_, bytes_, 0, object_, 0), "cuMemMap", "a multicast object");
+  is_mapped_ = true;
+  const CUmemAccessDesc access{{kOnDevice, device_->handle()}, kReadWrite};
+  driver().require(driver().cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess", "a multicast object");
+}
+
+void Multicast::complete() {
+  if (!has_created_) return;
+  const Current current(*device_, std::nothrow);  // all have voted: nothing may fail any more
+  driver().cuMemRelease(created_);
+  has_created_ = false;
+}
+
+// The way back, in order: unmap, unbind, release; the memory last, since some drivers refuse to unbind what is gone.
+// Failures are not reported, as with allocations.
+Multicast::~Multicast() {
+  device_->put_off([&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
+                    has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
+                    is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
+    if (is_mapped) driver.cuMemUnmap(address, bytes);
+    if (is_reserved) driver.cuMemAddressFree(address, bytes);
+    if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
+    if (has_object) driver.cuMemRelease(object);
+    if (has_created) driver.cuMemRelease(created);
+    if (has_memory) driver.cuMemRelease(memory);
+  });
+}
+
+std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
+                                          size_t bytes, const std::string& trouble, Council& council, std::string* reason) {
+  const auto made = std::make_shared<Multicast>(device, ranks, bytes);
+  Fd object;
+  const auto all_do = [&](auto&& step) {
+    std::string mine;
+    try {
+      step();
+    } catch (const Error& error) {
+      mine = error.what();
+    } catch (const std::bad_alloc&) {
+      mine = "out of host memory";
+    }
+    *reason = council.vote(mine);
+    return reason->empty();
+  };
+  const auto require_no_trouble = [&] {
+    if (!trouble.empty()) throw Error(Status::unavailable, trouble);
+  };
+  if (!all_do(require_no_trouble)) return nullptr;
+  const auto create = [&] {
+    if (rank == 0) object = made->create();
+  };
+  if (!all_do(create)) return nullptr;
+  if (Fd received = council.hand_out(object.get()); rank != 0) object = std::move(received);
+  if (!all_do([&] { made->join(object); })) return nullptr;
+  object.reset();
+  if (!all_do([&] { made->bind(block); })) return nullptr;
+  if (!all_do([&] { made->map(); })) return nullptr;
+  made->complete();
+  return made;
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Multicast in a group: whether, for which memories, and where the multimem kernels find their operands.
+#include <algorithm>
+
+#include "core/cuda/multicast.hpp"
+#include "core/cuda/plane.hpp"
+
+namespace symm::cuda {
+
+// All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
+void CudaPlane::choose_multicast() {
+  why_no_multicast_ = cuda::why_no_multicast(multicast_facts_);
+  if (!why_no_multicast_.empty()) return;
+  try {
+    multicast_unit_ = Multicast::granularity(*device_, context_.size);
+    const Current current(*device_, Current::Capture::relaxed);
+    PlanInput input;
+    input.size = context_.size;
+    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+      input.dtype = dtype;
+      for (const Family family : {Family::multimem_one_shot, Family::multimem_two_shot})
+        kernels_.load(kernel_name(input, family));
+    }
+    kernels_.make_ready();
+  } catch (const Error& error) {
+    multicast_trouble_ = error.what();
+  }
+}
+
+void CudaPlane::add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, Council& council) {
+  memory.why_no_multicast = why_no_multicast_;
+  if (!why_no_multicast_.empty()) return;
+  const auto allocation = [&](size_t rank) -> const Allocation& { return static_cast<const Allocation&>(*blocks[rank]); };
+  const Allocation& mine = allocation(static_cast<size_t>(context_.rank));
+  size_t bytes = mine.mapped();
+  for (size_t rank = 0; rank < blocks.size(); ++rank) bytes = std::min(bytes, allocation(rank).mapped());
+  std::string trouble = multicast_trouble_;
+  const Allocation::Extent extent = mine.extent();
+  if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
+  if (trouble.empty() && extent.offset != 0) trouble = "its block begins inside an adopted allocation";
+  if (trouble.empty() && mine.mapped() % multicast_unit_ != 0) {
+    trouble = format("its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast", mine.mapped(),
+                     multicast_unit_);
+  }
+  const auto made =
+      make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, council, &memory.why_no_multicast);
+  if (!made) return;
+  memory.multicast = made->data();
+  memory.owned.insert(memory.owned.begin(), made);
+}
+
+CudaPlane::MulticastPlace CudaPlane::multicast_place(const char* operand, const void* pointer, size_t bytes) const {
+  MulticastPlace place;
+  size_t offset = 0;
+  const auto memory = context_.directory->containing(pointer, bytes, &offset);
+  if (!memory) {
+    place.reason = format("%s is not in this rank's block of a memory of the group", operand);
+  } else if (memory->multicast == nullptr) {
+    place.reason = format("%s has no multicast address: %s", operand, memory->why_no_multicast.c_str());
+  } else if (offset % kPack != 0) {
+    place.reason = format("%s lies at byte %zu of its memory, which is no multiple of %u", operand, offset, kPack);
+  } else {
+    place.address = reinterpret_cast<uintptr_t>(memory->multicast) + offset;
+    place.memory = memory->id;
+    place.offset = offset;
+  }
+  return place;
+}
+
+std::string CudaPlane::why_no_multimem(const CollectiveCall& call) const {
+  const size_t bytes = call.count * size_of(call.dtype);
+  if (context_.size == 1 || bytes == 0) return "";
+  if (std::string reason = multicast_place("send", call.send, bytes).reason; !reason.empty()) return reason;
+  if (call.algorithm == Algorithm::multimem_two_shot) return multicast_place("recv", call.recv, bytes).reason;
+  return call.recv == call.send ? "not in place: other ranks may still be loading from send" : "";
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// All-reduce by multicast: the switch adds. A reducing load from a multicast address gets the sum over all ranks' memory, a store to it
+// reaches all of them. One shot: every rank loads all of it into its own recv. Two shots: every rank loads its slice and stores it to all.
+// Sums are in f32 and rounded once, but the order is the switch's, so the bits may be other ones than everywhere else in symm.
+//
+// Blocks meet twice: before the first load, so that everybody's operand is there (what came before the kernel on each stream has
+// ended when it starts), and after the last, so that nobody goes on while others load from its send or store to its recv. Block b
+// meets the blocks b of the other ranks only.
+#include "kernels/cuda/wait.cuh"
+
+using namespace symm::cuda;
+
+// Devices before 9.0 have no such instructions, and the host never launches these there.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+namespace {
+
+struct F32 {
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
+    uint4 v;
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+  }
+};
+struct Bf16 {
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
+    uint4 v;
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+  }
+};
+struct F16 {
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
+    uint4 v;
+    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
+    return v;
+  }
+};
+
+// Bits are bits: the type says only how wide the four parts are.
+__device__ __forceinline__ void store_to_all(uint64_t to, uint4 v) {
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+// Multicast addresses are second names of memory that was written, and will be read, by its first.
+__device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;" ::: "memory"); }
+
+using Place = ControlWords::FromPeers::Place;
+
+// Come to where the blocks meet for the `time`-th time, and wait for the others. False: leave.
+__device__ bool meet(const CollectiveArgs& args, uint32_t time, Trail& trail, bool compare) {
+  const World& world = args.world;
+  ControlWords& mine = words_of(world, world.rank);
+  const int p = static_cast<int>(threadIdx.x);
+  const uint32_t b = blockIdx.x;
+  bool ok = true;
+  fence_names();
+  __syncthreads();
+  if (p < world.size && p != world.rank) {
+    ControlWords::FromPeers& there = words_of(world, p).from_peers;
+    if (compare) {
+      Place& place = there.place[b][world.rank];
+      store_relaxed(&place.detail, args.detail);
+      store_relaxed(&place.count, args.count);
+      store_relaxed(&place.send_memory, args.send_memory);
+      store_relaxed(&place.send_offset, args.send_offset);
+      store_relaxed(&place.recv_memory, args.recv_memory);
+      store_relaxed(&place.recv_offset, args.recv_offset);
+    }
+    fence_system();
+    store_relaxed(&there.met[b][world.rank], time);
+    ok = await_count(world, trail, &mine.from_peers.met[b][p], time, p, b);
+    fence_system();
+    if (ok && compare) {
+      const Place& place = mine.from_peers.place[b][p];
+      const uint64_t detail = load_relaxed(&place.detail);
+      const uint64_t count = load_relaxed(&place.count);
+      if (detail != args.detail || count != args.count) {
+        report(world, Trouble::mismatch, p, b, 0, 0, detail, count, args.detail, args.count);
+        ok = false;
+      } else if (load_relaxed(&place.send_memory) != args.send_memory || load_relaxed(&place.send_offset) != args.send_offset ||
+                 load_relaxed(&place.recv_memory) != args.recv_memory || load_relaxed(&place.recv_offset) != args.recv_offset) {
+        report(world, Trouble::other_place, p, b, 0, 0);
+        ok = false;
+      }
+    }
+  }
+  ok = __syncthreads_and(ok) != 0;
+  fence_names();
+  return ok;
+}
+
+inline constexpr uint32_t kAtOnce = 4;  // loads under way
+
+// The rest of a message that is no whole pack, to each rank's recv by its own name: multicast stores are of four bytes or more. The
+// pack is loaded whole all the same, because a block ends at a multiple of far more than 16 bytes.
+__device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64_t at, uint4 v) {
+  const auto* table = reinterpret_cast<const MemoryEntry*>(args.world.memories);
+  for (int i = 0; i < args.world.memory_count; ++i) {
+    if (table[i].id != args.recv_memory) continue;
+    for (int p = 0; p < args.world.size; ++p)
+      store_bytes(reinterpret_cast<char*>(table[i].block[p] + args.recv_offset + at), static_cast<uint32_t>(args.unit - at), v);
+    return;
+  }
+  report(args.world, Trouble::unknown_memory, args.world.rank, blockIdx.x, 0, 0);
+}
+
+template <class Type>
+__device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
+  auto* recv = reinterpret_cast<char*>(args.recv);
+  const uint64_t packs = packs_of(args.unit);
+  const uint64_t stride = gridDim.x * blockDim.x;
+  for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += kAtOnce * stride) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (q + u * stride < packs) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (q + u * stride < packs) store_pack(recv, args.unit, q + u * stride, v[u]);
+    }
+  }
+}
+
+// Each pack has one thread of one rank that loads and stores it, so recv may be send.
+template <class Type>
+__device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
+  const uint64_t packs = packs_of(args.unit);
+  const uint64_t whole = args.unit / kPack;
+  const auto n = static_cast<uint64_t>(args.world.size);
+  const uint64_t per_slice = (packs + n - 1) / n;
+  const uint64_t begin = static_cast<uint64_t>(args.world.rank) * per_slice;
+  const uint64_t end = begin + per_slice < packs ? begin + per_slice : packs;
+  const uint64_t stride = gridDim.x * blockDim.x;
+  for (uint64_t q = begin + blockIdx.x * blockDim.x + threadIdx.x; q < end; q += kAtOnce * stride) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      if (q + u * stride < end) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t at = q + u * stride;
+      if (at >= end) continue;
+      if (at < whole) {
+        store_to_all(args.recv_multicast + at * kPack, v[u]);
+      } else {
+        store_end_to_all(args, at * kPack, v[u]);
+      }
+    }
+  }
+}
+
+template <class Type, bool kTwoShots>
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
+  if (args.world.size == 0) return;  // a launch to make it ready
+  uint32_t& met = words_of(args.world, args.world.rank).multimem_met[blockIdx.x];
+  const uint32_t before = load_relaxed(&met);
+  Trail trail;
+  if (meet(args, before + 1, trail, true)) {
+    if constexpr (kTwoShots) {
+      two_shot<Type>(args);
+    } else {
+      one_shot<Type>(args);
+    }
+    meet(args, before + 2, trail, false);
+  }
+  if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
+}
+
+}  // namespace
+#define SYMM_RUN(type, two_shots, args) run<type, two_shots>(args)
+#else
+#define SYMM_RUN(type, two_shots, args) static_cast<void>(args)
+#endif
+
+// 512 threads: the block that is launched.
+#define SYMM_MULTIMEM(name, type)                                                                                           \
+  extern "C" __global__ void __launch_bounds__(512) symm_multimem_one_shot_##name(const __grid_constant__ CollectiveArgs a) { \
+    SYMM_RUN(type, false, a);                                                                                               \
+  }                                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(512) symm_multimem_two_shot_##name(const __grid_constant__ CollectiveArgs a) { \
+    SYMM_RUN(type, true, a);                                                                                                \
+  }
+SYMM_MULTIMEM(bf16, Bf16)
+SYMM_MULTIMEM(f16, F16)
+SYMM_MULTIMEM(f32, F32)
