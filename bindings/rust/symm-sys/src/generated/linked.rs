@@ -158,6 +158,11 @@ unsafe extern "C" {
         memory: *mut symm_memory_t,
         out_table: *mut *const *mut ::core::ffi::c_void,
     ) -> symm_status_t;
+    /// See [`Api::symm_memory_multicast_pointer`](crate::Api::symm_memory_multicast_pointer).
+    pub fn symm_memory_multicast_pointer(
+        memory: *mut symm_memory_t,
+        out_pointer: *mut *mut ::core::ffi::c_void,
+    ) -> symm_status_t;
     /// See [`Api::symm_memory_find`](crate::Api::symm_memory_find).
     pub fn symm_memory_find(
         group: *mut symm_group_t,

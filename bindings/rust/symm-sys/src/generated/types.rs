@@ -79,7 +79,8 @@ pub const SYMM_COLLECTIVE_ALLGATHER: symm_collective_t = 2;
 pub const SYMM_COLLECTIVE_BROADCAST: symm_collective_t = 3;
 pub const SYMM_COLLECTIVE_REDUCE: symm_collective_t = 4;
 pub const SYMM_COLLECTIVE_ALLTOALL: symm_collective_t = 5;
-/// Algorithms. All give the same bits.
+/// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
+/// they are used only where they are asked for.
 pub type symm_algorithm_t = i32;
 pub const SYMM_ALGORITHM_AUTO: symm_algorithm_t = 0;
 /// flag in data: the message rides in the line that signals it
@@ -92,6 +93,10 @@ pub const SYMM_ALGORITHM_TWO_SHOT: symm_algorithm_t = 3;
 pub const SYMM_ALGORITHM_TWO_SHOT_STAGED: symm_algorithm_t = 4;
 /// 8 ranks, each touching 4 neighbours only
 pub const SYMM_ALGORITHM_HYBRID_CUBE_MESH: symm_algorithm_t = 5;
+/// every rank loads the sum from send's multicast address; not in place
+pub const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT: symm_algorithm_t = 6;
+/// each rank loads the sum of its slice and stores it to all, by multicast
+pub const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT: symm_algorithm_t = 7;
 /// Class of the links between devices.
 pub type symm_topology_class_t = i32;
 pub const SYMM_TOPOLOGY_UNKNOWN: symm_topology_class_t = 0;
@@ -109,6 +114,9 @@ pub const SYMM_DEVICE_AUTO: i32 = -1;
 pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
 /// compare the arguments of every collective on all ranks; as SYMM_CHECK=1
 pub const SYMM_GROUP_CHECK: u64 = 2;
+/// multicast addresses for the group's memories, where they can be had; as
+/// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()
+pub const SYMM_GROUP_MULTICAST: u64 = 4;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct symm_group {
@@ -152,7 +160,7 @@ pub struct symm_device_info_t {
     pub memory_bytes: u64,
     /// processors this process may use, or multiprocessors
     pub compute_units: i32,
-    /// 1 if multicast addresses can be had
+    /// 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)
     pub multicast: i32,
     /// 1 if memory can be shared across machines
     pub fabric: i32,
@@ -372,12 +380,16 @@ pub struct symm_group_info_t {
     /// what the ranks were found by, for instance "env:// (Open MPI)"
     pub bootstrap: [::core::ffi::c_char; 64usize],
     pub name: [::core::ffi::c_char; 64usize],
+    /// 1 if its memories are given multicast addresses
+    pub multicast: i32,
+    /// why multicast is 0, else ""; the same on all ranks
+    pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of symm_group_info_t",
-    ][::core::mem::size_of::<symm_group_info_t>() - 176usize];
+    ][::core::mem::size_of::<symm_group_info_t>() - 376usize];
     [
         "Alignment of symm_group_info_t",
     ][::core::mem::align_of::<symm_group_info_t>() - 8usize];
@@ -414,6 +426,12 @@ const _: () = {
     [
         "Offset of field: symm_group_info_t::name",
     ][::core::mem::offset_of!(symm_group_info_t, name) - 112usize];
+    [
+        "Offset of field: symm_group_info_t::multicast",
+    ][::core::mem::offset_of!(symm_group_info_t, multicast) - 176usize];
+    [
+        "Offset of field: symm_group_info_t::multicast_reason",
+    ][::core::mem::offset_of!(symm_group_info_t, multicast_reason) - 180usize];
 };
 /// Health of a group. Filled by symm_group_status().
 #[repr(C)]
@@ -473,12 +491,16 @@ pub struct symm_memory_info_t {
     pub channels: i32,
     /// of each pad: channels \* size \* 4
     pub signal_pad_bytes: i32,
+    /// 1 if it has a multicast address, then on all ranks
+    pub multicast: i32,
+    /// why multicast is 0, else ""; the same on all ranks
+    pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
     [
         "Size of symm_memory_info_t",
-    ][::core::mem::size_of::<symm_memory_info_t>() - 40usize];
+    ][::core::mem::size_of::<symm_memory_info_t>() - 240usize];
     [
         "Alignment of symm_memory_info_t",
     ][::core::mem::align_of::<symm_memory_info_t>() - 8usize];
@@ -503,6 +525,12 @@ const _: () = {
     [
         "Offset of field: symm_memory_info_t::signal_pad_bytes",
     ][::core::mem::offset_of!(symm_memory_info_t, signal_pad_bytes) - 36usize];
+    [
+        "Offset of field: symm_memory_info_t::multicast",
+    ][::core::mem::offset_of!(symm_memory_info_t, multicast) - 40usize];
+    [
+        "Offset of field: symm_memory_info_t::multicast_reason",
+    ][::core::mem::offset_of!(symm_memory_info_t, multicast_reason) - 44usize];
 };
 /// Options of one collective call; NULL means the defaults.
 #[repr(C)]
