@@ -199,16 +199,16 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     return reason;
   };
   expect_all(on_ranks(2, body, false), "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
-  for (const auto& [name, value] : std::map<std::string, std::string>{{"SYMM_MULTICAST", "0"},
-                                                                      {"NCCL_NVLS_ENABLE", "0"},
-                                                                      {"NVSHMEM_DISABLE_NVLS", "1"},
-                                                                      {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}}) {
+  for (const auto& variable : std::map<std::string, std::string>{{"SYMM_MULTICAST", "0"},
+                                                                 {"NCCL_NVLS_ENABLE", "0"},
+                                                                 {"NVSHMEM_DISABLE_NVLS", "1"},
+                                                                 {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"}}) {
     for (int where = 0; where < 2; ++where) {
       const auto results = on_ranks(2, [&](Rank& me) {
-        if (me.rank == where) setenv(name.c_str(), value.c_str(), 1);
+        if (me.rank == where) setenv(variable.first.c_str(), variable.second.c_str(), 1);
         return body(me);
       });
-      expect_all(results, format("rank %d: %s=%s is set", where, name.c_str(), value.c_str()));
+      expect_all(results, format("rank %d: %s=%s is set", where, variable.first.c_str(), variable.second.c_str()));
     }
   }
   expect_all(on_ranks(2,
@@ -295,8 +295,8 @@ TEST_F(CudaMulticast, AnyCallMayFailOnOneRank) {
         }
         return me.rank == culprit ? outcome + "|" + failed : outcome + "|";
       });
-      const std::string mine = results[static_cast<size_t>(culprit)];
-      const std::string others = results[static_cast<size_t>(1 - culprit)];
+      const std::string& mine = results[static_cast<size_t>(culprit)];
+      const std::string& others = results[static_cast<size_t>(1 - culprit)];
       const std::string outcome = mine.substr(0, mine.find('|'));
       const std::string failed = mine.substr(mine.find('|') + 1);
       SCOPED_TRACE(format("call %d on rank %d, %s: ", n, culprit, failed.c_str()) + mine + " / " + others);
