@@ -12,8 +12,8 @@ PyObject* symm_py_device_info(const symm_device_info_t* info) {
 }
 
 PyObject* symm_py_group_info(const symm_group_info_t* info) {
-  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:K,s:i,s:i,s:K,s:s,s:s,s:O,s:s}", "rank", (int)info->rank, "size", (int)info->size, "backend",
-                       (int)info->backend, "device", (int)info->device, "id", (unsigned long long)info->id, "channels",
+  return Py_BuildValue("{s:i,s:i,s:i,s:i,s:K,s:i,s:i,s:K,s:s,s:s,s:O,s:s}", "rank", (int)info->rank, "size", (int)info->size,
+                       "backend", (int)info->backend, "device", (int)info->device, "id", (unsigned long long)info->id, "channels",
                        (int)info->channels, "unwatched_peers", (int)info->unwatched_peers, "rejected_connections",
                        (unsigned long long)info->rejected_connections, "bootstrap", info->bootstrap, "name", info->name,
                        "multicast", info->multicast ? Py_True : Py_False, "multicast_reason", info->multicast_reason);
