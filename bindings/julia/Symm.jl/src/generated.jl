@@ -117,6 +117,10 @@ const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1)  # several ranks may use one CUD
 const SYMM_GROUP_CHECK = Int32(2)  # compare the arguments of every collective on all ranks; as SYMM_CHECK=1
 const SYMM_GROUP_MULTICAST = Int32(4)  # multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()
 
+# Flags of symm_alloc(). Bits 32 to 47 are the NUMA node plus one: SYMM_ALLOC_HOST | (uint64_t)(node + 1) << SYMM_ALLOC_NODE_SHIFT. All others are 0.
+const SYMM_ALLOC_HOST = Int32(1)  # memory of the host, pinned, which devices and the host reach alike
+const SYMM_ALLOC_NODE_SHIFT = Int32(32)  # 0 there: the node nearest to the device; with the host back end, to the calling thread
+
 mutable struct symm_group_t end
 
 mutable struct symm_buffer_t end
@@ -157,6 +161,12 @@ struct symm_device_info_t
     fabric_reason::NTuple{128, UInt8}
     # why dmabuf is 0, else ""
     dmabuf_reason::NTuple{128, UInt8}
+    # 1 if SYMM_ALLOC_HOST can be had
+    host_memory::Int32
+    # of the host, nearest to the device; -1 if unknown, and for the host itself
+    numa_node::Int32
+    # why host_memory is 0, else ""
+    host_memory_reason::NTuple{128, UInt8}
 end
 
 """
@@ -434,6 +444,8 @@ const FUNCTIONS = (
     :symm_group_retain,
     :symm_group_release,
     :symm_alloc,
+    :symm_buffer_adopt,
+    :symm_buffer_export_dmabuf,
     :symm_buffer_pointer,
     :symm_buffer_size,
     :symm_buffer_retain,
@@ -643,16 +655,55 @@ symm_group_release(group) =
 """
 Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
 group and on any other group of the same device. Since 0.1.
+With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
+rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
+device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
+allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
 
 - `size`: bytes, > 0.
-- `flags`: 0.
-- returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT.
+- `flags`: 0, or as described at enum symm_alloc_flag_values.
+- returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
+  (SYMM_ALLOC_HOST or its node; the message says why), CUDA.
 """
 symm_alloc(group, size, flags, out) =
     @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 
 """
-Address of the block; aligned to at least 4096 bytes. [local] Valid while the buffer or a memory of it lives. Since 0.1.
+Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
+[blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
+(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
+adopted and allocated buffers.
+
+The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
+which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
+While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
+allocation that the piece lies in.
+
+- `pointer`: anywhere inside a mapped allocation, a multiple of 16.
+- `size`: bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
+  expandable segments) can be adopted piece by piece.
+- returns INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
+  could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1.
+"""
+symm_buffer_adopt(group, pointer, size, out) =
+    @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+
+"""
+Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
+says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
+
+- `offset`: bytes from the start of the buffer; the address there must be a multiple of the host's page size.
+- `size`: bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
+- `out_fd` [out]: a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
+  use it no longer than the buffer or a memory of it lives.
+- returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1.
+"""
+symm_buffer_export_dmabuf(buffer, offset, size, out_fd) =
+    @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
+
+"""
+Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
+lives. Since 0.1.
 """
 symm_buffer_pointer(buffer, out_pointer) =
     @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
@@ -736,7 +787,8 @@ symm_memory_multicast_pointer(memory, out_pointer) =
     @call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
 """
-Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] Since 0.1.
+Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
+found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
 
 - `out` [out]: one reference, for symm_memory_release(); may be NULL.
 - `out_rank` [out]: whose block it is; may be NULL.

@@ -108,6 +108,22 @@ pub struct Api {
             out: *mut *mut symm_buffer_t,
         ) -> symm_status_t,
     >,
+    symm_buffer_adopt: Option<
+        unsafe extern "C" fn(
+            group: *mut symm_group_t,
+            pointer: *const ::core::ffi::c_void,
+            size: usize,
+            out: *mut *mut symm_buffer_t,
+        ) -> symm_status_t,
+    >,
+    symm_buffer_export_dmabuf: Option<
+        unsafe extern "C" fn(
+            buffer: *mut symm_buffer_t,
+            offset: usize,
+            size: usize,
+            out_fd: *mut i32,
+        ) -> symm_status_t,
+    >,
     symm_buffer_pointer: Option<
         unsafe extern "C" fn(
             buffer: *mut symm_buffer_t,
@@ -441,6 +457,8 @@ impl Api {
         "symm_group_retain",
         "symm_group_release",
         "symm_alloc",
+        "symm_buffer_adopt",
+        "symm_buffer_export_dmabuf",
         "symm_buffer_pointer",
         "symm_buffer_size",
         "symm_buffer_retain",
@@ -507,6 +525,8 @@ impl Api {
             self.symm_group_retain.is_some(),
             self.symm_group_release.is_some(),
             self.symm_alloc.is_some(),
+            self.symm_buffer_adopt.is_some(),
+            self.symm_buffer_export_dmabuf.is_some(),
             self.symm_buffer_pointer.is_some(),
             self.symm_buffer_size.is_some(),
             self.symm_buffer_retain.is_some(),
@@ -722,6 +742,26 @@ impl Api {
                             size: usize,
                             flags: u64,
                             out: *mut *mut symm_buffer_t,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_buffer_adopt: find(c"symm_buffer_adopt")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            group: *mut symm_group_t,
+                            pointer: *const ::core::ffi::c_void,
+                            size: usize,
+                            out: *mut *mut symm_buffer_t,
+                        ) -> symm_status_t,
+                    >(address)),
+                symm_buffer_export_dmabuf: find(c"symm_buffer_export_dmabuf")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(
+                            buffer: *mut symm_buffer_t,
+                            offset: usize,
+                            size: usize,
+                            out_fd: *mut i32,
                         ) -> symm_status_t,
                     >(address)),
                 symm_buffer_pointer: find(c"symm_buffer_pointer")
@@ -1151,6 +1191,8 @@ impl Api {
             symm_group_retain: Some(super::linked::symm_group_retain),
             symm_group_release: Some(super::linked::symm_group_release),
             symm_alloc: Some(super::linked::symm_alloc),
+            symm_buffer_adopt: Some(super::linked::symm_buffer_adopt),
+            symm_buffer_export_dmabuf: Some(super::linked::symm_buffer_export_dmabuf),
             symm_buffer_pointer: Some(super::linked::symm_buffer_pointer),
             symm_buffer_size: Some(super::linked::symm_buffer_size),
             symm_buffer_retain: Some(super::linked::symm_buffer_retain),
@@ -1542,11 +1584,16 @@ impl Api {
     }
     /// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\] The buffer may be rendezvoused on this
     /// group and on any other group of the same device. Since 0.1.
+    /// With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
+    /// rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
+    /// device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
+    /// allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
     ///
     /// * `size`: bytes, > 0.
-    /// * `flags`: 0.
+    /// * `flags`: 0, or as described at enum symm_alloc_flag_values.
     ///
-    /// Returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT.
+    /// Returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
+    /// (SYMM_ALLOC_HOST or its node; the message says why), CUDA.
     /// # Safety
     /// As the C function: pointers are valid for what it does with them, handles are its own.
     #[inline]
@@ -1563,7 +1610,65 @@ impl Api {
                 name: "symm_alloc",
             })
     }
-    /// Address of the block; aligned to at least 4096 bytes. \[local\] Valid while the buffer or a memory of it lives. Since 0.1.
+    /// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\]
+    /// \[blocking\] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
+    /// (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
+    /// adopted and allocated buffers.
+    ///
+    /// The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
+    /// which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
+    /// While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
+    /// allocation that the piece lies in.
+    ///
+    /// * `pointer`: anywhere inside a mapped allocation, a multiple of 16.
+    /// * `size`: bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
+    /// expandable segments) can be adopted piece by piece.
+    ///
+    /// Returns INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
+    /// could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_buffer_adopt(
+        &self,
+        group: *mut symm_group_t,
+        pointer: *const ::core::ffi::c_void,
+        size: usize,
+        out: *mut *mut symm_buffer_t,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_buffer_adopt
+            .map(|function| unsafe { function(group, pointer, size, out) })
+            .ok_or(MissingSymbol {
+                name: "symm_buffer_adopt",
+            })
+    }
+    /// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\] symm_device_info()
+    /// says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
+    ///
+    /// * `offset`: bytes from the start of the buffer; the address there must be a multiple of the host's page size.
+    /// * `size`: bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
+    /// * `out_fd`: a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
+    /// use it no longer than the buffer or a memory of it lives.
+    ///
+    /// Returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_buffer_export_dmabuf(
+        &self,
+        buffer: *mut symm_buffer_t,
+        offset: usize,
+        size: usize,
+        out_fd: *mut i32,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_buffer_export_dmabuf
+            .map(|function| unsafe { function(buffer, offset, size, out_fd) })
+            .ok_or(MissingSymbol {
+                name: "symm_buffer_export_dmabuf",
+            })
+    }
+    /// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\] Valid while the buffer or a memory of it
+    /// lives. Since 0.1.
     /// # Safety
     /// As the C function: pointers are valid for what it does with them, handles are its own.
     #[inline]
@@ -1749,7 +1854,8 @@ impl Api {
                 name: "symm_memory_multicast_pointer",
             })
     }
-    /// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. \[local\] Since 0.1.
+    /// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. \[local\] An adopted block is
+    /// found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
     ///
     /// * `out`: one reference, for symm_memory_release(); may be NULL.
     /// * `out_rank`: whose block it is; may be NULL.
