@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * symm in kernels of your own: where every rank's block lies, signals between ranks, barriers. CUDA C++17, for nvcc, NVRTC and clang; no
+ * symm in kernels of your own: where every rank's block lies, signals between ranks, barriers. CUDA C++17, for nvcc and NVRTC; no
  * library to link. multimem.cuh beside it has the instructions of NVLink multicast.
  *
  * A kernel gets a symm::device::Memory by value; symm::device::describe() fills it on the host, or any other language does: it is plain data.
