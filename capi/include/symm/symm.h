@@ -292,7 +292,8 @@ typedef struct {
 SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_t struct_size);
 
 /** Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
- *  leaves nothing behind. The first group of a process starts its monitor thread. Since 0.1.
+ *  leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
+ *  that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
  *  @param config   NULL for the defaults.
  *  @param[out] out one reference, for symm_group_release().
  *  @return INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
@@ -731,7 +732,7 @@ typedef struct {
   uint64_t refused;                 /**< imports refused so far: forged, stale */
   uint64_t rejected_connections;    /**< of other users, or that broke the protocol */
   uint64_t consumers;               /**< processes connected to this one */
-  uint64_t imported;                /**< imports of this process that are not released */
+  uint64_t imported;                /**< imports from other processes that are not released; those of its own count as `leased` */
   uint64_t imported_blocks;         /**< mapped here for them, or kept for the next */
   uint64_t imported_bytes;          /**< of these */
   uint64_t exporters;               /**< processes to which this one is connected */

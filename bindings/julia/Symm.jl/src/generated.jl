@@ -402,7 +402,7 @@ struct symm_ipc_stats_t
     rejected_connections::UInt64
     # processes connected to this one
     consumers::UInt64
-    # imports of this process that are not released
+    # imports from other processes that are not released; those of its own count as `leased`
     imported::UInt64
     # mapped here for them, or kept for the next
     imported_blocks::UInt64
@@ -573,7 +573,8 @@ symm_group_config_init(config, struct_size) =
 
 """
 Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
-leaves nothing behind. The first group of a process starts its monitor thread. Since 0.1.
+leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
+that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
 
 - `config`: NULL for the defaults.
 - `out` [out]: one reference, for symm_group_release().

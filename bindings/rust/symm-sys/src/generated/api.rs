@@ -1416,7 +1416,8 @@ impl Api {
             })
     }
     /// Form a group. \[collective\] \[blocking, create_timeout_ms\] All ranks succeed or all fail with the same status, and a failure
-    /// leaves nothing behind. The first group of a process starts its monitor thread. Since 0.1.
+    /// leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
+    /// that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
     ///
     /// * `config`: NULL for the defaults.
     /// * `out`: one reference, for symm_group_release().

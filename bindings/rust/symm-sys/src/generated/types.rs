@@ -794,7 +794,7 @@ pub struct symm_ipc_stats_t {
     pub rejected_connections: u64,
     /// processes connected to this one
     pub consumers: u64,
-    /// imports of this process that are not released
+    /// imports from other processes that are not released; those of its own count as `leased`
     pub imported: u64,
     /// mapped here for them, or kept for the next
     pub imported_blocks: u64,
