@@ -7,49 +7,30 @@
 // Blocks meet twice: before the first load, so that everybody's operand is there (what came before the kernel on each stream has
 // ended when it starts), and after the last, so that nobody goes on while others load from its send or store to its recv. Block b
 // meets the blocks b of the other ranks only.
+#include "capi/include/symm/multimem.cuh"
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
 
 // Devices before 9.0 have no such instructions, and the host never launches these there.
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if SYMM_HAS_MULTIMEM
 namespace {
 
+namespace multimem = symm::device::multimem;
+
+// Bits are bits: how wide the parts of a pack are matters to the sum only.
 struct F32 {
   static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    uint4 v;
-    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
+    const float4 v = multimem::load_add(reinterpret_cast<const float4*>(from));
+    return {__float_as_uint(v.x), __float_as_uint(v.y), __float_as_uint(v.z), __float_as_uint(v.w)};
   }
 };
 struct Bf16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    uint4 v;
-    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.bf16x2 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
-  }
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) { return multimem::load_add_bf16(reinterpret_cast<const uint4*>(from)); }
 };
 struct F16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
-    uint4 v;
-    asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "l"(from)
-                 : "memory");
-    return v;
-  }
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) { return multimem::load_add_f16(reinterpret_cast<const uint4*>(from)); }
 };
-
-// Bits are bits: the type says only how wide the four parts are.
-__device__ __forceinline__ void store_to_all(uint64_t to, uint4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-}
 
 // Multicast addresses are second names of memory that was written, and will be read, by its first.
 __device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;" ::: "memory"); }
@@ -153,7 +134,7 @@ __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
       const uint64_t at = q + u * stride;
       if (at >= end) continue;
       if (at < whole) {
-        store_to_all(args.recv_multicast + at * kPack, v[u]);
+        multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
       } else {
         store_end_to_all(args, at * kPack, v[u]);
       }
