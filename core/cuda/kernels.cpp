@@ -7,10 +7,18 @@ namespace symm::cuda {
 namespace {
 
 // Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
-// Images are loaded in their order, up to the one that has what is looked for.
 struct Libraries {
   std::mutex mutex;
-  std::vector<CUlibrary> loaded;
+  std::vector<CUlibrary> loaded;  // the first of images()
+
+  void load(const Driver& driver, size_t count) {
+    while (loaded.size() < count) {
+      CUlibrary library = nullptr;
+      const void* image = images()[loaded.size()];
+      driver.require(driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0), "cuLibraryLoadData");
+      loaded.push_back(library);
+    }
+  }
 };
 Libraries& libraries() {
   static auto* instance = new Libraries;
@@ -20,13 +28,11 @@ Libraries& libraries() {
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = libraries();
   const std::lock_guard lock(known.mutex);
-  for (size_t i = 0; i < images().size(); ++i) {
-    if (i == known.loaded.size()) {
-      CUlibrary library = nullptr;
-      driver.require(driver.cuLibraryLoadData(&library, images()[i], nullptr, nullptr, 0, nullptr, nullptr, 0),
-                     "cuLibraryLoadData");
-      known.loaded.push_back(library);
-    }
+  const size_t count = images().size();
+  // All at once but the last, so that no later call, while others' kernels wait or a stream is captured, has anything to load.
+  if (count > 1) known.load(driver, count - 1);
+  for (size_t i = 0; i < count; ++i) {
+    known.load(driver, i + 1);
     CUkernel kernel = nullptr;
     const CUresult result = driver.cuLibraryGetKernel(&kernel, known.loaded[i], name.c_str());
     if (result == kSuccess) return kernel;
