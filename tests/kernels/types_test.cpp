@@ -27,7 +27,7 @@ TEST(Types, UnknownValuesAreInvalid) {
   EXPECT_FALSE(is_valid(static_cast<Op>(5)));
   EXPECT_FALSE(is_valid(static_cast<Op>(-1)));
   EXPECT_FALSE(is_valid(static_cast<Collective>(6)));
-  EXPECT_FALSE(is_valid(static_cast<Algorithm>(6)));
+  EXPECT_FALSE(is_valid(static_cast<Algorithm>(8)));
 }
 
 }  // namespace
