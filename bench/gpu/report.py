@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is made of measured times: tables in Markdown. report.py <results.json> prints those of a run again."""
+import sys
+
+import results as result_files
+from sizes import bus_factor
+
+TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered window", "torch one-shot": "PyTorch one-shot",
+          "torch two-shot": "PyTorch two-shot", "torch": "PyTorch"}
+COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_scatter": "Reduce-scatter", "broadcast": "Broadcast",
+               "barrier": "Barrier"}
+
+
+def columns(collective, tune, unavailable):
+    """Names of the ways in the order of the table."""
+    if collective == "barrier":
+        names = ["symm", "torch"]
+    elif collective == "allreduce":
+        names = ["symm"] + ["symm " + spec for spec in tune] + ["nccl", "nccl window", "torch one-shot", "torch two-shot"]
+    else:
+        names = ["symm", "nccl", "nccl window"]
+    return [name for name in names if name not in unavailable and not (name.startswith("torch") and "torch" in unavailable)]
+
+
+def is_peer(name):
+    return not name.startswith("symm")
+
+
+def ratio(row):
+    """Best peer / symm: above 1, symm is the fastest. None where one of them is missing."""
+    peers = [time for name, time in row["us"].items() if is_peer(name)]
+    return min(peers) / row["us"]["symm"] if peers and row["us"].get("symm") else None
+
+
+def bus(row, world):
+    """GB/s on the bus, of symm."""
+    time = row["us"].get("symm")
+    return bus_factor(row["collective"], world) * row["bytes"] / time / 1e3 if time and row["bytes"] else None
+
+
+def cells(values):
+    return "| " + " | ".join(values) + " |"
+
+
+def number(value, digits=2):
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def title(row, world):
+    mode = "in graphs" if row["mode"] == "graph" else "eager"
+    dtype = "" if row["collective"] == "barrier" else f", {row['dtype']}"
+    return f"### {COLLECTIVES[row['collective']]}{dtype}, {mode}, {world} GPUs"
+
+
+def header(names, host):
+    """Of a table; eager ones have what issuing a call took on the host behind each time."""
+    heads = ["bytes"]
+    for name in names:
+        heads.append(TITLES.get(name, name))
+    heads += ["best peer / symm", "symm, GB/s on the bus"]
+    if host:
+        heads += [f"host: {TITLES.get(name, name)}" for name in names]
+    return cells(heads) + "\n" + "|---" * len(heads) + "|"
+
+
+def line(row, names, world):
+    values = [str(row["bytes"])] + [number(row["us"].get(name)) for name in names] + [number(ratio(row)), number(bus(row, world), 1)]
+    if "host_us" in row:
+        values += [number(row["host_us"].get(name)) for name in names]
+    return cells(values)
+
+
+def share_header():
+    heads = ["bytes", "tuning", "microseconds", "/ best", "blocks x threads", "share of the multiprocessors", "plan"]
+    return cells(heads) + "\n" + "|---" * len(heads) + "|"
+
+
+def share_lines(row, multiprocessors):
+    """Each tuning beside the fastest. A block of these kernels has a multiprocessor to itself while there are enough."""
+    best = min(row["us"].values(), default=None)
+    for name, time in row["us"].items():
+        launched = row["launches"].get(name) or []
+        blocks = max((blocks for blocks, _ in launched), default=None)
+        shape = ", ".join(f"{blocks} x {threads}" for blocks, threads in launched) or "-"
+        share = min(blocks, multiprocessors) / multiprocessors if blocks else None
+        yield cells([str(row["bytes"]), name, number(time), number(time / best, 3), shape, number(share), row["plan"].get(name, "-")])
+
+
+def sections(found):
+    """Rows by collective, type and mode, in the order in which they were measured."""
+    grouped = {}
+    for row in found["rows"]:
+        grouped.setdefault((row["collective"], row["dtype"], row["mode"]), []).append(row)
+    return grouped.values()
+
+
+def markdown(found):
+    world = found["world"]
+    versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "symm")
+    text = [f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"]
+    for rows in sections(found):
+        names = columns(rows[0]["collective"], found["settings"]["tune"], found["unavailable"])
+        text += ["", title(rows[0], world), "", header(names, "host_us" in rows[0])] + [line(row, names, world) for row in rows]
+    if found["share"]:
+        text += ["", f"### All-reduce, {found['share'][0]['dtype']}, with fewer multiprocessors, {world} GPUs", "", share_header()]
+        for row in found["share"]:
+            text += share_lines(row, found["device"]["multiprocessors"])
+    text += [f"\nWithout {name}: {reason}" for name, reason in found["unavailable"].items()]
+    text += ["\nFAILED: " + error for error in found["errors"]]
+    if not found["complete"]:
+        text.append("\nThis run was stopped before its end.")
+    return "\n".join(text) + "\n"
+
+
+if __name__ == "__main__":
+    print(markdown(result_files.read(sys.argv[1])), end="")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""symm beside NCCL, NCCL on a registered window, and PyTorch's symmetric memory, in one run and by turns: all-reduce, all-gather,
+reduce-scatter, broadcast and barrier, in graphs and eagerly. Prints tables; writes NAME.json and NAME.md.
+
+    torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures
+
+NVLink multicast is off for all of them unless the environment says otherwise. picture.py draws from the JSON.
+"""
+import faulthandler
+import gc
+import os
+import sys
+import time
+
+import options as option_parser
+import results
+
+STARTED = time.monotonic()
+GRACE = 90  # seconds after the budget before a run that hangs is ended
+for variable, value in (("NCCL_NVLS_ENABLE", "0"), ("NVSHMEM_DISABLE_NVLS", "1"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")):
+    os.environ.setdefault(variable, value)
+
+
+class Run:
+    def __init__(self, options, rank, world):
+        import torch
+        import torch.distributed as dist
+
+        import measuring
+        import ways
+
+        self.options, self.rank, self.world = options, rank, world
+        local = int(os.environ.get("LOCAL_RANK", rank))
+        torch.cuda.set_device(local)
+        dist.init_process_group("nccl", device_id=torch.device("cuda", local))
+        torch.cuda.set_stream(torch.cuda.Stream())
+        dist.all_reduce(torch.ones(1, device="cuda"))
+        self.clock = measuring.Clock(dist.new_group(backend="gloo"))
+        self.found = results.new(world, options.date, vars(options))
+        self.ways = ways.Ways(options, local, rank, world, self.clock, self.say)
+        self.found["unavailable"] = self.ways.unavailable
+        if rank == 0:
+            import machine
+
+            machine.describe(self.found, self.ways.symm["symm"].build_info())
+        self.say(f"{world} ranks are ready after {self.seconds():.1f} s")
+
+    @staticmethod
+    def seconds():
+        return time.monotonic() - STARTED
+
+    def say(self, text):
+        """Beside the table."""
+        if self.rank == 0:
+            print(text, file=sys.stderr, flush=True)
+
+    def show(self, text):
+        if self.rank == 0:
+            print(text, flush=True)
+
+    def may_go_on(self):
+        return self.options.budget is None or self.clock.decided(self.seconds() < self.options.budget)
+
+    def keep(self):
+        self.found["seconds"] = round(self.seconds(), 1)
+        if self.rank == 0:
+            results.write(self.options.out, self.found)
+
+    def checked(self, ways, what):
+        """Those whose result is right."""
+        wrong = self.clock.check(ways)
+        for name, reason in wrong.items():
+            self.found["errors"].append(f"{what}: {name}: {reason}")
+            self.say(self.found["errors"][-1])
+        return [way for way in ways if way.name not in wrong]
+
+    def measure(self, ways, collective, dtype, mode, size):
+        import sizes
+
+        row = {"collective": collective, "dtype": dtype, "mode": mode, "bytes": size}
+        right = self.checked(ways, f"{collective} {dtype} {mode} {size}")
+        row.update(self.clock.measure(right, mode, sizes.calls_of(size, mode), sizes.repeats_of(size, self.options.repeats)))
+        return row
+
+    def table(self):
+        """All rows; False if the time is over."""
+        import report
+
+        section = None
+        for collective, dtype, mode, size in option_parser.plan(self.options, self.world):
+            if not self.may_go_on():
+                return False
+            names = self.ways.columns(collective)
+            ways = self.ways.of(collective, size, dtype)
+            row = self.measure(ways, collective, dtype, mode, size)
+            if collective != "barrier":
+                row["plan"] = self.ways.plan(ways[0], "symm", collective, dtype)
+            if section != (collective, dtype, mode):
+                section = collective, dtype, mode
+                self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names, mode == 'eager')}")
+                gc.collect()
+            self.show(report.line(row, names, self.world))
+            self.found["rows"].append(row)
+            self.keep()
+        return True
+
+    def share(self):
+        import torch
+
+        import report
+        from launches import launches
+
+        dtype = self.options.dtypes[0]
+        sizes = option_parser.share_plan(self.options)
+        if sizes:
+            self.show(f"\n### All-reduce, {dtype}, with fewer multiprocessors, {self.world} GPUs\n\n{report.share_header()}")
+        multiprocessors = torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count
+        for size in sizes:
+            if not self.may_go_on():
+                return False
+            ways = self.ways.share(size, dtype)
+            row = self.measure(ways, "allreduce", dtype, "graph", size)
+            row["launches"] = {way.name: launches(way.call, torch.cuda.current_stream().cuda_stream) for way in ways}
+            row["plan"] = {way.name: self.ways.plan(way, key, "allreduce", dtype)
+                           for way, key in zip(ways, ["symm"] + ["share " + tune for tune in self.options.share])}
+            for line in report.share_lines(row, multiprocessors):
+                self.show(line)
+            self.found["share"].append(row)
+            self.keep()
+        return True
+
+    def finish(self, complete):
+        import report
+
+        self.found["complete"] = complete
+        self.keep()
+        if self.rank == 0:
+            with open(os.path.join(self.options.out, self.options.name + ".md"), "w", encoding="utf-8") as file:
+                file.write(report.markdown(self.found))
+        self.show(f"\n{self.world} ranks, {len(self.found['rows'])} rows, {self.found['seconds']} s"
+                  f"{'' if complete else ', STOPPED before the end'}: {len(self.found['errors'])} errors")
+        self.clock.line_up()
+        return 1 if self.found["errors"] else 0
+
+
+def main():
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    options = option_parser.parse(sys.argv[1:], world)
+    if world < 2:
+        raise SystemExit("run.py: two ranks or more, started by torchrun")
+    if options.budget is not None:
+        faulthandler.dump_traceback_later(options.budget + GRACE, exit=True)
+    gc.disable()  # not while a time is taken
+    run = Run(options, rank, world)
+    status = run.finish(run.table() and run.share())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)  # the communicators' own teardown is not what is measured
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libsymm.so by ctypes. Arguments are made once for each call that is measured, so that what Python adds to it is small."""
+import ctypes
+import os
+
+DTYPES = {"bf16": 0x0410, "f32": 0x0220}
+COLLECTIVES = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2, "broadcast": 3}
+CUDA = 2
+SUM = 0
+
+
+class Config(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
+                ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
+                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p)]
+
+
+class PlanInfo(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("algorithm", ctypes.c_int32), ("slices", ctypes.c_int32),
+                ("chunk_bytes", ctypes.c_uint64), ("nontemporal", ctypes.c_int32), ("reason", ctypes.c_char * 192)]
+
+
+class Symm:
+    """A group of all ranks with one block of symmetric memory, tuned as `tune` says (SYMM_CUDA_TUNE)."""
+
+    def __init__(self, path, size, tune, name, device, stream):
+        self.library = ctypes.CDLL(path)
+        self.library.symm_last_error.restype = ctypes.c_char_p
+        self.library.symm_build_info.restype = ctypes.c_char_p
+        self.stream = ctypes.c_void_p(stream)
+        before = os.environ.pop("SYMM_CUDA_TUNE", None)
+        if tune or before:
+            os.environ["SYMM_CUDA_TUNE"] = tune or before
+        try:
+            self.group = ctypes.c_void_p()
+            config = Config(ctypes.sizeof(Config), 0, 0, CUDA, device, 0, None, None, 60000, 10000, name.encode())
+            self.check(self.library.symm_group_create(ctypes.byref(config), ctypes.byref(self.group)))
+        finally:
+            os.environ.pop("SYMM_CUDA_TUNE", None)
+            if before:
+                os.environ["SYMM_CUDA_TUNE"] = before
+        buffer, self.memory, pointer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), ctypes.c_uint64(0), ctypes.byref(buffer)))
+        self.check(self.library.symm_rendezvous(self.group, buffer, ctypes.c_uint64(0), ctypes.byref(self.memory)))
+        self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
+        self.pointer, self.size = pointer.value, size
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.library.symm_last_error().decode())
+
+    def build_info(self):
+        return self.library.symm_build_info().decode()
+
+    def prepared(self, name, *arguments):
+        function, check, group, stream = getattr(self.library, name), self.check, self.group, self.stream
+
+        def call():
+            status = function(group, *arguments, stream)
+            if status:
+                check(status)
+
+        return call
+
+    def collective(self, collective, send, recv, count, dtype, root):
+        """A function without arguments that issues one call."""
+        what = [ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count), ctypes.c_int32(DTYPES[dtype])]
+        if collective in ("allreduce", "reduce_scatter"):
+            what.append(ctypes.c_int32(SUM))
+        if collective == "broadcast":
+            what.append(ctypes.c_int32(root))
+        return self.prepared("symm_" + collective, *what, None)
+
+    def barrier(self):
+        return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), ctypes.c_uint64(0))
+
+    def plan(self, collective, send, recv, count, dtype):
+        info = PlanInfo(ctypes.sizeof(PlanInfo))
+        self.check(self.library.symm_collective_plan(
+            self.group, ctypes.c_int32(COLLECTIVES[collective]), ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count),
+            ctypes.c_int32(DTYPES[dtype]), ctypes.c_int32(SUM), None, ctypes.byref(info)))
+        return info.reason.decode()
