@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Processes that can be killed. The program's first process never touches CUDA: it runs each question in a process of its own,
+// and starts further ones at that one's request, so that nobody inherits a context or a descriptor of the driver.
+#pragma once
+
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace answers {
+
+using Clock = std::chrono::steady_clock;
+
+inline double microseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+// Looks every 50 us; false when the time is over.
+bool eventually(const std::function<bool()>& so, std::chrono::milliseconds limit = std::chrono::seconds(10));
+// The same without a pause between looks.
+bool soon(const std::function<bool()>& so, std::chrono::milliseconds limit = std::chrono::seconds(10));
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { close(); }
+  int get() const { return fd_; }
+  void close() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  int fd_;
+};
+
+struct Message {
+  int64_t value = 0;
+  Descriptor fd;
+};
+void send_message(int socket, int64_t value, int fd = -1);
+// Nothing if the other end is closed; gives up after 20 seconds.
+std::optional<Message> receive_message(int socket);
+// As above, and gives up if the other end is closed.
+Message expect_message(int socket, const char* what);
+
+// Another process of this program, running a role of answers.cpp, with one end of a socket.
+class Child {
+ public:
+  Child(const std::string& role, int64_t argument);
+  int socket() const { return socket_.get(); }
+  int pidfd() const { return pidfd_.get(); }
+  void close_socket() { socket_.close(); }
+  void kill() const;
+  // Waits until its pidfd says that it is gone; gives up after 10 seconds.
+  void await_death() const;
+
+ private:
+  Descriptor socket_;
+  Descriptor pidfd_;
+};
+
+bool is_readable(int fd);
+int open_descriptors();  // of this process
+
+// What a process was started for: its end of the socket is descriptor 3.
+inline constexpr int kSocket = 3;
+
+struct Totals {
+  int passed = 0;
+  int failed = 0;
+};
+// For the first process: runs a question, starts what it asks for, and ends all of it.
+Totals run_question(const char* program, const std::string& question, int64_t argument, std::chrono::seconds limit);
+// For the process of a question: what it counted.
+void report_totals(Totals totals);
+
+}  // namespace answers
