@@ -48,14 +48,21 @@ void CudaPlane::collective(const CollectiveCall& call) {
   const Current current(*device_);
   const TurnGuard turn(turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
-  order_.before(stream);
+  const unsigned long long capture = order_.before(stream);
   if (context_.check && context_.size > 1) {
     const Detail detail = detail_of(call);
     CheckArgs args{world(call.timeout_ms, static_cast<uint32_t>(call.collective)), detail.what, detail.count};
     kernels_.launch(kernels_.find("symm_check"), {1, 32, stream}, args);
   }
   launch_collective(call, input, chosen);
-  order_.after(stream);
+  order_.after(stream, capture);
+}
+
+// Names are put together once: that takes longer than all else that is done here for a small message.
+CUfunction CudaPlane::kernel_of(const PlanInput& input, Family family) {
+  CUfunction& known = collectives_[static_cast<size_t>(family)][static_cast<size_t>(arithmetic_of(input))];
+  if (known == nullptr) known = kernels_.find(kernel_name(input, family));
+  return known;
 }
 
 void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
@@ -82,6 +89,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     args.detail = detail.what;
     args.count = detail.count;
     args.stripes = chosen.stripes;
+    args.flat = chosen.flat ? 1 : 0;
     if (is_delivered_to(call, context_.rank)) {
       const uint64_t bytes = call.collective == Collective::allgather ? unit * static_cast<uint64_t>(context_.size) : unit;
       size_t offset = 0;
@@ -115,7 +123,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     args.detail = detail.what;
     args.count = detail.count;
   }
-  kernels_.launch(kernels_.find(kernel_name(input, chosen.family)),
+  kernels_.launch(kernel_of(input, chosen.family),
                   {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 

@@ -46,12 +46,20 @@ struct CUmemAccessDesc {
   CUmemLocation location;
   int flags;
 };
+struct CUlaunchAttribute {
+  int id;
+  int reserved;
+  union {
+    int allowed;
+    char bytes[64];
+  } value;
+};
 struct CUlaunchConfig {
   unsigned int gridDimX, gridDimY, gridDimZ;
   unsigned int blockDimX, blockDimY, blockDimZ;
   unsigned int sharedMemBytes;
   CUstream hStream;
-  void* attrs;
+  CUlaunchAttribute* attrs;
   unsigned int numAttrs;
 };
 
@@ -80,6 +88,7 @@ inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
 inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr int kDmabufFd = 1;                 // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+inline constexpr int kEarlyLaunch = 6;              // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 inline constexpr int kRelaxedCapture = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
 inline constexpr int kMultiprocessors = 16;         // CU_DEVICE_ATTRIBUTE_*
 inline constexpr int kComputeMajor = 75;

@@ -71,6 +71,13 @@ CUfunction Kernels::find(const std::string& name) const {
   return found->second;
 }
 
+void Kernels::launch_early(int threads) {
+  int version = 0;
+  device_.driver().require(device_.driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
+  // Graphs know such edges since 12.3.
+  if (device_.attribute(kComputeMajor) >= 9 && version >= 12030) early_ = static_cast<unsigned>(threads);
+}
+
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
   CUlaunchConfig config{};
   config.gridDimX = launch.blocks;
@@ -78,6 +85,13 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   config.blockDimX = launch.threads;
   config.blockDimY = config.blockDimZ = 1;
   config.hStream = launch.stream;
+  CUlaunchAttribute early{};
+  early.id = kEarlyLaunch;
+  early.value.allowed = 1;
+  if (launch.blocks * launch.threads <= early_) {
+    config.attrs = &early;
+    config.numAttrs = 1;
+  }
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
 }
 

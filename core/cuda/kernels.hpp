@@ -23,6 +23,9 @@ class Kernels {
   explicit Kernels(const Device& device) : device_(device) {}
   void load(const std::string& name);  // the device's context must be current
   void make_ready();                   // after the last load()
+  // Kernels of at most `threads` may be launched before the one ahead of them on the stream has ended (kernels/cuda/begin.cuh),
+  // where device and driver can do that.
+  void launch_early(int threads);
   // Throws Error(internal) for a kernel that was not loaded.
   CUfunction find(const std::string& name) const;
 
@@ -40,6 +43,7 @@ class Kernels {
   void run(CUfunction function, const Launch& launch, void** parameters) const;
 
   const Device& device_;
+  unsigned early_ = 0;
   std::map<std::string, CUfunction> functions_;
   std::set<CUfunction> unready_;
 };

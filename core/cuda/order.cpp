@@ -20,15 +20,15 @@ unsigned long long Order::capture_of(CUstream stream) const {
   return status == 1 ? id : 0;
 }
 
-void Order::before(CUstream stream) {
+unsigned long long Order::before(CUstream stream) {
   const unsigned long long capture = capture_of(stream);
   const Last& last = capture != 0 ? captured_ : eager_;
-  if (!last.any || last.stream == stream || (capture != 0 && capture != capture_)) return;
-  device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event, 0), "cuStreamWaitEvent");
+  if (last.any && last.stream != stream && (capture == 0 || capture == capture_))
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event, 0), "cuStreamWaitEvent");
+  return capture;
 }
 
-void Order::after(CUstream stream) {
-  const unsigned long long capture = capture_of(stream);
+void Order::after(CUstream stream, unsigned long long capture) {
   if (capture == 0) {
     eager_ = {device_->used(stream), stream, true};
     return;

@@ -18,9 +18,10 @@ class Order {
   Order(const Order&) = delete;
   Order& operator=(const Order&) = delete;
 
-  // What is issued on `stream` next comes after what was issued last.
-  void before(CUstream stream);
-  void after(CUstream stream);
+  // What is issued on `stream` next comes after what was issued last. Returns the capture that the stream is in, 0 for none,
+  // which after() wants.
+  unsigned long long before(CUstream stream);
+  void after(CUstream stream, unsigned long long capture);
   // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
   void beside(CUstream stream);
 

@@ -110,15 +110,22 @@ uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_s
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t unit = unit_of(input);
   const auto n = static_cast<uint64_t>(input.size);
-  const uint64_t parts = input.collective == Collective::broadcast ? n - 1
-                         : has_slices(input.collective)            ? n
-                                                                   : 1;  // as pipeline.cu cuts
-  plan.threads = 512;
-  plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks / 3}));  // three roles where recv is private
+  // Passing on takes a hop more and saves the root's link n - 2 times the message.
+  plan.flat = input.collective == Collective::broadcast && unit * (n - 2) <= tuning.flat_max;
+  const uint64_t parts = plan.flat                                   ? 1
+                         : input.collective == Collective::broadcast ? n - 1
+                         : has_slices(input.collective)              ? n
+                                                                     : 1;  // as Stripe::slice() cuts
+  plan.threads = tuning.width;
+  // Three roles where recv is private.
+  plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks * 512 / tuning.width / 3}));
   // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
-  // moving.
-  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
+  // moving. Where a broadcast is passed on, the last tile is what everybody waits for: eight.
+  const bool passed_on = input.collective == Collective::broadcast && !plan.flat;
+  const uint64_t each = passed_on ? 8 : 2;
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / each));
   plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
+  if (passed_on) plan.tile = std::min<uint64_t>(plan.tile, 16 * kKi);
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
 }
@@ -141,7 +148,10 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.two_shot_max = value("two_shot");
   tuning.two_shot_chunk = value("chunk");
   tuning.threads = static_cast<int>(value("threads"));
+  tuning.flat_max = value("flat");
+  tuning.early = static_cast<int>(value("early"));
   tuning.stripes = static_cast<int>(value("stripes"));
+  tuning.width = static_cast<int>(value("width"));
   tuning.tile = value("tile");
   return tuning;
 }
@@ -255,15 +265,22 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
   return why;
 }
 
+Arithmetic arithmetic_of(const PlanInput& input) {
+  if (!reduces(input.collective)) return Arithmetic::none;
+  if (input.op != Op::sum && input.op != Op::avg) return Arithmetic::any;
+  switch (input.dtype) {
+    case DType::bf16: return Arithmetic::bf16;
+    case DType::f16: return Arithmetic::f16;
+    case DType::f32: return Arithmetic::f32;
+    default: return Arithmetic::any;
+  }
+}
+
 std::string kernel_name(const PlanInput& input, Family family) {
   const int ranks = input.size == 2 || input.size == 4 || input.size == 8 ? input.size : kMaxRanks;
-  const bool sums = input.op == Op::sum || input.op == Op::avg;
-  const bool combines = reduces(input.collective);
-  const char* arithmetic = !combines || !sums           ? "any"
-                           : input.dtype == DType::bf16 ? "bf16"
-                           : input.dtype == DType::f16  ? "f16"
-                           : input.dtype == DType::f32  ? "f32"
-                                                        : "any";
+  constexpr const char* kNames[kArithmetics] = {"any", "any", "bf16", "f16", "f32"};
+  const Arithmetic kind = arithmetic_of(input);
+  const char* arithmetic = kNames[static_cast<size_t>(kind)];
   switch (family) {
     case Family::none:
     case Family::copy: return "";
@@ -271,7 +288,8 @@ std::string kernel_name(const PlanInput& input, Family family) {
     case Family::ll_move: return format("symm_ll_move_%d", ranks);
     case Family::one_shot: return format("symm_one_shot_%s_%d", arithmetic, ranks);
     case Family::two_shot: return format("symm_two_shot_%s_%d", arithmetic, ranks);
-    case Family::pipeline: return format("symm_pipeline_%s_%d", arithmetic, ranks);
+    case Family::pipeline:
+      return kind == Arithmetic::none ? "symm_pipeline_move" : format("symm_pipeline_%s_%d", arithmetic, ranks);
     case Family::multimem_one_shot: return format("symm_multimem_one_shot_%s", arithmetic);
     case Family::multimem_two_shot: return format("symm_multimem_two_shot_%s", arithmetic);
   }

@@ -20,8 +20,11 @@ struct Tuning {
   uint64_t one_shot_max = 0;
   uint64_t two_shot_max = 0;
   uint64_t two_shot_chunk = 0;  // what half of the scratch holds; larger messages go through it in chunks
+  uint64_t flat_max = 0;        // of a broadcast, times the ranks but two
   int threads = 0;              // of a block, while there are fewer than 128 blocks
+  int early = 0;                // threads of a kernel that may be launched before the one ahead of it has ended
   int stripes = 0;              // of the pipeline, at most
+  int width = 0;                // threads of its blocks
   uint64_t tile = 0;            // bytes of one rank's slice, at most
 };
 Tuning tuning_of(const PlanValues& values);
@@ -43,6 +46,7 @@ enum class Family {
   multimem_one_shot,
   multimem_two_shot
 };
+inline constexpr size_t kFamilies = 9;
 constexpr bool is_multimem(Family family) noexcept {
   return family == Family::multimem_one_shot || family == Family::multimem_two_shot;
 }
@@ -67,6 +71,7 @@ struct Plan {
   int blocks = 0;
   int threads = 0;
   int stripes = 0;
+  bool flat = false;  // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
   uint64_t tiles = 0;
 };
@@ -75,6 +80,17 @@ Plan plan(const PlanInput& input, const Tuning& tuning);
 // Why input.forced cannot be used, or "".
 std::string refuse(const PlanInput& input, const Tuning& tuning);
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
+
+// What the kernels of a family are compiled for, each; the rest is decided inside.
+enum class Arithmetic {
+  none,
+  any,
+  bf16,
+  f16,
+  f32
+};
+inline constexpr size_t kArithmetics = 5;
+Arithmetic arithmetic_of(const PlanInput& input);
 
 // The kernel of a plan: "symm_one_shot_bf16_8".
 std::string kernel_name(const PlanInput& input, Family family);

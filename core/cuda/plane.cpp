@@ -135,6 +135,8 @@ void CudaPlane::ready() {
     }
   }
   max_blocks_ = std::max(1, max_blocks_ * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
+  // Where ranks share a device, one's early kernel could take the room that another's needs.
+  if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   choose_multicast();

@@ -71,6 +71,7 @@ class CudaPlane final : public Plane {
   };
   MulticastPlace multicast_place(const char* operand, const void* pointer, size_t bytes) const;
   std::string why_no_multimem(const CollectiveCall& call) const;
+  CUfunction kernel_of(const PlanInput& input, Family family);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
   Failure failure_of(const ErrorRecord& record) const;
@@ -88,6 +89,7 @@ class CudaPlane final : public Plane {
   size_t multicast_unit_ = 1;
   Mailbox mailbox_;
   Kernels kernels_;
+  CUfunction collectives_[kFamilies][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
   World world_{};
   int max_blocks_ = 0;
   Turn turn_;

@@ -152,6 +152,7 @@ struct CollectiveArgs {
   uint64_t tile;  // bytes of one rank's slice of a tile
   uint64_t tiles;
   int32_t stripes;
+  int32_t flat;     // 1: the root of a broadcast sends everything to everybody itself
   int32_t gathers;  // 1: recv is private memory, and blocks of the third role bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;

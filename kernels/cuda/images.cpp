@@ -12,6 +12,7 @@ SYMM_IMAGE(ll)
 SYMM_IMAGE(one_shot)
 SYMM_IMAGE(multimem)
 SYMM_IMAGE(pipeline)
+SYMM_IMAGE(pipeline_move)
 SYMM_IMAGE(signal)
 SYMM_IMAGE(two_shot)
 #endif
@@ -22,7 +23,8 @@ std::span<const void* const> images() {
 #ifdef SYMM_FATBIN_DIR
   // The last is loaded only by groups with multicast.
   static const void* const all[] = {symm_fatbin_signal,   symm_fatbin_ll,       symm_fatbin_one_shot,
-                                    symm_fatbin_two_shot, symm_fatbin_pipeline, symm_fatbin_multimem};
+                                    symm_fatbin_two_shot, symm_fatbin_pipeline, symm_fatbin_pipeline_move,
+                                    symm_fatbin_multimem};
   return all;
 #else
   return {};

@@ -70,6 +70,7 @@ __device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], 
 
 template <int kRanks, bool kReduces>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  begin();
   if (args.world.size == 0) return;  // a launch to make it ready
   const World& world = args.world;
   const int n = kRanks <= 8 ? kRanks : world.size;

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/args.hpp"
+#include "kernels/cuda/begin.cuh"
 
 namespace symm::cuda {
 
@@ -32,6 +33,17 @@ __device__ __forceinline__ void store_relaxed(uint64_t* to, uint64_t v) {
 __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
   uint64_t v;
   asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
+  return v;
+}
+// What this thread did before, and those it met at a block barrier, can be seen by who acquires the value.
+__device__ __forceinline__ void store_release(uint32_t* to, uint32_t v) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
+}
+// What was released before the value that is read can be seen by what this thread, and those it meets at a block barrier, do after. Unlike
+// a fence it does not wait for this multiprocessor's own stores.
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t* from) {
+  uint32_t v;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
   return v;
 }
 // Orders what this thread, and those it met at a block barrier, did before against what it does after, on all GPUs and the host.

@@ -144,6 +144,7 @@ __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
 
 template <class Type, bool kTwoShots>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  symm::cuda::begin();
   if (args.world.size == 0) return;  // a launch to make it ready
   uint32_t& met = words_of(args.world, args.world.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);

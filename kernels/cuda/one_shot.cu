@@ -12,6 +12,7 @@ namespace {
 
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  begin();
   if (args.world.size == 0) return;  // a launch to make it ready
   const World& world = args.world;
   const int n = kRanks <= 8 ? kRanks : world.size;

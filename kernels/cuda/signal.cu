@@ -8,41 +8,50 @@ using namespace symm::cuda;
 
 // Counters of both sides live in device memory, so a replayed graph goes on counting where the last replay stopped.
 extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_constant__ BarrierArgs args) {
+  begin();
   const World& world = args.world;
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= world.size || (args.ranks >> peer & 1U) == 0 || peer == world.rank) return;
   ControlWords& mine = words_of(world, world.rank);
   uint32_t& sent = mine.barrier_sent[args.channel][peer];
   uint32_t& taken = mine.barrier_taken[args.channel][peer];
-  fence_system();
-  store_relaxed(&words_of(world, peer).from_peers.barrier[args.channel][world.rank], ++sent);
+  // Asked for before the fence, which would wait for them otherwise.
+  const uint32_t mark = load_relaxed(&sent) + 1;
+  const uint32_t wanted = load_relaxed(&taken) + 1;
+  store_release(&words_of(world, peer).from_peers.barrier[args.channel][world.rank], mark);
   Trail trail;
-  await_count(world, trail, &mine.from_peers.barrier[args.channel][peer], ++taken, peer, args.channel);
-  fence_system();
+  await_count(world, trail, &mine.from_peers.barrier[args.channel][peer], wanted, peer, args.channel);
+  let_next_launch();
+  sent = mark;
+  taken = wanted;
 }
 
 // An addition, so that several streams of this rank may signal at once.
 extern "C" __global__ void __launch_bounds__(32) symm_put_signal(const __grid_constant__ SignalArgs args) {
+  begin();
   if (threadIdx.x != 0 || args.word == 0) return;
   asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(args.word) : "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(32) symm_wait_signal(const __grid_constant__ SignalArgs args) {
+  begin();
   if (threadIdx.x != 0 || args.word == 0) return;
   auto& taken = *reinterpret_cast<uint32_t*>(args.taken);
   Trail trail;
   if (await_count(args.world, trail, reinterpret_cast<const uint32_t*>(args.word), taken + 1, args.peer, args.channel)) ++taken;
-  fence_system();
+  let_next_launch();
 }
 
 extern "C" __global__ void __launch_bounds__(32) symm_write32(const __grid_constant__ WriteArgs args) {
+  begin();
   if (threadIdx.x != 0 || args.word == 0) return;
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(args.word), "r"(args.value) : "memory");
+  store_release(reinterpret_cast<uint32_t*>(args.word), args.value);
 }
 
 // Each rank tells each other what it is about to do; whoever sees a difference reports it. The flag rides with the data: 64-bit words of
 // {number of the call, 32 bits}.
 extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constant__ CheckArgs args) {
+  begin();
   const World& world = args.world;
   if (world.size == 0) return;
   const int peer = static_cast<int>(threadIdx.x);
@@ -50,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;
   __syncwarp();
   if (peer < world.size && peer != world.rank) {
-    const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
-                               static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
+    const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32), static_cast<uint32_t>(args.count),
+                               static_cast<uint32_t>(args.count >> 32)};
     uint64_t* out = words_of(world, peer).from_peers.check[call & 1U][world.rank].word;
     for (int i = 0; i < 4; ++i) store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | parts[i]);
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;

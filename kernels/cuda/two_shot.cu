@@ -86,6 +86,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
 // stages overlap.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
+  begin();
   if (args.world.size == 0) return;  // a launch to make it ready
   const World& world = args.world;
   const auto n = static_cast<uint64_t>(world.size);

@@ -60,12 +60,14 @@ __device__ __forceinline__ bool go_on(const World& world, Trail& trail, int peer
   return look_around(world, trail, peer, channel, expected, seen);
 }
 
-// Wait until a counter has come to `target` (as a signed difference, so that it may wrap). No order: that is the caller's fence.
+// Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter is then
+// in view of this thread, and behind a block barrier of its block.
 __device__ __forceinline__ bool await_count(const World& world, Trail& trail, const uint32_t* word, uint32_t target, int peer, uint32_t channel) {
   uint32_t seen;
   while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0) {
     if (!go_on(world, trail, peer, channel, target, seen)) return false;
   }
+  load_acquire(word);  // counters only grow, so this too reads what was released or something later of the same writer
   return true;
 }
 

@@ -50,7 +50,7 @@ TEST(PlanTable, WhatIsCompiledIn) {
   EXPECT_EQ(four.of(BackendKind::cuda, "one_shot"), 196608U);
   EXPECT_EQ(four.of(BackendKind::cuda, "two_shot"), 33554432U);
   EXPECT_EQ(four.of(BackendKind::cuda, "threads"), 128U);
-  EXPECT_EQ(four.of(BackendKind::cuda, "tile"), 32768U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "tile"), 65536U);
   EXPECT_EQ(four.origin[0], PlanOrigin::built_in);
 }
 

@@ -109,8 +109,11 @@ symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void*
   }
 }
 
-// One call of one rank at one place with one algorithm. False: the algorithm does not do this.
-bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place, symm_algorithm_t algorithm) {
+// One call of one rank at one place with one algorithm. False: the algorithm does not do this. All ranks' operands are there
+// before anybody's kernel starts, and all kernels have ended before anybody's result is fetched: a copy can wait in the driver
+// behind another rank's that waits for its kernel, which waits for this rank's.
+bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const Expected& e, Place place,
+           symm_algorithm_t algorithm) {
   const auto me = static_cast<size_t>(rank.rank);
   const Bytes& send = e.send[me];
   const Bytes& want = e.recv[me];
@@ -132,6 +135,8 @@ bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place,
   }
   const bool reads = c.collective != SYMM_COLLECTIVE_BROADCAST || rank.rank == c.root;
   if (reads) gpu::cuda(cudaMemcpyAsync(in, send.data(), send.size(), cudaMemcpyHostToDevice, rank.stream), "operand");
+  rank.wait();
+  together.arrive_and_wait();
   const symm_status_t status = call(rank, c, in, out, algorithm);
   if (status == SYMM_ERR_INVALID_ARGUMENT && algorithm != SYMM_ALGORITHM_AUTO) return false;
   const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " +
@@ -140,6 +145,8 @@ bool check(const gpu::Rank& rank, const Case& c, const Expected& e, Place place,
                            symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) +
                            " of " + std::to_string(rank.size);
   if (status != SYMM_OK) gpu::give_up(what + ": " + symm_last_error());
+  rank.wait();
+  together.arrive_and_wait();
   Bytes got(want.size() + (in_place ? 0 : 16));
   gpu::cuda(cudaMemcpyAsync(got.data(), out, got.size(), cudaMemcpyDeviceToHost, rank.stream), "result");
   rank.wait();
@@ -221,13 +228,13 @@ int main(int argc, char** argv) {
     }
     for (std::thread& worker : workers) worker.join();
   }
-  gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>&) {
+  gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
         for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
                                                  SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
-          check(rank, list[i], expected[i], place, algorithm);
+          check(rank, together, list[i], expected[i], place, algorithm);
         }
       }
     }

@@ -47,9 +47,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
                 break;
               case Family::pipeline: {
                 const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
-                const uint64_t parts = cut                                   ? static_cast<uint64_t>(size)
-                                       : collective == Collective::broadcast ? static_cast<uint64_t>(size) - 1
-                                                                             : 1;
+                const bool passed_on = collective == Collective::broadcast && !chosen.flat;
+                const uint64_t parts = cut ? static_cast<uint64_t>(size) : passed_on ? static_cast<uint64_t>(size) - 1 : 1;
                 ASSERT_LE(chosen.tile, layout.stage_slot);
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(chosen.tiles * chosen.tile * parts, unit);
@@ -138,6 +137,20 @@ TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
   }
 }
 
+// With two ranks there is nobody to pass a broadcast on to; with more, what the root's link would carry more decides.
+TEST(CudaPlan, ShortBroadcastsAreFlat) {
+  const auto is_flat = [](Collective collective, int size, size_t bytes) {
+    PlanInput input = input_of(collective, DType::u8, bytes, size);
+    input.forced = Algorithm::two_shot_staged;
+    return plan(input, default_tuning(size)).flat;
+  };
+  EXPECT_TRUE(is_flat(Collective::broadcast, 2, size_t{1} << 32));
+  const uint64_t most = default_tuning(4).flat_max;
+  EXPECT_TRUE(is_flat(Collective::broadcast, 4, most / 2));
+  EXPECT_FALSE(is_flat(Collective::broadcast, 4, most / 2 + 1));
+  EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
+}
+
 TEST(CudaPlan, NamesOfKernels) {
   PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
   EXPECT_EQ(kernel_name(input, Family::one_shot), "symm_one_shot_bf16_8");
@@ -147,7 +160,7 @@ TEST(CudaPlan, NamesOfKernels) {
   input.op = Op::avg;
   EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_bf16_16");
   input.collective = Collective::alltoall;
-  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_any_16");
+  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_move");
 }
 
 }  // namespace

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline: large messages in tiles, through scratch of bounded size. A tile has a slice for each rank. In the first stage ranks push their
+// slices into the scratch of the slice's owner; in the second the owner combines them and pushes the result to those who want
+// it, straight into their recv where that is memory of the group, else into their scratch. All six collectives are cases of this: those that
+// combine are in pipeline.cu, those that only move in pipeline_move.cu.
+//
+// The message is dealt out to stripes, which know nothing of each other. Up to three blocks work on a stripe at the same time, one
+// for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles, one word for each
+// pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
+#pragma once
+
+#include "kernels/cuda/wait.cuh"
+#include "kernels/types.hpp"
+
+namespace symm::cuda {
+
+using Entry = ControlWords::FromPeers::Entry;
+
+struct Stripe {
+  const CollectiveArgs& args;
+  const World& world;
+  ControlWords& mine;
+  int n, me;
+  uint32_t index;
+  uint64_t tiles;  // of this stripe
+  Collective collective;
+
+  __device__ Stripe(const CollectiveArgs& a, int ranks, uint32_t i)
+      : args(a), world(a.world), mine(words_of(a.world, a.world.rank)), n(ranks), me(a.world.rank), index(i),
+        collective(static_cast<Collective>(a.collective)) {
+    const auto stripes = static_cast<uint64_t>(a.stripes);
+    tiles = a.tiles > index ? (a.tiles - index + stripes - 1) / stripes : 0;
+  }
+
+  __device__ bool part_each() const { return collective == Collective::reduce_scatter || collective == Collective::alltoall; }
+  // Do I push slices to their owners?
+  __device__ bool scatters() const {
+    return collective == Collective::broadcast ? me == args.root && args.flat == 0 : collective != Collective::allgather;
+  }
+  // Does rank p get the results of the owners?
+  __device__ bool collects(int p) const {
+    if (collective == Collective::reduce) return p == args.root;
+    if (collective == Collective::broadcast) return p != args.root;  // who has it all
+    return !part_each();
+  }
+
+  struct Range {
+    uint64_t at, bytes;
+  };
+  // Slice `owner` of tile j of this stripe, in an operand.
+  __device__ Range slice(uint64_t j, int owner) const {
+    const uint64_t tile = index + j * static_cast<uint64_t>(args.stripes);
+    const uint64_t c = args.tile;
+    auto o = static_cast<uint64_t>(owner);
+    auto parts = static_cast<uint64_t>(n);
+    if (collective == Collective::broadcast && args.flat != 0) {
+      if (owner != args.root) return {0, 0};  // which sends all of it to everybody
+      const uint64_t at = tile * c;
+      return {at, at < args.unit ? (args.unit - at < c ? args.unit - at : c) : 0};
+    }
+    if (collective == Collective::broadcast) {
+      // The root owns nothing: it sends each byte once, and the others pass it on.
+      if (owner == args.root) return {0, 0};
+      parts = static_cast<uint64_t>(n - 1);
+      o = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
+    }
+    const bool cut_across = collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
+    const uint64_t within = cut_across ? (tile * parts + o) * c : tile * c;
+    const uint64_t bytes = within < args.unit ? (args.unit - within < c ? args.unit - within : c) : 0;
+    return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, bytes};
+  }
+  // Where owner's result belongs in recv. An all-gather's comes from the owner's own operand.
+  __device__ uint64_t place(const Range& of, int owner) const {
+    return collective == Collective::allgather ? static_cast<uint64_t>(owner) * args.unit + of.at : of.at;
+  }
+
+  __device__ char* stage(int rank, int which, uint32_t slot, int source) const {
+    const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) + static_cast<uint64_t>(source);
+    return reinterpret_cast<char*>(world.control[rank] + world.stage[which] + at * world.stage_slot);
+  }
+
+  // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before in view.
+  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks, Trail& trail) const {
+    bool ok = true;
+    const int p = static_cast<int>(threadIdx.x);
+    if (p < n && (ranks >> p & 1U) != 0) {
+      ok = await_count(world, trail, &words[p], target, p, index);
+      fence_system();
+    }
+    return __syncthreads_and(ok) != 0;
+  }
+
+  // Everything that this block did before is visible to whoever sees the counter.
+  template <class Word>
+  __device__ void announce(Word&& word_of, uint32_t value) const {
+    __syncthreads();
+    const int p = static_cast<int>(threadIdx.x);
+    if (p < n) {
+      fence_system();
+      store_relaxed(&word_of(words_of(world, p).from_peers), value);
+    }
+  }
+
+  __device__ uint32_t everybody() const { return (1U << n) - 1U; }
+
+  // The i-th of the other ranks, for i < n - 1. Where each block begins differs, so that at any time a rank sends to all others alike;
+  // in one order they would all come to the same rank together.
+  __device__ int first_of(uint64_t tile) const { return static_cast<int>((index + static_cast<uint32_t>(tile)) % static_cast<uint32_t>(n - 1)); }
+  __device__ int another(int i, int first) const {
+    const int d = i + first < n - 1 ? i + first : i + first - (n - 1);
+    return me + 1 + d < n ? me + 1 + d : me + 1 + d - n;
+  }
+};
+
+struct Destinations {
+  char* recv[kMaxRanks];  // where rank p's recv is mapped here; null: to its scratch
+};
+
+// What the peers said in their entries: the same call as mine? and where are their recvs?
+__device__ __forceinline__ bool read_entries(const Stripe& s, Destinations& to) {
+  bool ok = true;
+  const int p = static_cast<int>(threadIdx.x);
+  if (p < s.n) {
+    const Entry& entry = s.mine.from_peers.entry[s.index][p];
+    const uint64_t memory = load_relaxed(&entry.memory);
+    const uint64_t offset = load_relaxed(&entry.offset);
+    const uint64_t detail = load_relaxed(&entry.detail);
+    const uint64_t count = load_relaxed(&entry.count);
+    to.recv[p] = nullptr;
+    if (detail != s.args.detail || count != s.args.count) {
+      report(s.world, Trouble::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+      ok = false;
+    } else if (memory != 0 && s.collects(p)) {
+      ok = false;
+      const auto* table = reinterpret_cast<const MemoryEntry*>(s.world.memories);
+      for (int i = 0; i < s.world.memory_count; ++i) {
+        if (table[i].id != memory) continue;
+        to.recv[p] = reinterpret_cast<char*>(table[i].block[p] + offset);
+        ok = offset <= table[i].bytes;
+        break;
+      }
+      if (!ok) report(s.world, Trouble::unknown_memory, p, s.index, 0, 0);
+    }
+  }
+  return __syncthreads_and(ok) != 0;
+}
+
+// Four loads under way before the first store.
+__device__ __forceinline__ void push_part(const char* from, char* to, uint64_t bytes) {
+  const uint64_t packs = packs_of(bytes);
+  uint64_t q = threadIdx.x;
+  for (; q + 3 * blockDim.x < packs; q += 4 * blockDim.x) {
+    uint4 v[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) v[i] = load_pack(from, bytes, q + i * blockDim.x);
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) store_pack(to, bytes, q + i * blockDim.x, v[i]);
+  }
+  for (; q < packs; q += blockDim.x) store_pack(to, bytes, q, load_pack(from, bytes, q));
+}
+
+// ---- first role: push my slices to their owners
+
+__device__ __forceinline__ void tell_entries(const Stripe& s, uint32_t base) {
+  if (static_cast<int>(threadIdx.x) >= s.n) return;
+  ControlWords::FromPeers& there = words_of(s.world, static_cast<int>(threadIdx.x)).from_peers;
+  // Nobody will push to my second stage in this call, so all of it counts as copied.
+  if (s.args.gathers == 0) store_relaxed(&there.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
+  Entry& entry = there.entry[s.index][s.me];
+  store_relaxed(&entry.memory, s.args.recv_memory);
+  store_relaxed(&entry.offset, s.args.recv_offset);
+  store_relaxed(&entry.detail, s.args.detail);
+  store_relaxed(&entry.count, s.args.count);
+}
+
+__device__ __forceinline__ void scatter_to_slots(const Stripe& s, uint32_t base) {
+  const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
+  const auto* send = reinterpret_cast<const char*>(s.args.send);
+  Trail trail;
+  for (uint64_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + static_cast<uint32_t>(j);
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody(), trail)) break;
+    const int first = s.first_of(j);
+    for (int i = 0; i < s.n - 1; ++i) {
+      const int p = s.another(i, first);
+      const Stripe::Range part = s.slice(j, p);
+      push_part(send + part.at, s.stage(p, 0, now, s.me), part.bytes);
+    }
+    s.announce(arrived, now + 1);
+  }
+}
+
+// ---- second role: what the owner does with its slice
+
+// `tile(to, j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and all reach
+// mine; then I need not say it, which takes a fence, before the last. `at_once`: nothing is pushed to me.
+template <class Tile>
+__device__ __forceinline__ void own(const Stripe& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
+  const uint32_t base = s.mine.reduce_base[s.index];
+  const auto done = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.done[s.index][s.me]; };
+  Trail trail;
+  bool ok = true;
+  uint32_t staged = 0;  // ranks whose recv I reach through their scratch
+  for (uint64_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + static_cast<uint32_t>(j);
+    // All of them, and myself: a push of mine may still read what I am about to overwrite.
+    if (j == 0 || !at_once) {
+      ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody(), trail);
+      if (!ok) break;
+    }
+    if (j == 0) {
+      ok = read_entries(s, to);
+      if (!ok) break;
+      for (int p = 0; p < s.n; ++p) {
+        if (p != s.me && s.collects(p) && to.recv[p] == nullptr) staged |= 1U << p;
+      }
+    }
+    if (staged != 0) {
+      ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged, trail);
+      if (!ok) break;
+    }
+    tile(to, j, now);
+    if (j + 1 == s.tiles || !moves || staged != 0 || s.args.gathers != 0) s.announce(done, now + 1);
+  }
+  const uint32_t end = base + static_cast<uint32_t>(s.tiles);
+  // recv is complete when all owners have delivered; if they deliver to scratch, a block of the third role waits for them.
+  if (ok && s.args.gathers == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), trail);
+  __syncthreads();
+  if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
+}
+
+// ---- third role: bring results from my scratch to recv
+
+__device__ __forceinline__ void gather(const Stripe& s) {
+  const CollectiveArgs& args = s.args;
+  const uint32_t base = s.mine.gather_base[s.index];
+  const auto copied = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.copied[s.index][s.me]; };
+  auto* recv = reinterpret_cast<char*>(args.recv);
+  Trail trail;
+  for (uint64_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + static_cast<uint32_t>(j);
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody(), trail)) break;
+    for (int owner = 0; owner < s.n; ++owner) {
+      if (owner == s.me) continue;
+      const Stripe::Range part = s.slice(j, owner);
+      const auto* from = reinterpret_cast<const uint4*>(s.stage(s.me, 1, now, owner));
+      const uint64_t place = s.place(part, owner);
+      for (uint64_t q = threadIdx.x; q < packs_of(part.bytes); q += blockDim.x) store_pack(recv + place, part.bytes, q, from[q]);
+    }
+    s.announce(copied, now + 1);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) s.mine.gather_base[s.index] = base + static_cast<uint32_t>(s.tiles);
+}
+
+// ---- a launch: the blocks of the first role, then those of the second, then those of the third
+
+template <class First, class Second>
+__device__ __forceinline__ void run(const Stripe& stripe, uint32_t role, First&& first, Second&& second) {
+  if (role == 0) {
+    const uint32_t base = stripe.mine.scatter_base[stripe.index];
+    tell_entries(stripe, base);
+    first(stripe, base);
+    __syncthreads();
+    if (threadIdx.x == 0) stripe.mine.scatter_base[stripe.index] = base + static_cast<uint32_t>(stripe.tiles);
+  } else if (role == 1) {
+    second(stripe);
+    if (stripe.args.gathers == 0 && threadIdx.x == 0) stripe.mine.gather_base[stripe.index] += static_cast<uint32_t>(stripe.tiles);
+  } else {
+    gather(stripe);
+  }
+}
+
+}  // namespace symm::cuda

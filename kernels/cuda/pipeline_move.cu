@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The pipeline of collectives that only move: all-gather, broadcast, all-to-all. Any type, any number of ranks.
+#include "kernels/cuda/pipeline.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+// The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no slot, and
+// the owners pass it on.
+__device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinations& to) {
+  const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
+  const auto* send = reinterpret_cast<const char*>(s.args.send);
+  // Where the recvs are is in the entries, which are there when the others have come.
+  Trail trail;
+  const uint32_t others = s.everybody() & ~(1U << s.me);
+  bool ok = s.await(s.mine.from_peers.arrived[s.index], base + 1, others, trail) && read_entries(s, to);
+  uint32_t staged = 0;
+  for (int p = 0; p < s.n && ok; ++p) {
+    if (p != s.me && to.recv[p] == nullptr) staged |= 1U << p;
+  }
+  // Each announcement takes a fence. In the middle of a long message there are fewer, because its owners have enough to do; what is
+  // announced last is what everybody waits for.
+  const auto is_told = [&](uint64_t j) { return staged != 0 || j < 2 || (j + 1) % 4 == 0 || j + 4 >= s.tiles; };
+  for (uint64_t j = 0; j < s.tiles && ok; ++j) {
+    const uint32_t now = base + static_cast<uint32_t>(j);
+    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged, trail);
+    if (!ok) break;
+    const int first = s.first_of(j);
+    for (int i = 0; i < s.n - 1; ++i) {
+      const int p = s.another(i, first);
+      const Stripe::Range part = s.slice(j, p);
+      push_part(send + part.at, to.recv[p] != nullptr ? to.recv[p] + part.at : s.stage(p, 0, now, s.me), part.bytes);
+    }
+    if (is_told(j)) s.announce(arrived, now + 1);
+  }
+}
+
+__device__ __forceinline__ void exchange_tile(const Stripe& s, uint64_t j, uint32_t now) {
+  const CollectiveArgs& args = s.args;
+  const Stripe::Range part = s.slice(j, s.me);
+  const uint64_t within = part.at - static_cast<uint64_t>(s.me) * args.unit;
+  for (int r = 0; r < s.n; ++r) {
+    // The slot of this tile from rank r, or my own block; each of the same size.
+    const char* from = r == s.me ? reinterpret_cast<const char*>(args.send) + part.at : s.stage(s.me, 0, now, r);
+    push_part(from, reinterpret_cast<char*>(args.recv) + static_cast<uint64_t>(r) * args.unit + within, part.bytes);
+  }
+}
+
+// All that a broadcast's root does in this role is to copy.
+__device__ __forceinline__ void keep_tile(const Stripe& s, uint64_t j) {
+  const CollectiveArgs& args = s.args;
+  if (args.send == args.recv) return;
+  const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
+  const uint64_t at = (s.index + j * static_cast<uint64_t>(args.stripes)) * bytes;
+  push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at, args.unit - at < bytes ? args.unit - at : bytes);
+}
+
+// Of an all-gather my own part goes to everybody, as all of a flat broadcast's does; of another broadcast what the root has pushed, into recv if
+// it could.
+__device__ __forceinline__ void pass_tile(const Stripe& s, const Destinations& to, uint64_t j, uint32_t now) {
+  const CollectiveArgs& args = s.args;
+  const Stripe::Range part = s.slice(j, s.me);
+  const uint64_t place = s.place(part, s.me);
+  const uint64_t packs = packs_of(part.bytes);
+  auto* recv = reinterpret_cast<char*>(args.recv);
+  if (part.bytes == 0) return;
+  const bool broadcast = s.collective == Collective::broadcast && args.flat == 0;
+  const bool there = broadcast && args.gathers == 0;
+  const bool keeps = !there && (s.collective != Collective::broadcast || s.me != args.root || args.send != args.recv);
+  const char* from = there ? recv + part.at : broadcast ? s.stage(s.me, 0, now, args.root) : reinterpret_cast<const char*>(args.send) + part.at;
+  if (there && s.n == 2) return;  // nobody to pass it on to
+  const int first = s.first_of(j);
+  constexpr uint32_t kAtOnce = 4;
+  for (uint64_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t at = q + u * blockDim.x;
+      if (at < packs) v[u] = load_pack(from, part.bytes, at);
+    }
+    for (int d = keeps ? 0 : 1; d < s.n; ++d) {
+      const int p = d == 0 ? s.me : s.another(d - 1, first);
+      if (d != 0 && !s.collects(p)) continue;
+      char* here = d == 0 ? recv + place : to.recv[p] != nullptr ? to.recv[p] + place : s.stage(p, 1, now, s.me);
+#pragma unroll
+      for (uint32_t u = 0; u < kAtOnce; ++u) {
+        const uint64_t at = q + u * blockDim.x;
+        if (at < packs) store_pack(here, part.bytes, at, v[u]);
+      }
+    }
+  }
+}
+
+__device__ __forceinline__ void run(const CollectiveArgs& args) {
+  begin();
+  if (args.world.size == 0) return;  // a launch to make it ready
+  const auto stripes = static_cast<uint32_t>(args.stripes);
+  const Stripe stripe(args, args.world.size, blockIdx.x % stripes);
+  __shared__ Destinations to;
+  symm::cuda::run(
+      stripe, blockIdx.x / stripes,
+      [&](const Stripe& s, uint32_t base) {
+        if (s.collective == Collective::alltoall) {
+          scatter_to_slots(s, base);
+        } else if (s.scatters()) {
+          spread(s, base, to);
+        } else {
+          s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; },
+                     base + static_cast<uint32_t>(s.tiles));
+        }
+      },
+      [&](const Stripe& s) {
+        const bool exchanges = s.collective == Collective::alltoall;
+        const bool spreads = s.collective == Collective::broadcast && s.args.flat == 0;
+        own(s, to, !exchanges, !exchanges && !spreads, [&](const Destinations& there, uint64_t j, uint32_t now) {
+          if (exchanges) exchange_tile(s, j, now);
+          else if (spreads && s.me == s.args.root) keep_tile(s, j);
+          else pass_tile(s, there, j, now);
+        });
+      });
+}
+
+}  // namespace
+
+// As in pipeline.cu: a launch must fit onto the device as a whole.
+extern "C" __global__ void __launch_bounds__(1024, 1) symm_pipeline_move(const __grid_constant__ CollectiveArgs a) { run(a); }
