@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LL: each 16-byte store carries 8 bytes of data and, beside each word, a flag. No fence anywhere, any data. A rank has a slot for each
+// source in each half (epoch.cuh); two cells hold a pack.
+#pragma once
+
+#include "kernels/cuda/epoch.cuh"
+#include "kernels/cuda/wait.cuh"
+
+namespace symm::cuda {
+
+// Never 0, which is what cells hold when they are free.
+__device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
+
+__device__ __forceinline__ char* slot(const World& world, int owner, int source, uint32_t epoch) {
+  const uint64_t index = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(world.size) + static_cast<uint64_t>(source);
+  return reinterpret_cast<char*>(world.control[owner] + world.ll + index * world.ll_slot);
+}
+
+__device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_t flag) {
+  auto* cells = reinterpret_cast<uint4*>(to) + 2 * q;
+  store_relaxed(cells, {v.x, flag, v.y, flag});
+  store_relaxed(cells + 1, {v.z, flag, v.w, flag});
+}
+
+__device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
+
+// The last pack of a slot is for tokens.
+__device__ __forceinline__ uint64_t token_pack(const World& world) { return world.ll_slot / 32 - 1; }
+
+__device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
+
+// Whom a wait that ends in trouble names: of those whose cells are missing, the first.
+struct FirstMissing {
+  __device__ __forceinline__ int operator()(uint32_t missing) const { return lowest(missing); }
+};
+
+// `culprit` is asked as seldom as one looks around.
+template <int kRanks, class Culprit = FirstMissing>
+__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch, Trail& trail,
+                                        const Culprit& culprit = {}) {
+  const uint32_t flag = flag_of(epoch);
+  while (true) {
+    uint4 a[kRanks];
+    uint4 b[kRanks];
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) == 0) continue;
+      const auto* cells = reinterpret_cast<const uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+      a[r] = load_relaxed(cells);
+      b[r] = load_relaxed(cells + 1);
+    }
+    uint32_t missing = 0;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((sources >> r & 1U) == 0) continue;
+      if (is_there(a[r], flag) && is_there(b[r], flag)) {
+        v[r] = {a[r].x, a[r].z, b[r].x, b[r].z};
+      } else {
+        missing |= 1U << r;
+      }
+    }
+    if (missing == 0) break;
+    if ((++trail.looks & 1023U) == 0 && !look_around(world, trail, culprit(missing), blockIdx.x, epoch, 0)) return false;
+  }
+  // Free the cells: a flag that comes round again after 2^31 calls must not find an old one.
+#pragma unroll
+  for (int r = 0; r < kRanks; ++r) {
+    if ((sources >> r & 1U) == 0) continue;
+    auto* cells = reinterpret_cast<uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+    store_relaxed(cells, {0, 0, 0, 0});
+    store_relaxed(cells + 1, {0, 0, 0, 0});
+  }
+  return true;
+}
+
+}  // namespace symm::cuda
