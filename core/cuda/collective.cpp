@@ -33,6 +33,7 @@ PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
   input.size = context_.size;
   input.forced = call.algorithm;
   input.max_blocks = max_blocks_;
+  input.is_cube_mesh = is_cube_mesh_;
   if (is_multimem(call.algorithm)) input.why_no_multimem = why_no_multimem(call);
   return input;
 }
@@ -83,6 +84,8 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
   args.root = call.root;
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
+  args.quad = cube_mesh_.quad;
+  args.partners = cube_mesh_.partners;
   auto blocks = static_cast<unsigned>(chosen.blocks);
   if (chosen.family == Family::pipeline) {
     const Detail detail = detail_of(call);

@@ -19,7 +19,6 @@ struct nvmlPciInfo {
   unsigned domain, bus, device, pciDeviceId, pciSubSystemId;
   char busId[32];
 };
-constexpr unsigned kMaxLinks = 18;
 constexpr int kRemoteGpu = 0;
 constexpr int kRemoteSwitch = 2;
 constexpr int kRemoteUnknown = 255;

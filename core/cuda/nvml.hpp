@@ -10,6 +10,8 @@
 
 namespace symm::cuda {
 
+inline constexpr unsigned kMaxLinks = 18;  // of a GPU
+
 // The far ends of one GPU's active links.
 struct NvLinks {
   int to_switches = 0;

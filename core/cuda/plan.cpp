@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/error.hpp"
+#include "core/topology.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -54,6 +55,7 @@ uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
 Family choose(const PlanInput& input, const Tuning& tuning) {
   if (input.size == 1) return Family::copy;
   const uint64_t unit = unit_of(input);
+  if (input.is_cube_mesh && input.collective == Collective::allreduce && unit <= tuning.ll_max) return Family::hybrid_cube_mesh;
   if (one_shot_does(input) && unit <= one_shot_limit(input.collective, tuning)) return Family::one_shot;
   if (two_shot_does(input) && unit <= tuning.two_shot_max) return Family::two_shot;
   if (!one_shot_does(input) && unit <= tuning.ll_max) return reduces(input.collective) ? Family::ll_reduce : Family::ll_move;
@@ -69,8 +71,8 @@ Family forced_family(const PlanInput& input, const Tuning& tuning) {
     case Algorithm::two_shot_staged: return Family::pipeline;
     case Algorithm::multimem_one_shot: return Family::multimem_one_shot;
     case Algorithm::multimem_two_shot: return Family::multimem_two_shot;
-    case Algorithm::automatic:
-    case Algorithm::hybrid_cube_mesh: break;
+    case Algorithm::hybrid_cube_mesh: return Family::hybrid_cube_mesh;
+    case Algorithm::automatic: break;
   }
   return choose(input, tuning);
 }
@@ -81,6 +83,7 @@ Algorithm algorithm_of(Family family) {
     case Family::ll_move: return Algorithm::ll;
     case Family::two_shot: return Algorithm::two_shot;
     case Family::pipeline: return Algorithm::two_shot_staged;
+    case Family::hybrid_cube_mesh: return Algorithm::hybrid_cube_mesh;
     case Family::multimem_one_shot: return Algorithm::multimem_one_shot;
     case Family::multimem_two_shot: return Algorithm::multimem_two_shot;
     case Family::none:
@@ -95,8 +98,9 @@ void shape(Plan& plan, uint64_t packs, int max_blocks, int threads) {
   plan.threads = threads;
   const int limit = std::max(1, max_blocks / 2);  // with the registers they have, one of 512 threads a multiprocessor
   const uint64_t blocks = divide_up(packs, static_cast<uint64_t>(threads));
-  if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && plan.family != Family::ll_reduce &&
-      plan.family != Family::ll_move) {
+  const bool has_flags_beside =
+      plan.family == Family::ll_reduce || plan.family == Family::ll_move || plan.family == Family::hybrid_cube_mesh;
+  if (blocks > static_cast<uint64_t>(std::min(limit, 128)) && !has_flags_beside) {
     plan.threads = 512;
     plan.blocks = static_cast<int>(std::min<uint64_t>(divide_up(packs, 512), static_cast<uint64_t>(std::min(limit, 128))));
   } else {
@@ -189,6 +193,7 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
     case Family::copy: break;
     case Family::ll_reduce:
     case Family::ll_move:
+    case Family::hybrid_cube_mesh:
     case Family::one_shot: shape(plan, packs, input.max_blocks, tuning.threads); break;
     case Family::two_shot: {
       plan.tile = chunk_of(input.size, tuning);
@@ -207,7 +212,7 @@ Plan plan(const PlanInput& input, const Tuning& tuning) {
 }
 
 std::string refuse(const PlanInput& input, const Tuning& tuning) {
-  if (input.size == 1 || input.count == 0) return "";
+  if ((input.size == 1 || input.count == 0) && input.forced != Algorithm::hybrid_cube_mesh) return "";
   const uint64_t unit = unit_of(input);
   const auto limit = [&](const char* name, uint64_t most) {
     return unit <= most ? std::string()
@@ -228,7 +233,11 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
         return format("algorithm two_shot does allreduce of floats up to 32 bits, not %s of %s", name_of(input.collective),
                       name_of(input.dtype));
       return limit("two_shot", tuning.two_shot_max);
-    case Algorithm::hybrid_cube_mesh: return "algorithm hybrid_cube_mesh is not part of the CUDA back end";
+    case Algorithm::hybrid_cube_mesh:
+      if (input.collective != Collective::allreduce)
+        return format("algorithm hybrid_cube_mesh does allreduce, not %s", name_of(input.collective));
+      if (input.size != kCubeMeshRanks) return format("algorithm hybrid_cube_mesh needs 8 ranks, not %d", input.size);
+      return limit("hybrid_cube_mesh", tuning.ll_max);
     case Algorithm::multimem_one_shot:
     case Algorithm::multimem_two_shot:
       if (!multimem_does(input)) {
@@ -252,6 +261,11 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
     case Family::copy: break;
     case Family::ll_reduce:
     case Family::ll_move: return why + "up to " + text(tuning.ll_max) + " bytes ride beside their flags" + launch;
+    case Family::hybrid_cube_mesh:
+      return why + "up to " + text(tuning.ll_max) + " bytes along the links of " +
+             (input.is_cube_mesh ? "the hybrid cube mesh"
+                                 : "quads 0-3 and 4-7 and partners r and r + 4, which the topology does not show") +
+             launch;
     case Family::one_shot:
       return why + "up to " + text(one_shot_limit(input.collective, tuning)) + " bytes one hop to everybody is fastest" + launch;
     case Family::two_shot:
@@ -290,6 +304,7 @@ std::string kernel_name(const PlanInput& input, Family family) {
     case Family::two_shot: return format("symm_two_shot_%s_%d", arithmetic, ranks);
     case Family::pipeline:
       return kind == Arithmetic::none ? "symm_pipeline_move" : format("symm_pipeline_%s_%d", arithmetic, ranks);
+    case Family::hybrid_cube_mesh: return "symm_hybrid_cube_mesh";
     case Family::multimem_one_shot: return format("symm_multimem_one_shot_%s", arithmetic);
     case Family::multimem_two_shot: return format("symm_multimem_two_shot_%s", arithmetic);
   }

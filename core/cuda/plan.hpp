@@ -43,10 +43,11 @@ enum class Family {
   one_shot,
   two_shot,
   pipeline,
+  hybrid_cube_mesh,
   multimem_one_shot,
   multimem_two_shot
 };
-inline constexpr size_t kFamilies = 9;
+inline constexpr size_t kFamilies = 10;
 constexpr bool is_multimem(Family family) noexcept {
   return family == Family::multimem_one_shot || family == Family::multimem_two_shot;
 }
@@ -62,6 +63,7 @@ struct PlanInput {
   int size = 1;
   Algorithm forced = Algorithm::automatic;
   int max_blocks = 0;           // of 512 threads, that surely fit onto the device together
+  bool is_cube_mesh = false;    // the ranks' devices make a hybrid cube mesh, as all ranks know
   std::string why_no_multimem;  // where that is forced: why its operands cannot be reached by multicast
 };
 

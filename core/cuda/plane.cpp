@@ -16,6 +16,7 @@ struct PlaneShare {
   PlanValues values;  // must be equal: the layout of the control block follows from them
   int32_t multiprocessors;
   MulticastFacts multicast;
+  LinkFacts links;
 };
 
 // A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
@@ -41,6 +42,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
       multicast_facts_(controls_.size()),
+      link_facts_(controls_.size()),
       mailbox_(device_),
       kernels_(*device_),
       order_(device_) {
@@ -52,6 +54,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
   multicast_facts_[me] = multicast_facts(*device_, context_.multicast, std::getenv);
+  link_facts_[me] = link_facts(*device_, context_.size);
   max_blocks_ = device_->multiprocessors();
 
   const Current current(*device_, Current::Capture::relaxed);
@@ -68,6 +71,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
       }
     }
   }
+  if (context_.size == kCubeMeshRanks) kernels_.load(kernel_name(input, Family::hybrid_cube_mesh));
   kernels_.make_ready();
   world_.rank = context_.rank;
   world_.size = context_.size;
@@ -98,7 +102,8 @@ Share CudaPlane::share() const {
           control->mapped(),
           values_,
           device_->multiprocessors(),
-          multicast_facts_[static_cast<size_t>(context_.rank)]};
+          multicast_facts_[static_cast<size_t>(context_.rank)],
+          link_facts_[static_cast<size_t>(context_.rank)]};
   Share share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -120,6 +125,7 @@ void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_facts_[static_cast<size_t>(peer)] = body.multicast;
+  link_facts_[static_cast<size_t>(peer)] = body.links;
   max_blocks_ = std::min(max_blocks_, body.multiprocessors);
 }
 
@@ -140,6 +146,10 @@ void CudaPlane::ready() {
   for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   choose_multicast();
+  if (const auto found = cube_mesh_of(link_facts_)) {
+    is_cube_mesh_ = true;
+    cube_mesh_ = *found;
+  }
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
 }
 

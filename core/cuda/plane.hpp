@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/cuda/control.hpp"
+#include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_choice.hpp"
 #include "core/cuda/order.hpp"
@@ -84,6 +85,9 @@ class CudaPlane final : public Plane {
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;
   std::vector<MulticastFacts> multicast_facts_;
+  std::vector<LinkFacts> link_facts_;
+  bool is_cube_mesh_ = false;
+  CubeMesh cube_mesh_;  // what is used where that is forced
   std::string why_no_multicast_ = "the group is not formed yet";
   std::string multicast_trouble_;  // of this rank, for the vote in every rendezvous
   size_t multicast_unit_ = 1;

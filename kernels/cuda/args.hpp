@@ -157,6 +157,8 @@ struct CollectiveArgs {
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
   uint64_t send_memory, send_offset;
+  // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.
+  uint32_t quad, partners;
 };
 
 }  // namespace symm::cuda

@@ -695,7 +695,13 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     const auto found = state().kernels.find(function);
     if (found == state().kernels.end()) return kInvalidValue;
     name = found->second;
-    state().launches.push_back({name, config->gridDimX, config->blockDimX, config->hStream});
+    fake_cuda::Launch launch{name, config->gridDimX, config->blockDimX, config->hStream};
+    if (name == "symm_hybrid_cube_mesh") {
+      const auto& args = *static_cast<const CollectiveArgs*>(parameters[0]);
+      launch.quad = args.quad;
+      launch.partners = args.partners;
+    }
+    state().launches.push_back(launch);
   }
   if (name != "symm_put_signal" && name != "symm_wait_signal") return kSuccess;
   return run_signal(name == "symm_put_signal", *static_cast<const SignalArgs*>(parameters[0]), config->hStream);

@@ -27,6 +27,7 @@ struct Launch {
   std::string kernel;
   unsigned blocks, threads;
   void* stream;
+  unsigned quad = 0, partners = 0;  // of a hybrid cube mesh: where the ranks stand
 };
 std::vector<Launch> launches();  // and forget them
 

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks tell each other of their links, and what all make of it.
+#include "core/cuda/cube_mesh.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "tests/fake_cuda/machines.hpp"
+
+namespace symm::cuda {
+namespace {
+
+// Rank r has device order[r] of the machine.
+std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
+  const fake_machine::Machine* machine = fake_machine::find(name);
+  std::vector<LinkFacts> facts;
+  for (const int device : order) {
+    NvLinks links;
+    links.to_switches = machine->switch_links;
+    for (int peer = 0; peer < machine->gpus && !machine->links.empty(); ++peer) {
+      for (int i = 0; i < machine->links[static_cast<size_t>(device)][static_cast<size_t>(peer)]; ++i)
+        links.to_gpus.push_back("0000" + fake_machine::bus_of(peer));  // the long form, which NVML uses
+    }
+    facts.push_back(pack_links(fake_machine::bus_of(device), links));
+  }
+  return facts;
+}
+
+std::vector<int> straight(int count) {
+  std::vector<int> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+TEST(CubeMeshOfRanks, Dgx1V) {
+  const auto cube = cube_mesh_of(told("dgx1v", straight(8)));
+  ASSERT_TRUE(cube);
+  EXPECT_EQ(*cube, CubeMesh{});
+}
+
+// Rank 0 has device 7, rank 1 device 0 and so on: 7 6 5 4 are a quad, and partners are 4 apart.
+TEST(CubeMeshOfRanks, DevicesInAnotherOrder) {
+  const auto cube = cube_mesh_of(told("dgx1v", {7, 0, 5, 2, 4, 1, 6, 3}));
+  ASSERT_TRUE(cube);
+  EXPECT_EQ(cube->quad, 0b01010101U);
+  EXPECT_EQ(cube->partners, 0x03216547U);  // devices 7-3, 0-4, 5-1, 2-6 are ranks 0-7, 1-4, 2-5, 3-6
+}
+
+TEST(CubeMeshOfRanks, OneThatDoesNotKnow) {
+  for (size_t blind = 0; blind < 8; ++blind) {
+    std::vector<LinkFacts> facts = told("dgx1v", straight(8));
+    facts[blind] = {};
+    EXPECT_FALSE(cube_mesh_of(facts)) << blind;
+  }
+}
+
+TEST(CubeMeshOfRanks, OtherMachinesAndNumbers) {
+  EXPECT_FALSE(cube_mesh_of(told("hgx_h100", straight(8))));
+  EXPECT_FALSE(cube_mesh_of(told("pcie", straight(4))));
+  EXPECT_FALSE(cube_mesh_of(told("dgx2", straight(8))));
+  EXPECT_FALSE(cube_mesh_of(told("dgx1v", {0, 1, 2, 3})));
+  EXPECT_FALSE(cube_mesh_of(told("dgx1v", {0, 1, 2, 3, 4, 5, 6, 6}))) << "two ranks on one device";
+  EXPECT_FALSE(cube_mesh_of(told("dgx1v", {0, 1, 2, 3, 0, 1, 2, 3})));
+  EXPECT_FALSE(cube_mesh_of({}));
+}
+
+// One rank says that a link is down.
+TEST(CubeMeshOfRanks, ALinkThatOneEndDoesNotHave) {
+  std::vector<LinkFacts> facts = told("dgx1v", straight(8));
+  LinkFacts& three = facts[3];
+  ASSERT_EQ(three.direct, 6);
+  // 3-7 is the last of its links, and a single one.
+  three.direct = 5;
+  EXPECT_FALSE(cube_mesh_of(facts));
+}
+
+// What a peer sends is not believed beyond its bounds.
+TEST(CubeMeshOfRanks, NonsenseFromAPeer) {
+  std::vector<LinkFacts> facts = told("dgx1v", straight(8));
+  facts[5].direct = 1'000'000;
+  for (auto& bus : facts[5].to_gpus) bus.fill('7');
+  facts[5].bus.fill('x');
+  EXPECT_FALSE(cube_mesh_of(facts));
+  facts[5].direct = -1;
+  EXPECT_FALSE(cube_mesh_of(facts));
+}
+
+TEST(CubeMeshOfRanks, MoreLinksThanFit) {
+  NvLinks links;
+  for (int i = 0; i < 40; ++i) links.to_gpus.push_back(std::string(40, 'a'));
+  const LinkFacts facts = pack_links(std::string(40, 'b'), links);
+  EXPECT_EQ(facts.direct, static_cast<int32_t>(kMaxLinks));
+  EXPECT_EQ(facts.bus.back(), '\0');
+  EXPECT_EQ(facts.to_gpus.back().back(), '\0');
+}
+
+}  // namespace
+}  // namespace symm::cuda
