@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stands in for the kernels' memory.cuh when they are compiled for the host: the same words, in which every access to memory that ranks
+// share goes to the model (world.hpp) and may be the moment at which another thread goes on.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cuda/args.hpp"
+
+#define __device__
+#define __global__
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline, unused))
+#define __grid_constant__
+#define __launch_bounds__(threads)
+
+struct uint4 {
+  uint32_t x, y, z, w;
+};
+struct Index {
+  unsigned x;
+};
+
+namespace symm::cuda::model {
+
+inline Index block_index, thread_index, grid_size, block_size;  // of the thread that is running
+// Of so many bytes it is taken for granted that they come into view together.
+struct Pair {
+  uint32_t first, second;
+};
+uint32_t load(const uint32_t* from);
+Pair load_pair(const uint32_t* from);
+void store(uint32_t* to, uint32_t value);
+void store_pair(uint32_t* to, Pair values);
+void fence();
+void meet();  // of a block's threads
+uint64_t now();
+
+}  // namespace symm::cuda::model
+
+#define blockIdx (symm::cuda::model::block_index)
+#define threadIdx (symm::cuda::model::thread_index)
+#define gridDim (symm::cuda::model::grid_size)
+#define blockDim (symm::cuda::model::block_size)
+
+inline void __syncthreads() { symm::cuda::model::meet(); }
+inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
+inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
+  const uint32_t seen = *word;
+  if (seen == expected) *word = wanted;
+  return seen;
+}
+
+namespace symm::cuda {
+
+inline uint32_t load_relaxed(const uint32_t* from) { return model::load(from); }
+inline void store_relaxed(uint32_t* to, uint32_t v) { model::store(to, v); }
+inline uint4 load_relaxed(const uint4* from) {
+  const model::Pair low = model::load_pair(&from->x);
+  const model::Pair high = model::load_pair(&from->z);
+  return {low.first, low.second, high.first, high.second};
+}
+inline void store_relaxed(uint4* to, uint4 v) {
+  model::store_pair(&to->x, {v.x, v.y});
+  model::store_pair(&to->z, {v.z, v.w});
+}
+inline void fence_system() { model::fence(); }
+inline uint64_t nanoseconds() { return model::now(); }
+inline void begin() {}  // a kernel of the model starts when the one ahead has ended
+inline void let_next_launch() {}
+
+inline uint64_t packs_of(uint64_t bytes) { return (bytes + kPack - 1) / kPack; }
+inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) { return std::min<uint64_t>(kPack, bytes - q * kPack); }
+inline uint4 load_pack(const char* message, uint64_t bytes, uint64_t q) {
+  uint4 v{};
+  std::memcpy(&v, message + q * kPack, bytes_of_pack(bytes, q));
+  return v;
+}
+inline void store_pack(char* message, uint64_t bytes, uint64_t q, uint4 v) {
+  std::memcpy(message + q * kPack, &v, bytes_of_pack(bytes, q));
+}
+
+inline ControlWords& words_of(const World& world, int rank) { return *reinterpret_cast<ControlWords*>(world.control[rank]); }
+
+}  // namespace symm::cuda

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that run kernels on the host, one step at a time in an order drawn at random, with memory as weak as that of GPUs: what a
+// thread stores comes into view of others later, in pieces of 8 bytes and in any order, but for stores to one address, which keep
+// the order of their thread. What a kernel has stored is in view when it has ended; only then does its rank start the next one.
+// Threads are contexts of one thread of the host, so a seed tells everything.
+#pragma once
+
+#include <ucontext.h>
+
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/args.hpp"
+
+namespace symm::cuda::model {
+
+class Ranks {
+ public:
+  struct Options {
+    int ranks = 8;
+    unsigned seed = 1;
+    unsigned blocks = 1, threads = 1;
+    uint64_t slot = 1024;              // bytes of an LL slot
+    uint64_t timeout_ns = UINT64_MAX;  // a step is a nanosecond
+    // What must not be, to see that it would be noticed.
+    bool has_one_half = false;  // both halves are the same memory
+    bool ends_early = false;    // the next kernel starts before what the last one stored is in view
+  };
+  using Kernel = std::function<void(const CollectiveArgs&)>;
+
+  explicit Ranks(const Options& options);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  const World& world(int rank) const { return members_[static_cast<size_t>(rank)].world; }
+  ControlWords& words(int rank);
+  const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
+  void launch(int rank, Kernel kernel, const CollectiveArgs& args);
+  // When it has stored `stores` times, a rank does nothing more until all together have taken `steps` steps.
+  void hold(int rank, long stores, long steps);
+  // Called when all that was launched on a rank has ended.
+  std::function<void(int rank)> at_end;
+  // Called when a rank stores into a slot: whose it is, and for which source.
+  std::function<void(int by, int owner, int source)> at_store;
+  // Until all kernels have ended. False: nothing goes on any more.
+  bool run();
+
+  // For the kernels.
+  uint32_t load(const uint32_t* from, bool may_yield = true);
+  void store(uint32_t* to, uint32_t first, const uint32_t* second = nullptr);
+  void fence();
+  void meet();
+  uint64_t now() const { return static_cast<uint64_t>(steps_); }
+
+ private:
+  struct Thread;
+  struct Pending {
+    uint32_t* to;
+    uint32_t value[2];
+    size_t words;
+    const Thread* by;
+  };
+  struct Launch {
+    Kernel kernel;
+    CollectiveArgs args;
+  };
+  struct Member {
+    World world{};
+    ErrorRecord record{};
+    std::vector<uint32_t> control;
+    std::vector<Launch> queue;
+    size_t next = 0;                               // in the queue
+    std::vector<std::unique_ptr<Thread>> running;  // of the kernel that is under way
+    std::vector<Pending> pending;                  // what its threads have stored
+    unsigned speed = 1;
+    long stored = 0;
+    long held_after = -1, held_until = 0;
+    bool ended = false;
+  };
+
+  static void enter();
+  void yield();
+  void start(Member& member);
+  void finish(Member& member);
+  bool step(Member& member);
+  void deliver(Member& member, size_t index);
+  void deliver_all(Member& member);
+  uint32_t* place(const uint32_t* word) const;
+  bool is_held(const Member& member) const;
+
+  Options options_;
+  uint64_t half_bytes_;
+  std::mt19937 random_;
+  std::vector<Member> members_;
+  ucontext_t scheduler_{};
+  Member* member_ = nullptr;
+  Thread* thread_ = nullptr;
+  long steps_ = 0;
+  long last_change_ = 0;  // the step in which memory last changed or a thread ended
+};
+
+}  // namespace symm::cuda::model
