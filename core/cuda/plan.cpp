@@ -124,12 +124,11 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   // Three roles where recv is private.
   plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks * 512 / tuning.width / 3}));
   // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
-  // moving. Where a broadcast is passed on, the last tile is what everybody waits for: eight.
-  const bool passed_on = input.collective == Collective::broadcast && !plan.flat;
-  const uint64_t each = passed_on ? 8 : 2;
-  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / each));
+  // moving.
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
   plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
-  if (passed_on) plan.tile = std::min<uint64_t>(plan.tile, 16 * kKi);
+  // What is passed on last is what everybody waits for. 16 KB were worse, for their fences.
+  if (input.collective == Collective::broadcast && !plan.flat) plan.tile = std::min<uint64_t>(plan.tile, 32 * kKi);
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
 }

@@ -21,9 +21,8 @@ __device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinati
   for (int p = 0; p < s.n && ok; ++p) {
     if (p != s.me && to.recv[p] == nullptr) staged |= 1U << p;
   }
-  // Each announcement takes a fence. In the middle of a long message there are fewer, because its owners have enough to do; what is
-  // announced last is what everybody waits for.
-  const auto is_told = [&](uint64_t j) { return staged != 0 || j < 2 || (j + 1) % 4 == 0 || j + 4 >= s.tiles; };
+  // Each announcement takes a fence. Long messages have fewer, because their owners have enough to do meanwhile.
+  const uint64_t batch = staged != 0 || s.tiles < 16 ? 1 : s.tiles < 32 ? 2 : 4;
   for (uint64_t j = 0; j < s.tiles && ok; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
     if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged, trail);
@@ -34,7 +33,7 @@ __device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinati
       const Stripe::Range part = s.slice(j, p);
       push_part(send + part.at, to.recv[p] != nullptr ? to.recv[p] + part.at : s.stage(p, 0, now, s.me), part.bytes);
     }
-    if (is_told(j)) s.announce(arrived, now + 1);
+    if ((j + 1) % batch == 0 || j + 1 == s.tiles) s.announce(arrived, now + 1);
   }
 }
 

@@ -73,14 +73,14 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "role") == 0) return play(argv[2], std::atol(argv[3]));
 
   const int gpus = argc > 1 && std::atoi(argv[1]) > 1 ? 2 : 1;
-  const int trials = argc > 2 ? std::atoi(argv[2]) : 30;
+  const int trials = argc > 2 ? std::atoi(argv[2]) : 8;
   setenv("CUDA_VISIBLE_DEVICES", gpus > 1 ? "0,1" : "0", 0);
   int passed = 0;
   int failed = 0;
   for (const Question& question : kQuestions) {
     if (argc > 3 && std::strcmp(argv[3], question.name) != 0) continue;
     const auto start = answers::Clock::now();
-    const std::chrono::seconds limit(60 + trials);
+    const std::chrono::seconds limit(90 + 2 * trials);
     const answers::Totals totals = answers::run_question(argv[0], question.name, long{gpus} * kManyTrials + trials, limit);
     std::printf("%s: %d passed, %d failed in %.1f s\n", question.name, totals.passed, totals.failed,
                 answers::microseconds(start, answers::Clock::now()) * 1e-6);

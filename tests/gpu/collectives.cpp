@@ -237,7 +237,7 @@ int main(int argc, char** argv) {
           check(rank, together, list[i], expected[i], place, algorithm);
         }
         if (n == 8 && list[i].collective == SYMM_COLLECTIVE_ALLREDUCE) {  // by force; any 8 ranks do
-          const bool done = check(rank, list[i], expected[i], place, SYMM_ALGORITHM_HYBRID_CUBE_MESH);
+          const bool done = check(rank, together, list[i], expected[i], place, SYMM_ALGORITHM_HYBRID_CUBE_MESH);
           if (list[i].count * symm::size_of(list[i].dtype) <= 32768)
             gpu::expect(done, std::string("hybrid_cube_mesh was refused: ") + symm_last_error());
         }

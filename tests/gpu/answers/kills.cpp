@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kBytes = size_t{64} << 20;
 constexpr size_t kCount = kBytes / sizeof(unsigned);
 constexpr unsigned kPattern = 0xC0FFEE00U;
-constexpr int kKills = 100;
-constexpr int kThreads = 10;
+constexpr int kKills = 24;  // each takes a second or two, most of it for a context to come and go
+constexpr int kThreads = 8;
 
 constexpr const char* kSteps[] = {"cuMemImportFromShareableHandle", "cuMemMap with its reservation", "cuMemSetAccess",
                                   "unmapping", "cuMemRelease"};

@@ -69,6 +69,11 @@ inline void store_relaxed(uint4* to, uint4 v) {
   model::store_pair(&to->z, {v.z, v.w});
 }
 inline void fence_system() { model::fence(); }
+inline uint32_t load_acquire(const uint32_t* from) {
+  const uint32_t seen = model::load(from);
+  model::fence();
+  return seen;
+}
 inline uint64_t nanoseconds() { return model::now(); }
 inline void begin() {}  // a kernel of the model starts when the one ahead has ended
 inline void let_next_launch() {}
