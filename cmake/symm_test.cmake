@@ -22,6 +22,11 @@ function(symm_gtest name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
+  if(SYMM_UNITY)
+    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+    # The library is as fast as it is in any case; nobody waits for what only calls it.
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  endif()
   if(SYMM_PRECOMPILED_HEADERS)
     target_precompile_headers(${name} REUSE_FROM symm_test_headers)
   endif()
@@ -44,6 +49,7 @@ function(symm_gtest name)
   if(SYMM_SANITIZE AND arg_SANITIZED)
     set(filter TEST_FILTER "${arg_SANITIZED}")
   endif()
-  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 60 ${filter}
+  # Long, since a build beside tests gets little of the processors.
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_TIMEOUT 900 ${filter}
                        PROPERTIES ${properties} LABELS "${labels}")
 endfunction()
