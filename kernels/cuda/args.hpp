@@ -20,7 +20,7 @@ inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
 // grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.
 struct ControlWords {
-  // Set by the host, and by a kernel that gives up, so that those after it leave at once.
+  // Set by the host, and by a kernel that gives up: who waits leaves when it looks here, after a thousand polls.
   uint32_t abort;
   uint32_t departed;  // bit r: rank r has left
   uint32_t failed;    // elects the thread that writes the error record

@@ -32,7 +32,8 @@
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
  *               symm_group_status() names the rank. Only release and the query calls remain useful; a new
- *               group of the survivors is made by symm_group_create().
+ *               group of the survivors is made by symm_group_create(). A captured CUDA graph does not ask the
+ *               library: replayed after a revocation it ends by itself, and what it stores is undefined.
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
