@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What exists, what was done in the wrong order, and calls that fail by order.
+#include <algorithm>
+
+#include "tests/fake_cuda/state.hpp"
+
+namespace fake_cuda {
+namespace {
+
+thread_local int calls_until_failure = 0;
+thread_local CUresult failure = 0;
+thread_local std::string failed;
+
+}  // namespace
+
+State& state() {
+  static auto* instance = new State;
+  return *instance;
+}
+void* fresh() { return reinterpret_cast<void*>(++state().next * 64); }
+
+std::optional<CUresult> fails(const char* name) {
+  if (calls_until_failure == 0 || --calls_until_failure != 0) return std::nullopt;
+  failed = name;
+  return failure;
+}
+CUresult violation(const std::string& what) {
+  state().violations.push_back(what);
+  return kInvalidValue;
+}
+
+std::map<std::string, long> live() {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  const auto count = [](const auto& of) { return static_cast<long>(of.size()); };
+  const long handles =
+      std::count_if(s.memories.begin(), s.memories.end(), [](const auto& m) { return m.second.references != 0; }) +
+      count(s.objects);
+  std::map<std::string, long> all = {{"handle", handles},
+                                     {"reservation", count(s.reservations)},
+                                     {"mapping", count(s.mappings)},
+                                     {"stream", count(s.streams)},
+                                     {"event", count(s.events)},
+                                     {"host", count(s.host) + count(s.registered)},
+                                     {"context", s.contexts},
+                                     {"pushed", static_cast<long>(contexts_pushed())}};
+  for (const auto& [handle, object] : s.objects) {
+    if (!object.bound.empty()) all["binding"] += count(object.bound);
+  }
+  return all;
+}
+std::vector<std::string> violations() {
+  const std::lock_guard lock(state().mutex);
+  return state().violations;
+}
+void fail_call(int n, int result) {
+  calls_until_failure = n;
+  failure = result;
+  failed.clear();
+}
+std::string failed_call() { return failed; }
+
+}  // namespace fake_cuda

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Devices, contexts, and where the driver is asked for its calls.
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+
+#include "tests/fake_cuda/machines.hpp"
+#include "tests/fake_cuda/state.hpp"
+
+namespace fake_cuda {
+namespace {
+
+constexpr CUresult kNoEntry = 500;
+
+char context_objects[64];
+
+thread_local std::vector<CUcontext> context_stack;
+
+// For programs that know nothing of this driver: FAKE_CUDA_DEVICES is the number of GPUs of the machine, of which
+// CUDA_VISIBLE_DEVICES may name some, in an order of its own. Empty: as set_devices() says.
+const std::vector<int>& visible() {
+  static const std::vector<int> numbers = [] {
+    std::vector<int> list;
+    const char* count = std::getenv("FAKE_CUDA_DEVICES");
+    for (int i = 0; count != nullptr && i < std::atoi(count); ++i) list.push_back(i);
+    const char* names = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (list.empty() || names == nullptr) return list;
+    list.clear();
+    std::istringstream words(names);
+    for (std::string word; std::getline(words, word, ',');) list.push_back(std::atoi(word.c_str()));
+    return list;
+  }();
+  return numbers;
+}
+
+}  // namespace
+
+size_t contexts_pushed() { return context_stack.size(); }
+int number_of(CUdevice device) {
+  return visible().empty() ? state().first_device + device : visible().at(static_cast<size_t>(device));
+}
+
+void set_devices(int count, int first) {
+  state().devices = count;
+  state().first_device = first;
+}
+void set_attribute(int which, int value) { state().attributes[which] = value; }
+void hide(const std::string& call) { state().hidden.insert(call); }
+
+API cuInit(unsigned) { return kSuccess; }
+API cuDriverGetVersion(int* version) { return *version = 13000, kSuccess; }
+API cuGetErrorName(CUresult result, const char** name) {
+  return *name = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", kSuccess;
+}
+API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", kSuccess; }
+API cuDeviceGetCount(int* count) {
+  MAY_FAIL();
+  return *count = visible().empty() ? state().devices : static_cast<int>(visible().size()), kSuccess;
+}
+API cuDeviceGet(CUdevice* device, int ordinal) {
+  MAY_FAIL();
+  return *device = ordinal, kSuccess;
+}
+API cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "fake", static_cast<size_t>(size)), kSuccess; }
+API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  MAY_FAIL();
+  std::memset(uuid, number_of(device) + 1, sizeof *uuid);
+  return kSuccess;
+}
+API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
+API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
+  const auto set = state().attributes.find(which);
+  if (set != state().attributes.end()) return *value = set->second, kSuccess;
+  if (which == kHostNode) return *value = device / kNodes, kSuccess;
+  if (which == kMulticastSupported) return *value = state().multicast_device ? 1 : 0, kSuccess;
+  return *value = which == kMultiprocessors ? 16 : 1, kSuccess;
+}
+API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
+API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
+  return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), kSuccess;
+}
+
+API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  ++state().contexts;
+  return *context = reinterpret_cast<CUcontext>(context_objects + device), kSuccess;
+}
+API cuDevicePrimaryCtxRelease(CUdevice) {
+  const std::lock_guard lock(state().mutex);
+  --state().contexts;
+  return kSuccess;
+}
+API cuCtxGetCurrent(CUcontext* context) { return *context = context_stack.empty() ? nullptr : context_stack.back(), kSuccess; }
+API cuCtxPushCurrent(CUcontext context) {
+  MAY_FAIL();
+  return context_stack.push_back(context), kSuccess;
+}
+API cuCtxPopCurrent(CUcontext* context) {
+  if (context_stack.empty()) return kInvalidValue;
+  *context = context_stack.back();
+  return context_stack.pop_back(), kSuccess;
+}
+
+API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
+#define FIND(call, version, parameters) \
+  if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&fake_cuda::call), *status = 0, kSuccess;
+  if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
+  SYMM_DRIVER_CALLS(FIND)
+  if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) {
+    SYMM_OPTIONAL_DRIVER_CALLS(FIND)
+  }
+#undef FIND
+  return *entry = nullptr, *status = 1, kNoEntry;
+}
+
+}  // namespace fake_cuda

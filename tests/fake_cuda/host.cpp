@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory that nothing was mapped for: of the host, and of a device as cudaMalloc makes it.
+#include "tests/fake_cuda/state.hpp"
+
+namespace fake_cuda {
+
+void* ordinary_memory(size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  void* memory = ::operator new(bytes);
+  state().ordinary[reinterpret_cast<CUdeviceptr>(memory)] = bytes;
+  return memory;
+}
+void free_ordinary(void* memory) {
+  const std::lock_guard lock(state().mutex);
+  state().ordinary.erase(reinterpret_cast<CUdeviceptr>(memory));
+  ::operator delete(memory);
+}
+
+API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
+  MAY_FAIL();
+  *host = ::operator new(bytes);
+  const std::lock_guard lock(state().mutex);
+  return state().host.insert(*host), kSuccess;
+}
+API cuMemHostGetDevicePointer(CUdeviceptr* address, void* host, unsigned) {
+  MAY_FAIL();
+  return *address = reinterpret_cast<CUdeviceptr>(host), kSuccess;
+}
+API cuMemFreeHost(void* host) {
+  const std::lock_guard lock(state().mutex);
+  if (state().host.erase(host) != 1) return kInvalidValue;
+  return ::operator delete(host), kSuccess;
+}
+API cuMemHostRegister(void* host, size_t bytes, unsigned) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  return state().registered.emplace(host, bytes).second ? kSuccess : kInvalidValue;
+}
+API cuMemHostUnregister(void* host) {
+  const std::lock_guard lock(state().mutex);
+  return state().registered.erase(host) == 1 ? kSuccess : kInvalidValue;
+}
+
+}  // namespace fake_cuda

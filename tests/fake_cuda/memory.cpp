@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory by handle: made, shared by file descriptors, and given back.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/fake_cuda/state.hpp"
+
+namespace fake_cuda {
+namespace {
+
+// Where memory lies is written on its file, so that another process that is given the descriptor knows it too.
+std::string label_of(const CUmemAllocationProp& prop) {
+  return "fake_cuda." + std::to_string(prop.location.type) + "." + std::to_string(prop.location.id);
+}
+CUmemLocation location_of(int fd) {
+  char name[256] = {};
+  CUmemLocation location{};
+  if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1) <= 0) return {};
+  return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2 ? location : CUmemLocation{};
+}
+
+}  // namespace
+
+void forget_unused(unsigned long long handle) {
+  const auto found = state().memories.find(handle);
+  if (found->second.references != 0 || found->second.mappings != 0) return;
+  close(found->second.fd);
+  state().memories.erase(found);
+}
+
+API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int) {
+  MAY_FAIL();
+  return *unit = kGranularity, kSuccess;
+}
+API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long) {
+  MAY_FAIL();
+  const bool on_host = prop->location.type == kOnHostNode;
+  const int places = on_host ? kNodes : state().devices;
+  if (bytes % kGranularity != 0 || (!on_host && prop->location.type != kOnDevice) || prop->type != kPinned) return kInvalidValue;
+  if (prop->location.id < 0 || prop->location.id >= places) return kInvalidValue;
+  if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return kInvalidValue;
+  if ((prop->requestedHandleTypes & kFabric) != 0) return 800;  // as on a machine that is not set up for it
+  const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
+  const std::lock_guard lock(state().mutex);
+  *handle = ++state().next;
+  state().memories[*handle] = {fd, bytes, *prop, 1, 0};
+  return kSuccess;
+}
+API cuMemRelease(CUmemGenericAllocationHandle handle) {
+  const std::lock_guard lock(state().mutex);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) return release_object(object);
+  const auto found = state().memories.find(handle);
+  if (found == state().memories.end() || found->second.references == 0) return kInvalidValue;
+  if (--found->second.references == 0 && is_bound(handle)) violation("memory is released before it is unbound");
+  return forget_unused(handle), kSuccess;
+}
+API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
+  if (at == state().mappings.end()) return kInvalidValue;
+  ++state().memories[at->second.handle].references;
+  return *handle = at->second.handle, kSuccess;
+}
+API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  if (!state().memories.contains(handle)) return kInvalidValue;
+  return *prop = state().memories[handle].prop, kSuccess;
+}
+API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  if (const auto object = state().objects.find(handle); object != state().objects.end()) {
+    *static_cast<int*>(out) = fcntl(object->second.fd, F_DUPFD_CLOEXEC, 0);
+    return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+  }
+  const auto found = state().memories.find(handle);
+  if (type != kPosixFd || found == state().memories.end() || (found->second.prop.requestedHandleTypes & kPosixFd) == 0)
+    return kInvalidValue;
+  *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
+  return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+}
+API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* fd, int type) {
+  MAY_FAIL();
+  const int copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
+  struct stat status {};
+  if (type != kPosixFd || copy < 0 || fstat(copy, &status) != 0) return kInvalidValue;
+  CUmemAllocationProp prop{};
+  prop.type = kPinned;
+  prop.requestedHandleTypes = kPosixFd;
+  if (status.st_size == static_cast<off_t>(sizeof(Team))) {
+    const std::lock_guard lock(state().mutex);
+    return import_object(*handle = ++state().next, copy);
+  }
+  prop.location = location_of(copy);
+  if (prop.location.type == 0) return close(copy), kInvalidValue;
+  const std::lock_guard lock(state().mutex);
+  *handle = ++state().next;
+  state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
+  return kSuccess;
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Multicast objects.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bit>
+
+#include "tests/fake_cuda/state.hpp"
+
+namespace fake_cuda {
+namespace {
+
+constexpr size_t kMulticastGranularity = size_t{4} << 20;  // another one, so that it must be asked for
+
+Team* map_team(int fd) {
+  void* at = mmap(nullptr, sizeof(Team), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  return at == MAP_FAILED ? nullptr : static_cast<Team*>(at);
+}
+
+}  // namespace
+
+CUresult release_object(std::map<unsigned long long, State::Object>::iterator at) {
+  State::Object& object = at->second;
+  if (object.references == 0) return violation("a multicast object is released twice");
+  if (object.created) object.team->creator_has_gone = 1;
+  if (!object.bound.empty()) violation("a multicast object is released before it is unbound");
+  if (--object.references == 0 && object.mappings != 0) violation("a multicast object is released while it is mapped");
+  if (object.references == 0 && object.mappings == 0 && object.bound.empty()) {
+    munmap(object.team, sizeof(Team));
+    close(object.fd);
+    state().objects.erase(at);
+  }
+  return kSuccess;
+}
+CUresult import_object(unsigned long long handle, int fd) {
+  Team* team = map_team(fd);
+  if (team == nullptr || team->magic != Team::kMagic) return kInvalidValue;
+  // The real driver then makes a fresh one, in which the importer waits for the others for ever.
+  if (team->creator_has_gone != 0) return violation("a multicast object is imported that its creator has let go of");
+  State::Object& made = state().objects[handle];
+  made.fd = fd;
+  made.team = team;
+  made.references = 1;
+  return kSuccess;
+}
+bool is_bound(unsigned long long memory) {
+  for (const auto& [handle, object] : state().objects) {
+    for (const auto& [device, part] : object.bound) {
+      if (part.second == memory) return true;
+    }
+  }
+  return false;
+}
+
+void set_multicast(bool device, bool calls) {
+  state().multicast_device = device;
+  state().multicast_calls_there = calls;
+}
+long multicast_calls() {
+  const std::lock_guard lock(state().mutex);
+  return state().multicast_calls;
+}
+
+#define MULTICAST_CALL()                     \
+  std::unique_lock lock(state().mutex);      \
+  ++state().multicast_calls;                 \
+  if (!state().multicast_device) return 801; \
+  lock.unlock();                             \
+  MAY_FAIL();                                \
+  lock.lock()
+
+API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, int which) {
+  MULTICAST_CALL();
+  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd) return kInvalidValue;
+  return *unit = which == kMinimum ? kMulticastGranularity : 256 * kMulticastGranularity, kSuccess;
+}
+API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* prop) {
+  MULTICAST_CALL();
+  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd || prop->size == 0 || prop->size % kMulticastGranularity != 0)
+    return kInvalidValue;
+  const int fd = memfd_create("fake_multicast", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return kOutOfMemory;
+  Team* team = map_team(fd);
+  if (team == nullptr) return kOutOfMemory;
+  team->magic = Team::kMagic;
+  team->size = prop->size;
+  team->devices = prop->numDevices;
+  *handle = ++state().next;
+  State::Object& made = state().objects[*handle];
+  made.fd = fd;
+  made.team = team;
+  made.references = 1;
+  made.created = true;
+  return kSuccess;
+}
+API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
+  MULTICAST_CALL();
+  const auto found = state().objects.find(handle);
+  if (found == state().objects.end()) return violation("a device joins no multicast object");
+  Team& team = *found->second.team;
+  if (found->second.created) return violation("the creator joins by the handle that it created");
+  const uint32_t bit = 1U << number_of(device);
+  if ((team.added.fetch_or(bit) & bit) != 0) return violation("a device joins twice");
+  if (std::popcount(team.added.load()) > static_cast<int>(team.devices)) return violation("too many devices join");
+  return kSuccess;
+}
+API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory, size_t from,
+                       size_t bytes, unsigned long long flags) {
+  MULTICAST_CALL();
+  const auto found = state().objects.find(handle);
+  const auto part = state().memories.find(memory);
+  if (found == state().objects.end() || part == state().memories.end() || flags != 0) return kInvalidValue;
+  Team& team = *found->second.team;
+  // The real one waits for them, here or for ever.
+  if (std::popcount(team.added.load()) != static_cast<int>(team.devices))
+    return violation("memory is bound before all devices have joined");
+  if (offset != 0 || from != 0 || bytes != team.size || bytes > part->second.bytes || bytes % kMulticastGranularity != 0)
+    return kInvalidValue;
+  const CUdevice device = part->second.prop.location.id;
+  const uint32_t bit = 1U << number_of(device);
+  if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
+  if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
+  return found->second.bound[device] = {bytes, memory}, kSuccess;
+}
+// Like all calls that give something back, it does not fail by order.
+API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t bytes) {
+  const std::lock_guard lock(state().mutex);
+  ++state().multicast_calls;
+  const auto found = state().objects.find(handle);
+  if (found == state().objects.end() || found->second.references == 0)
+    return violation("memory is unbound after the multicast object was released");
+  const auto part = found->second.bound.find(device);
+  if (part == found->second.bound.end() || offset != 0 || bytes != part->second.first)
+    return violation("what is unbound is not what was bound");
+  if (found->second.mappings != 0) return violation("memory is unbound before the multicast object is unmapped");
+  const auto memory = state().memories.find(part->second.second);
+  if (memory == state().memories.end() || memory->second.references == 0) return violation("memory is unbound after its release");
+  found->second.team->bound.fetch_and(~(1U << number_of(device)));
+  return found->second.bound.erase(part), kSuccess;
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the fake driver share: the objects that exist, and what one file does to those of another. fake_cuda.hpp is
+// for tests, this is not.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cuda/driver.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace fake_cuda {
+
+using namespace symm::cuda;
+
+// So that the compiler compares what is defined here with what is called there.
+#define DECLARE(call, version, parameters) extern "C" CUresult call parameters;
+SYMM_DRIVER_CALLS(DECLARE)
+SYMM_OPTIONAL_DRIVER_CALLS(DECLARE)
+#undef DECLARE
+
+#define API extern "C" __attribute__((visibility("default"))) CUresult
+
+inline constexpr CUresult kInvalidValue = 1;
+inline constexpr size_t kGranularity = size_t{2} << 20;
+inline constexpr int kNodes = 2;  // of the host, two devices near to each
+
+// A multicast object, in memory that all processes share: what the real one keeps in the driver.
+struct Team {
+  static constexpr uint64_t kMagic = 0x7465616D;
+  uint64_t magic;
+  uint64_t size;
+  uint32_t devices;             // that it is for
+  std::atomic<uint32_t> added;  // a bit for each device that has joined
+  std::atomic<uint32_t> bound;  // and for each whose memory is bound
+  std::atomic<uint32_t> creator_has_gone;
+};
+
+struct State {
+  std::mutex mutex;
+  struct Memory {
+    int fd = -1;
+    size_t bytes = 0;
+    CUmemAllocationProp prop{};
+    int references = 0;  // by handle
+    int mappings = 0;
+  };
+  struct Mapping {
+    size_t bytes;
+    unsigned long long handle;
+  };
+  struct Object {
+    int fd = -1;
+    Team* team = nullptr;
+    int references = 0;
+    int mappings = 0;
+    bool created = false;                                             // not imported
+    std::map<CUdevice, std::pair<size_t, unsigned long long>> bound;  // bytes and memory, by device
+  };
+  std::map<unsigned long long, Object> objects;
+  std::vector<std::string> violations;
+  long multicast_calls = 0;
+  bool multicast_device = true;
+  bool multicast_calls_there = true;
+  std::map<unsigned long long, Memory> memories;
+  std::map<CUdeviceptr, size_t> reservations;
+  std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
+  std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
+  std::map<int, int> attributes;                             // that a test has set
+  bool ranges_are_reservations = false;
+  std::set<std::string> hidden;  // calls that this driver is too old for
+  std::map<CUdeviceptr, Mapping> mappings;
+  std::map<void*, size_t> registered;
+  std::map<void*, void*> unfinished;                          // events, and the streams in which they were recorded
+  std::map<void*, std::deque<std::function<bool()>>> queues;  // of streams that wait for something
+  std::set<void*> streams, events, host;
+  std::map<void*, std::string> kernels;
+  std::map<std::string, void*> kernel_of;
+  std::vector<Launch> launches;
+  long contexts = 0;
+  int devices = 4;
+  int first_device = 0;
+  unsigned long long next = 1;
+};
+State& state();
+void* fresh();  // a handle that nothing has had; the mutex is held
+
+// ---- accounting.cpp: the result that the call ends with by order of fail_call(), if it is to fail
+
+std::optional<CUresult> fails(const char* name);
+#define MAY_FAIL() \
+  if (const auto ordered = fails(__func__)) return *ordered
+
+CUresult violation(const std::string& what);  // the mutex is held
+
+// ---- device.cpp
+
+int number_of(CUdevice device);  // on the machine
+size_t contexts_pushed();        // by this thread
+
+// ---- memory.cpp, mapping.cpp; the mutex is held
+
+void forget_unused(unsigned long long handle);
+// The mapping that contains an address.
+std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address);
+
+// ---- streams.cpp
+
+CUresult run(void* stream, std::function<bool()> work);
+
+// ---- multicast.cpp; the mutex is held
+
+// What happens to a reference to a multicast object.
+CUresult release_object(std::map<unsigned long long, State::Object>::iterator at);
+// Takes over `fd`.
+CUresult import_object(unsigned long long handle, int fd);
+bool is_bound(unsigned long long memory);
+
+}  // namespace fake_cuda
