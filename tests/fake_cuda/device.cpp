@@ -46,10 +46,11 @@ void set_devices(int count, int first) {
   state().first_device = first;
 }
 void set_attribute(int which, int value) { state().attributes[which] = value; }
+void set_version(int version) { state().version = version; }
 void hide(const std::string& call) { state().hidden.insert(call); }
 
 API cuInit(unsigned) { return kSuccess; }
-API cuDriverGetVersion(int* version) { return *version = 13000, kSuccess; }
+API cuDriverGetVersion(int* version) { return *version = state().version, kSuccess; }
 API cuGetErrorName(CUresult result, const char** name) {
   return *name = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", kSuccess;
 }

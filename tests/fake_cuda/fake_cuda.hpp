@@ -27,6 +27,7 @@ struct Launch {
   std::string kernel;
   unsigned blocks, threads;
   void* stream;
+  bool early = false;               // may begin while the one before it on the stream ends
   unsigned quad = 0, partners = 0;  // of a hybrid cube mesh: where the ranks stand
 };
 std::vector<Launch> launches();  // and forget them
@@ -43,6 +44,8 @@ void set_devices(int count, int first = 0);
 
 // What cuDeviceGetAttribute says of `which`, for all devices.
 void set_attribute(int which, int value);
+// The version of the driver; 12030 is 12.3.
+void set_version(int version);
 // As a driver for which cuMemGetAddressRange() means the whole reservation, whatever was mapped there.
 void name_reservations(bool whole);
 // As a driver that is too old for `call`; before anything has used the driver.

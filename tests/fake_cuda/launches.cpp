@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kernels and their launches.
+#include <algorithm>
+
 #include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/state.hpp"
 
@@ -17,6 +19,11 @@ CUresult run_signal(bool put, const SignalArgs& args, CUstream stream) {
     if (static_cast<int32_t>(word->load() - taken->load() - 1) < 0) return false;
     return ++*taken, true;
   });
+}
+
+bool is_early(const CUlaunchConfig& config) {
+  return std::any_of(config.attrs, config.attrs + config.numAttrs,
+                     [](const CUlaunchAttribute& one) { return one.id == kEarlyLaunch && one.value.allowed != 0; });
 }
 
 }  // namespace
@@ -52,7 +59,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     const auto found = state().kernels.find(function);
     if (found == state().kernels.end()) return kInvalidValue;
     name = found->second;
-    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream};
+    Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config)};
     if (name == "symm_hybrid_cube_mesh") {
       const auto& args = *static_cast<const CollectiveArgs*>(parameters[0]);
       launch.quad = args.quad;

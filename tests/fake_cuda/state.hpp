@@ -88,6 +88,7 @@ struct State {
   std::map<std::string, void*> kernel_of;
   std::vector<Launch> launches;
   long contexts = 0;
+  int version = 13000;
   int devices = 4;
   int first_device = 0;
   unsigned long long next = 1;
