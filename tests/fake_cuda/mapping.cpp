@@ -117,8 +117,8 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
     --state().memories[handle].mappings;
     forget_unused(handle);
   }
-  mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-  return kSuccess;
+  constexpr int kHidden = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED ? kInvalidValue : kSuccess;
 }
 // Memory of a device is the test's to look at. Memory of the host is there for the host when that was asked for, and it cannot be
 // asked for memory of a device.
