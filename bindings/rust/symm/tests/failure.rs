@@ -14,8 +14,13 @@ fn a_killed_peer_is_named() {
         memory.view(group.rank()).expect("mapped").store(9, 40 + group.rank() as u8);
         group.barrier().expect("all come");
         if group.rank() == 2 {
+            // Not before the others have left the barrier, which would fail too.
+            for rank in [0, 1] {
+                memory.wait_signal(rank, 1).expect("it comes");
+            }
             die();
         }
+        memory.put_signal(2, 1).expect("it is there");
         let error = group.allreduce_in_place(&mut [1.0f32; 100], Op::Sum).expect_err("rank 2 is dead");
         assert_eq!((error.status, error.rank), (Status::PeerFailed, Some(2)), "{error}");
         assert!(error.message.contains("rank 2"), "{error}");
