@@ -94,7 +94,7 @@ class Run:
             ways = self.ways.of(collective, size, dtype)
             row = self.measure(ways, collective, dtype, mode, size)
             if collective != "barrier":
-                row["plan"] = self.ways.plan(ways[0], "symm", collective, dtype)
+                row["plan"] = ways[0].plan()
             if section != (collective, dtype, mode):
                 section = collective, dtype, mode
                 self.show(f"\n{report.title(row, self.world)}\n\n{report.header(names, mode == 'eager')}")
@@ -121,8 +121,7 @@ class Run:
             ways = self.ways.share(size, dtype)
             row = self.measure(ways, "allreduce", dtype, "graph", size)
             row["launches"] = {way.name: launches(way.call, torch.cuda.current_stream().cuda_stream) for way in ways}
-            row["plan"] = {way.name: self.ways.plan(way, key, "allreduce", dtype)
-                           for way, key in zip(ways, ["symm"] + ["share " + tune for tune in self.options.share])}
+            row["plan"] = {way.name: way.plan() for way in ways}
             for line in report.share_lines(row, multiprocessors):
                 self.show(line)
             self.found["share"].append(row)

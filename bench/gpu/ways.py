@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
+from functools import partial
+
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
@@ -45,10 +47,11 @@ class Pattern:
 
 
 class Way:
-    """`call` issues one call; `write` and `right` give it input and look at its result."""
+    """`call` issues one call; `write` and `right` give it input and look at its result; symm's can say how it is done, by `plan`."""
 
-    def __init__(self, name, call, collective, pattern, send, recv):
+    def __init__(self, name, call, collective, pattern, send, recv, plan=None):
         self.name, self.call, self.collective, self.pattern, self.send, self.recv = name, call, collective, pattern, send, recv
+        self.plan = plan
 
     def write(self):
         if self.collective != "barrier":
@@ -174,18 +177,15 @@ class Ways:
 
     def symm_way(self, name, key, collective, size, dtype):
         send, recv = self.operands(self.blocks[key], collective, size, dtype)
-        count = min(send.numel(), recv.numel())
-        call = self.symm[key].collective(collective, send.data_ptr(), recv.data_ptr(), count, dtype, sizes.ROOT % self.world)
-        return Way(name, call, collective, self.pattern_of(dtype), send, recv)
+        arguments = collective, send.data_ptr(), recv.data_ptr(), min(send.numel(), recv.numel()), dtype
+        symm = self.symm[key]
+        call = symm.collective(*arguments, sizes.ROOT % self.world)
+        return Way(name, call, collective, self.pattern_of(dtype), send, recv, partial(symm.plan, *arguments))
 
     def share(self, size, dtype):
         """All-reduce as symm would, and with each of the tunings that --share names."""
         named = [("symm", "symm")] + [(tune, "share " + tune) for tune in self.options.share]
         return [self.symm_way(name, key, "allreduce", size, dtype) for name, key in named]
-
-    def plan(self, way, key, collective, dtype):
-        count = min(way.send.numel(), way.recv.numel())
-        return self.symm[key].plan(collective, way.send.data_ptr(), way.recv.data_ptr(), count, dtype)
 
     def barriers(self):
         found = [Way("symm", self.symm["symm"].barrier(), "barrier", None, None, None)]

@@ -1,32 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sharing by tokens through ctypes, as little of it as the benchmarks need. What is measured includes what ctypes costs."""
 import ctypes
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from symm_abi import Config, Library
 
 TOKEN = 512
 
 
-class Config(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
-                ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
-                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p)]
-
-
-class Symm:
+class Symm(Library):
     """One process's use of the library; made after a fork, not before."""
 
     HOST, CUDA = 1, 2
 
     def __init__(self, library, backend):
-        self.library = ctypes.CDLL(library)
-        self.library.symm_last_error.restype = ctypes.c_char_p
+        super().__init__(library)
         self.token_bytes = ctypes.create_string_buffer(TOKEN)
         self.token_size = ctypes.c_size_t()
         self.config = Config(ctypes.sizeof(Config), 0, 1, backend, 0, 0, b"thread://bench", None, 0, 0, None)
         self.group = None
-
-    def check(self, status):
-        if status != 0:
-            raise RuntimeError(self.library.symm_last_error().decode())
 
     def alloc(self, size):
         if self.group is None:
