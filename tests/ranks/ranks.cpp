@@ -187,7 +187,12 @@ Processes::~Processes() {
   }
 }
 
-void Processes::kill(int rank, int signal) { ::kill(pid(rank), signal); }
+void Processes::kill(int rank, int signal) {
+  ::kill(pid(rank), signal);
+  if (signal != SIGSTOP) return;
+  siginfo_t info{};  // its threads may go on for a moment otherwise
+  waitid(P_PID, static_cast<id_t>(pid(rank)), &info, WSTOPPED | WEXITED | WNOWAIT);
+}
 
 bool Processes::reap(int rank, int milliseconds) {
   int& status = statuses_[static_cast<size_t>(rank)];
