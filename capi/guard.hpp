@@ -5,28 +5,21 @@
 
 #include <symm/symm.h>
 
-#include <new>
-
 #include "core/error.hpp"
 
 namespace symm::capi {
 
-// Remember the message for symm_last_error() and return the status. Newlines become spaces: a message is one line.
-symm_status_t fail(Status status, const char* message) noexcept;
+// Remember the failure for symm_last_error() and symm_last_failure(), and return its status. Newlines become spaces: a message is
+// one line.
+symm_status_t fail(const Failure& failure) noexcept;
 
 template <class Function>
 symm_status_t guard(Function&& function) noexcept {
   try {
     function();
     return SYMM_OK;
-  } catch (const Error& error) {
-    return fail(error.status(), error.what());
-  } catch (const std::bad_alloc&) {
-    return fail(Status::out_of_memory, "out of host memory");
-  } catch (const std::exception& error) {
-    return fail(Status::internal, error.what());
   } catch (...) {
-    return fail(Status::internal, "unknown C++ exception");
+    return fail(current_failure());
   }
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <symm/symm.h>
 
-#include <cstring>
+#include <algorithm>
 
 #include "build_info.hpp"
-#include "capi/guard.hpp"
+#include "capi/structs.hpp"
 #include "core/log.hpp"
 #include "kernels/types.hpp"
 
@@ -63,16 +63,16 @@ SYMM_SAME(SYMM_LOG_DEBUG, symm::log::Level::debug);
 namespace symm::capi {
 namespace {
 // Plain memory: no destructor to run when a thread ends, nothing to allocate when memory is short.
-thread_local char last_error[1024];
+thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0, ""};
 }  // namespace
 
-symm_status_t fail(Status status, const char* message) noexcept {
-  size_t length = 0;
-  for (; message[length] != '\0' && length < sizeof last_error - 1; ++length) {
-    last_error[length] = message[length] == '\n' ? ' ' : message[length];
-  }
-  last_error[length] = '\0';
-  return static_cast<symm_status_t>(status);
+symm_status_t fail(const Failure& failure) noexcept {
+  last_failure.status = static_cast<symm_status_t>(failure.status);
+  last_failure.rank = failure.rank;
+  last_failure.pid = failure.pid;
+  write_text(last_failure.message, failure.message);
+  std::replace(std::begin(last_failure.message), std::end(last_failure.message), '\n', ' ');
+  return last_failure.status;
 }
 
 }  // namespace symm::capi
@@ -86,7 +86,14 @@ const char* symm_build_info(void) { return symm::build_info::kJson; }
 
 const char* symm_status_string(symm_status_t status) { return symm::name_of(static_cast<symm::Status>(status)); }
 
-const char* symm_last_error(void) { return symm::capi::last_error; }
+const char* symm_last_error(void) { return symm::capi::last_failure.message; }
+
+symm_status_t symm_last_failure(symm_failure_t* out) {
+  return guard([&] {
+    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_failure_t, message), "out");
+    symm::capi::write_struct(symm::capi::last_failure, out);
+  });
+}
 
 symm_status_t symm_set_log_callback(symm_log_callback_t callback, void* user, symm_log_level_t level) {
   return guard([&] {

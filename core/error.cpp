@@ -5,8 +5,27 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 namespace symm {
+
+Failure current_failure() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      return error.failure();
+    } catch (const std::bad_alloc&) {
+      return {Status::out_of_memory, -1, 0, "out of host memory"};
+    } catch (const std::exception& error) {
+      return {Status::internal, -1, 0, error.what()};
+    } catch (...) {
+      return {Status::internal, -1, 0, "unknown C++ exception"};
+    }
+  } catch (...) {
+    return {Status::out_of_memory, -1, 0, "out of memory"};  // short enough to need none
+  }
+}
 
 // No default case: the compiler then names a status that was forgotten here.
 const char* name_of(Status status) noexcept {

@@ -10,7 +10,7 @@
 
 namespace symm {
 
-// Values are those of symm.h; capi/symm.cpp asserts that they stay equal.
+// Values are those of symm.h; capi/library.cpp asserts that they stay equal.
 enum class Status : int32_t {
   ok = 0,
   invalid_argument = -1,
@@ -47,6 +47,9 @@ class Error : public std::exception {
  private:
   Failure failure_;
 };
+
+// What the exception being handled says; call it in a catch block. Every border at which an exception becomes a value uses it.
+Failure current_failure() noexcept;
 
 const char* name_of(Status status) noexcept;  // "timed out"; "unknown status" for a value of a newer library
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The words that both halves of the library share: data types, reductions, collectives, algorithms. The values are those of
-// symm.h; capi/symm.cpp asserts that they stay equal.
+// symm.h; capi/library.cpp asserts that they stay equal.
 #pragma once
 
 #include <cstddef>

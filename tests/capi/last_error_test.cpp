@@ -2,6 +2,7 @@
 //
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <set>
 #include <string>
@@ -62,6 +63,55 @@ TEST(LastError, is_one_line_and_cut_not_overrun) {
   EXPECT_NE(message.find("pigeon"), std::string::npos);
   EXPECT_EQ(message.find('\n'), std::string::npos);
   EXPECT_LT(message.size(), 1024u);
+}
+
+symm_failure_t last_failure() {
+  symm_failure_t failure{};
+  failure.struct_size = sizeof failure;
+  EXPECT_EQ(symm_last_failure(&failure), SYMM_OK);
+  return failure;
+}
+
+TEST(LastFailure, is_nothing_before_the_first_failure) {
+  symm_failure_t failure{};
+  std::thread([&] { failure = last_failure(); }).join();
+  EXPECT_EQ(failure.status, SYMM_OK);
+  EXPECT_EQ(failure.rank, -1);
+  EXPECT_EQ(failure.pid, 0);
+  EXPECT_STREQ(failure.message, "");
+}
+
+TEST(LastFailure, says_what_symm_last_error_says_and_nobody_is_to_blame_for_an_argument) {
+  const std::string message = fail_with_level(77);
+  const symm_failure_t failure = last_failure();
+  EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(failure.rank, -1);
+  EXPECT_EQ(failure.pid, 0);
+  EXPECT_EQ(failure.message, message);
+}
+
+TEST(LastFailure, names_the_rank_that_did_not_come_and_its_process) {
+  symm_group_t* groups[2] = {};
+  const auto create = [&](int rank) {
+    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+    config.backend = SYMM_BACKEND_HOST;
+    config.bootstrap = "thread://last-failure";
+    config.rank = rank;
+    config.size = 2;
+    EXPECT_EQ(symm_group_create(&config, &groups[rank]), SYMM_OK) << symm_last_error();
+  };
+  std::thread other(create, 1);
+  create(0);
+  other.join();
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.timeout_ms = 1;
+  float value = 1;
+  EXPECT_EQ(symm_allreduce(groups[0], &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr), SYMM_ERR_TIMEOUT);
+  const symm_failure_t failure = last_failure();
+  EXPECT_EQ(failure.status, SYMM_ERR_TIMEOUT);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.pid, getpid());
+  for (symm_group_t* group : groups) symm_group_release(group);
 }
 
 TEST(StatusString, every_status_has_a_name_of_its_own) {

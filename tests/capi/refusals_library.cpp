@@ -13,6 +13,9 @@ const std::vector<Refusal>& library_refusals() {
       SYMM_REFUSE(symm_dtype_size, dtype, "-1", INVALID_ARGUMENT, -1, w.out<size_t>()),
       SYMM_REFUSE(symm_dtype_size, out_bytes, "NULL", INVALID_ARGUMENT, SYMM_DTYPE_F32, nullptr),
 
+      SYMM_REFUSE(symm_last_failure, out, "NULL", INVALID_ARGUMENT, nullptr),
+      SYMM_REFUSE(symm_last_failure, out, "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0)),
+
       SYMM_REFUSE(symm_device_count, backend, "unknown", INVALID_ARGUMENT, 3, w.out<int32_t>()),
       SYMM_REFUSE(symm_device_count, backend, "-1", INVALID_ARGUMENT, -1, w.out<int32_t>()),
       SYMM_REFUSE(symm_device_count, out_count, "NULL", INVALID_ARGUMENT, SYMM_BACKEND_HOST, nullptr),

@@ -39,12 +39,17 @@ static void library(void) {
   int32_t links = -1;
   symm_topology_class_t topology = -1;
   symm_device_info_t device;
+  symm_failure_t failure;
   EXPECT(symm_version() == SYMM_VERSION);
   EXPECT(symm_build_info()[0] == '{');
   CHECK(symm_set_log_callback(count_messages, &messages, SYMM_LOG_DEBUG));
   CHECK(symm_set_log_callback(NULL, NULL, SYMM_LOG_ERROR));
   CHECK(symm_dtype_size(SYMM_DTYPE_I32, &bytes));
   EXPECT(bytes == 4);
+  memset(&failure, 0, sizeof failure);
+  failure.struct_size = sizeof failure;
+  CHECK(symm_last_failure(&failure));
+  EXPECT(failure.status == SYMM_OK && failure.rank == -1 && failure.pid == 0 && failure.message[0] == '\0');
   CHECK(symm_device_count(SYMM_BACKEND_HOST, &count));
   EXPECT(count == 1);
   memset(&device, 0, sizeof device);

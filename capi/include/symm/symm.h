@@ -196,6 +196,21 @@ SYMM_API const char *symm_status_string(symm_status_t status);
  *  the next failing call on this thread. Never NULL. Since 0.1. */
 SYMM_API const char *symm_last_error(void);
 
+/** The last failure of this thread, whole. Filled by symm_last_failure(). */
+typedef struct {
+  size_t struct_size;
+  symm_status_t status; /**< SYMM_OK before the first failure */
+  int32_t rank;         /**< the rank to blame, as numbered in the group of the call; -1: nobody in particular */
+  int64_t pid;          /**< its process, as its own machine numbers it; 0: not known */
+  char message[1024];   /**< as symm_last_error() */
+} symm_failure_t;
+
+/** What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
+ *  last one. Since 0.1.
+ *  @param[in,out] out  struct_size set by the caller; at most that many bytes are written.
+ *  @return INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1. */
+SYMM_API symm_status_t symm_last_failure(symm_failure_t *out);
+
 /** Receives log messages, possibly from the library's monitor thread. Must not call into the library. */
 typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const char *message);
 
@@ -274,10 +289,13 @@ typedef struct {
   symm_backend_t backend; /**< must be the same on all ranks */
   int32_t device;         /**< CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it */
   uint64_t flags;         /**< enum symm_group_flag_values */
+  /* clang-format off: a list */
   /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single
-   * process); sources that disagree are an error. "dir:///path"    a directory of mode 0700 owned by this user, made if missing;
-   * ranks on one machine. "thread://name"  ranks are threads of this process; `name` is any string. */
+   *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
+   *                     single process); sources that disagree are an error.
+   *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
+   *    "thread://name"  ranks are threads of this process; `name` is any string. */
+  /* clang-format on */
   const char *bootstrap;
   const symm_store_t *store;  /**< if not NULL, used instead of `bootstrap`; needs size > 0 */
   uint64_t create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */

@@ -135,6 +135,21 @@ Receives log messages, possibly from the library's monitor thread. Must not call
 const symm_log_callback_t = Ptr{Cvoid}
 
 """
+The last failure of this thread, whole. Filled by symm_last_failure().
+"""
+struct symm_failure_t
+    struct_size::Csize_t
+    # SYMM_OK before the first failure
+    status::symm_status_t
+    # the rank to blame, as numbered in the group of the call; -1: nobody in particular
+    rank::Int32
+    # its process, as its own machine numbers it; 0: not known
+    pid::Int64
+    # as symm_last_error()
+    message::NTuple{1024, UInt8}
+end
+
+"""
 What is known of one device. Filled by symm_device_info().
 """
 struct symm_device_info_t
@@ -201,9 +216,10 @@ struct symm_group_config_t
     # enum symm_group_flag_values
     flags::UInt64
     # Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-    # "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single
-    # process); sources that disagree are an error. "dir:///path"    a directory of mode 0700 owned by this user, made if missing;
-    # ranks on one machine. "thread://name"  ranks are threads of this process; `name` is any string.
+    # "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
+    # single process); sources that disagree are an error.
+    # "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
+    # "thread://name"  ranks are threads of this process; `name` is any string.
     bootstrap::Cstring
     # if not NULL, used instead of `bootstrap`; needs size > 0
     store::Ptr{symm_store_t}
@@ -420,13 +436,14 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64
 end
 
-const STRUCTS = (symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 const FUNCTIONS = (
     :symm_version,
     :symm_build_info,
     :symm_status_string,
     :symm_last_error,
+    :symm_last_failure,
     :symm_set_log_callback,
     :symm_dtype_size,
     :symm_device_count,
@@ -514,6 +531,16 @@ the next failing call on this thread. Never NULL. Since 0.1.
 """
 symm_last_error() =
     @call symm_last_error()::Cstring
+
+"""
+What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
+last one. Since 0.1.
+
+- `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
+- returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1.
+"""
+symm_last_failure(out) =
+    @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
 
 """
 Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]

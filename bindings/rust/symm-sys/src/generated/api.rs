@@ -12,6 +12,9 @@ pub struct Api {
         unsafe extern "C" fn(status: symm_status_t) -> *const ::core::ffi::c_char,
     >,
     symm_last_error: Option<unsafe extern "C" fn() -> *const ::core::ffi::c_char>,
+    symm_last_failure: Option<
+        unsafe extern "C" fn(out: *mut symm_failure_t) -> symm_status_t,
+    >,
     symm_set_log_callback: Option<
         unsafe extern "C" fn(
             callback: symm_log_callback_t,
@@ -440,6 +443,7 @@ impl Api {
         "symm_build_info",
         "symm_status_string",
         "symm_last_error",
+        "symm_last_failure",
         "symm_set_log_callback",
         "symm_dtype_size",
         "symm_device_count",
@@ -508,6 +512,7 @@ impl Api {
             self.symm_build_info.is_some(),
             self.symm_status_string.is_some(),
             self.symm_last_error.is_some(),
+            self.symm_last_failure.is_some(),
             self.symm_set_log_callback.is_some(),
             self.symm_dtype_size.is_some(),
             self.symm_device_count.is_some(),
@@ -605,6 +610,11 @@ impl Api {
                     .map(|address| core::mem::transmute::<
                         *const core::ffi::c_void,
                         unsafe extern "C" fn() -> *const ::core::ffi::c_char,
+                    >(address)),
+                symm_last_failure: find(c"symm_last_failure")
+                    .map(|address| core::mem::transmute::<
+                        *const core::ffi::c_void,
+                        unsafe extern "C" fn(out: *mut symm_failure_t) -> symm_status_t,
                     >(address)),
                 symm_set_log_callback: find(c"symm_set_log_callback")
                     .map(|address| core::mem::transmute::<
@@ -1174,6 +1184,7 @@ impl Api {
             symm_build_info: Some(super::linked::symm_build_info),
             symm_status_string: Some(super::linked::symm_status_string),
             symm_last_error: Some(super::linked::symm_last_error),
+            symm_last_failure: Some(super::linked::symm_last_failure),
             symm_set_log_callback: Some(super::linked::symm_set_log_callback),
             symm_dtype_size: Some(super::linked::symm_dtype_size),
             symm_device_count: Some(super::linked::symm_device_count),
@@ -1297,6 +1308,25 @@ impl Api {
             .map(|function| unsafe { function() })
             .ok_or(MissingSymbol {
                 name: "symm_last_error",
+            })
+    }
+    /// What the last failing call on this thread failed of, and who is to blame. \[local\] A failure of this call itself becomes the
+    /// last one. Since 0.1.
+    ///
+    /// * `out`: struct_size set by the caller; at most that many bytes are written.
+    ///
+    /// Returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1.
+    /// # Safety
+    /// As the C function: pointers are valid for what it does with them, handles are its own.
+    #[inline]
+    pub unsafe fn symm_last_failure(
+        &self,
+        out: *mut symm_failure_t,
+    ) -> Result<symm_status_t, MissingSymbol> {
+        self.symm_last_failure
+            .map(|function| unsafe { function(out) })
+            .ok_or(MissingSymbol {
+                name: "symm_last_failure",
             })
     }
     /// Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. \[local\]

@@ -12,6 +12,8 @@ unsafe extern "C" {
     pub fn symm_status_string(status: symm_status_t) -> *const ::core::ffi::c_char;
     /// See [`Api::symm_last_error`](crate::Api::symm_last_error).
     pub fn symm_last_error() -> *const ::core::ffi::c_char;
+    /// See [`Api::symm_last_failure`](crate::Api::symm_last_failure).
+    pub fn symm_last_failure(out: *mut symm_failure_t) -> symm_status_t;
     /// See [`Api::symm_set_log_callback`](crate::Api::symm_set_log_callback).
     pub fn symm_set_log_callback(
         callback: symm_log_callback_t,

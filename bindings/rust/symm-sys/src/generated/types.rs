@@ -141,6 +141,40 @@ pub struct symm_ipc {
     _unused: [u8; 0],
 }
 pub type symm_ipc_t = symm_ipc;
+/// The last failure of this thread, whole. Filled by symm_last_failure().
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct symm_failure_t {
+    pub struct_size: usize,
+    /// SYMM_OK before the first failure
+    pub status: symm_status_t,
+    /// the rank to blame, as numbered in the group of the call; -1: nobody in particular
+    pub rank: i32,
+    /// its process, as its own machine numbers it; 0: not known
+    pub pid: i64,
+    /// as symm_last_error()
+    pub message: [::core::ffi::c_char; 1024usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of symm_failure_t"][::core::mem::size_of::<symm_failure_t>() - 1048usize];
+    ["Alignment of symm_failure_t"][::core::mem::align_of::<symm_failure_t>() - 8usize];
+    [
+        "Offset of field: symm_failure_t::struct_size",
+    ][::core::mem::offset_of!(symm_failure_t, struct_size) - 0usize];
+    [
+        "Offset of field: symm_failure_t::status",
+    ][::core::mem::offset_of!(symm_failure_t, status) - 8usize];
+    [
+        "Offset of field: symm_failure_t::rank",
+    ][::core::mem::offset_of!(symm_failure_t, rank) - 12usize];
+    [
+        "Offset of field: symm_failure_t::pid",
+    ][::core::mem::offset_of!(symm_failure_t, pid) - 16usize];
+    [
+        "Offset of field: symm_failure_t::message",
+    ][::core::mem::offset_of!(symm_failure_t, message) - 24usize];
+};
 /// Receives log messages, possibly from the library's monitor thread. Must not call into the library.
 pub type symm_log_callback_t = ::core::option::Option<
     unsafe extern "C" fn(
@@ -305,9 +339,10 @@ pub struct symm_group_config_t {
     /// enum symm_group_flag_values
     pub flags: u64,
     /// Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-    /// "env://"         rank and size from the launcher (SYMM_\*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single
-    /// process); sources that disagree are an error. "dir:///path"    a directory of mode 0700 owned by this user, made if missing;
-    /// ranks on one machine. "thread://name"  ranks are threads of this process; `name` is any string.
+    /// "env://"         rank and size from the launcher (SYMM_\*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
+    /// single process); sources that disagree are an error.
+    /// "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
+    /// "thread://name"  ranks are threads of this process; `name` is any string.
     pub bootstrap: *const ::core::ffi::c_char,
     /// if not NULL, used instead of `bootstrap`; needs size > 0
     pub store: *const symm_store_t,
