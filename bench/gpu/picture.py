@@ -4,6 +4,7 @@
     bench/gpu/draw gpu-2.json gpu-4.json --out docs/gpu.svg
 """
 import argparse
+from xml.etree import ElementTree
 
 import report
 import results
@@ -96,6 +97,26 @@ def caption(panels, collective, dtype, mode):
             f"NCCL {versions['NCCL']}, PyTorch {versions['PyTorch'].split('+')[0]}, {found['date']}")
 
 
+def shorten(name):
+    """A line an element: the parser joins the lines of attributes, and groups that say nothing go."""
+    for prefix, space in (("", "http://www.w3.org/2000/svg"), ("xlink", "http://www.w3.org/1999/xlink")):
+        ElementTree.register_namespace(prefix, space)
+
+    def flatten(element):
+        children = []
+        for child in element:
+            flatten(child)
+            plain = child.tag.endswith("}g") and child.attrib.keys() <= {"id"}
+            children += list(child) if plain else [child]
+        element[:] = children
+
+    root = ElementTree.parse(name).getroot()
+    flatten(root)
+    ElementTree.indent(root, " ")
+    with open(name, "w", encoding="utf-8") as file:
+        file.write(ElementTree.tostring(root, encoding="unicode") + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", help="JSON files of run.py")
@@ -112,8 +133,12 @@ def main():
     import matplotlib
 
     matplotlib.rcParams["svg.hashsalt"] = "symm"  # the same bytes from the same runs
-    metadata = {"Date": None} if options.out.endswith(".svg") else None
+    matplotlib.rcParams["svg.fonttype"] = "none"  # text as text: an outline takes a line a stroke
+    svg = options.out.endswith(".svg")
+    metadata = dict.fromkeys(("Creator", "Date", "Format", "Type")) if svg else None
     draw(panels, caption(panels, *what)).savefig(options.out, dpi=150, metadata=metadata)
+    if svg:
+        shorten(options.out)
 
 
 if __name__ == "__main__":
