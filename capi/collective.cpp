@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/collective.hpp"
+#include "core/group/collective.hpp"
 
 #include <symm/symm.h>
 

@@ -2,7 +2,7 @@
 #include <symm/symm.h>
 
 #include "capi/structs.hpp"
-#include "core/topology.hpp"
+#include "core/backends.hpp"
 
 using symm::Error;
 using symm::Status;

@@ -5,7 +5,7 @@
 
 #include <symm/symm.h>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace symm::capi {
 

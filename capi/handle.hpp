@@ -12,7 +12,7 @@
 #include <mutex>
 
 #include "capi/guard.hpp"
-#include "core/process.hpp"
+#include "core/base/process.hpp"
 
 namespace symm::capi {
 

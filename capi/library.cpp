@@ -5,7 +5,7 @@
 
 #include "build_info.hpp"
 #include "capi/structs.hpp"
-#include "core/log.hpp"
+#include "core/base/log.hpp"
 #include "kernels/types.hpp"
 
 // The numbers of symm.h and of core and kernels are the same.

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "capi/handle.hpp"
-#include "core/memory.hpp"
+#include "core/group/memory.hpp"
 
 namespace symm::capi {
 

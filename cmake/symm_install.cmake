@@ -30,5 +30,5 @@ string(REGEX REPLACE "/$" "" symm_pc_prefix "${symm_pc_prefix}")
 configure_file(cmake/symm.pc.in ${CMAKE_CURRENT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES LICENSE README.md CHANGELOG.md core/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md CHANGELOG.md core/backend/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

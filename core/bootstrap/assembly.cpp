@@ -9,8 +9,8 @@
 #include <exception>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/process.hpp"
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 namespace {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "core/base/wait.hpp"
 #include "core/bootstrap/claim.hpp"
-#include "core/bootstrap/directory.hpp"
-#include "core/wait.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
 

@@ -6,9 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
 #include "core/bootstrap/assembly.hpp"
-#include "core/error.hpp"
-#include "core/process.hpp"
 
 namespace symm {
 Failure Assembly::taken(int rank, int64_t pid) const {

@@ -3,14 +3,14 @@
 
 #include <mutex>
 
+#include "core/base/error.hpp"
+#include "core/base/log.hpp"
+#include "core/base/process.hpp"
 #include "core/bootstrap/callback_store.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/environment.hpp"
 #include "core/bootstrap/pmi_job.hpp"
 #include "core/bootstrap/thread_store.hpp"
-#include "core/error.hpp"
-#include "core/log.hpp"
-#include "core/process.hpp"
 
 namespace symm {
 namespace {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <tuple>
 
+#include "core/base/error.hpp"
 #include "core/bootstrap/dir_store.hpp"
-#include "core/error.hpp"
 
 namespace symm {
 namespace {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "core/bootstrap/process_stat.hpp"
-#include "core/error.hpp"
-#include "core/process.hpp"
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+#include "core/base/process_stat.hpp"
 
 namespace symm {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "core/fd.hpp"
+#include "core/base/fd.hpp"
 
 namespace symm {
 

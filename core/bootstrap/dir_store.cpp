@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
-#include "core/error.hpp"
-#include "core/process.hpp"
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <cerrno>
 
-#include "core/bootstrap/process_stat.hpp"
-#include "core/error.hpp"
+#include "core/base/error.hpp"
+#include "core/base/process_stat.hpp"
 
 namespace symm {
 

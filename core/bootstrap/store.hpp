@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "core/wait.hpp"
+#include "core/base/wait.hpp"
 
 namespace symm {
 

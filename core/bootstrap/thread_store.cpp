@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace symm {
 namespace {

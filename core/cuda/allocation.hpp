@@ -5,7 +5,7 @@
 // died in between.
 #pragma once
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
 #include "core/cuda/device.hpp"
 #include "core/cuda/foreign.hpp"
 

@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/base/process.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/cuda/plane.hpp"
-#include "core/process.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "core/backend.hpp"
-#include "core/topology.hpp"
+#include "core/backend/backend.hpp"
+#include "core/backend/topology.hpp"
 
 namespace symm::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
 
 namespace symm::cuda {
 

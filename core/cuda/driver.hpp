@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace symm::cuda {
 

@@ -3,7 +3,7 @@
 // Memory of GPUs shared by tokens.
 #pragma once
 
-#include "core/ipc/provider.hpp"
+#include "core/backend/provider.hpp"
 
 namespace symm::cuda {
 

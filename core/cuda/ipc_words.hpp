@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "core/backend/provider.hpp"
 #include "core/cuda/device.hpp"
-#include "core/ipc/provider.hpp"
 
 namespace symm::cuda {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "core/error.hpp"
+#include "core/base/error.hpp"
 
 namespace symm::cuda {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "core/error.hpp"
-#include "core/topology.hpp"
+#include "core/backend/topology.hpp"
+#include "core/base/error.hpp"
 
 namespace symm::cuda {
 namespace {

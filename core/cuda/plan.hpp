@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <string>
 
-#include "core/plan_table.hpp"
+#include "core/backend/plan_table.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
 
 // Where one algorithm gives way to the next, in bytes per rank: equal on all ranks. The values, which were measured, are in
-// core/plan_table.txt, which also says how to override them.
+// core/backend/plan_table.txt, which also says how to override them.
 struct Tuning {
   uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
   uint64_t one_shot_max = 0;

@@ -6,12 +6,12 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/turn.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_choice.hpp"
 #include "core/cuda/order.hpp"
-#include "core/turn.hpp"
 
 namespace symm::cuda {
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
 #include "core/host/control.hpp"
 
 namespace symm::host {

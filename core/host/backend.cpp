@@ -3,10 +3,10 @@
 
 #include <cstring>
 
-#include "core/host/hardware.hpp"
+#include "core/backend/hardware.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/process.hpp"
 #include "core/host/plane.hpp"
-#include "core/host/segment.hpp"
-#include "core/process.hpp"
 
 namespace symm::host {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
 
 namespace symm::host {
 

@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/host/segment.hpp"
-#include "core/wait.hpp"
+#include "core/backend/segment.hpp"
+#include "core/base/wait.hpp"
 #include "kernels/host/call.hpp"
 
 namespace symm::host {

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
 #include "kernels/host/call.hpp"
 
 namespace symm::host {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/backend/hardware.hpp"
 #include "core/host/call_sync.hpp"
-#include "core/host/hardware.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 
 namespace symm::host {

@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "core/backend.hpp"
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/base/turn.hpp"
 #include "core/host/control.hpp"
 #include "core/host/operand_exchange.hpp"
-#include "core/plan_table.hpp"
-#include "core/turn.hpp"
 
 namespace symm::host {
 

@@ -5,9 +5,9 @@
 
 #include <cstring>
 
-#include "core/bootstrap/fdpass.hpp"
-#include "core/bootstrap/process_stat.hpp"
+#include "core/base/process_stat.hpp"
 #include "core/ipc/exporter.hpp"
+#include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {
 namespace {

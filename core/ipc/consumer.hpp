@@ -5,10 +5,10 @@
 
 #include <set>
 
-#include "core/bootstrap/monitor.hpp"
-#include "core/bootstrap/socket.hpp"
 #include "core/ipc/holder.hpp"
 #include "core/ipc/protocol.hpp"
+#include "core/socket/monitor.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm::ipc {
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "core/bootstrap/process_stat.hpp"
-#include "core/log.hpp"
+#include "core/base/log.hpp"
+#include "core/base/process_stat.hpp"
 
 namespace symm::ipc {
 namespace {

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <optional>
 
-#include "core/bootstrap/directory.hpp"
 #include "core/ipc/consumer.hpp"
 #include "core/ipc/report.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm::ipc {
 

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "core/bootstrap/process_stat.hpp"
+#include "core/base/process_stat.hpp"
 
 namespace symm::ipc {
 

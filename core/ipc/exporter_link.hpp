@@ -8,13 +8,13 @@
 #include <mutex>
 #include <vector>
 
-#include "core/bootstrap/fdpass.hpp"
-#include "core/bootstrap/monitor.hpp"
-#include "core/bootstrap/socket.hpp"
+#include "core/backend/provider.hpp"
+#include "core/base/wait.hpp"
 #include "core/ipc/pages.hpp"
 #include "core/ipc/protocol.hpp"
-#include "core/ipc/provider.hpp"
-#include "core/wait.hpp"
+#include "core/socket/fdpass.hpp"
+#include "core/socket/monitor.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm::ipc {
 

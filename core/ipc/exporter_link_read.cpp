@@ -6,8 +6,8 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/log.hpp"
 #include "core/ipc/exporter_link.hpp"
-#include "core/log.hpp"
 
 namespace symm::ipc {
 

@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/backend/provider.hpp"
 #include "core/ipc/pages.hpp"
-#include "core/ipc/provider.hpp"
 
 namespace symm::ipc {
 

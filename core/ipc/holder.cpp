@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/holder.hpp"
+#include "core/backends.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -43,7 +44,7 @@ uint64_t Holder::write_off(Exports& exports, bool surely) {
   const uint64_t count = leases_.size();
   for (const auto& [number, lease] : leases_) {
     const ExportedBlock* block = exports.find(lease.piece.block);
-    if (!surely || (block != nullptr && provider(block->kind).outlives_its_writer())) exports.quarantine(lease.piece);
+    if (!surely || (block != nullptr && ipc_provider(block->kind).outlives_its_writer())) exports.quarantine(lease.piece);
     exports.ended(lease.piece);
   }
   leases_.clear();

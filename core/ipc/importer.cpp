@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/importer.hpp"
+#include "core/backends.hpp"
 
-#include "core/log.hpp"
+#include "core/base/log.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -46,7 +47,7 @@ Imported::~Imported() {
 void Imported::release_after(void* stream) noexcept {
   if (kind() == BackendKind::host) return;
   try {
-    over_ = link_ ? link_->mark(provider(kind()), stream, device_) : exporter_.mark_here(stream, device_);
+    over_ = link_ ? link_->mark(ipc_provider(kind()), stream, device_) : exporter_.mark_here(stream, device_);
   } catch (const std::exception& error) {
     log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
                error.what());
@@ -66,7 +67,7 @@ std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
 
 std::shared_ptr<Imported> Importer::import(const Token& token, const ImportOptions& options, void* stream) {
   require_same_machine(token);
-  const Provider& memory = provider(static_cast<BackendKind>(token.backend));
+  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   if (exporter_.made(token)) {
     memory.check_stream(stream, memory.device_for(token.gpu, options.device));
     return std::make_shared<Imported>(token, exporter_, exporter_.claim_here(token, stream));

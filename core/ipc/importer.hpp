@@ -7,9 +7,9 @@
 #include <mutex>
 #include <optional>
 
+#include "core/base/turn.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_link.hpp"
-#include "core/turn.hpp"
 
 namespace symm::ipc {
 

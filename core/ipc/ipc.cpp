@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/ipc.hpp"
+#include "core/backends.hpp"
 
 #include <unistd.h>
 
-#include "core/ipc/per_process.hpp"
-#include "core/timeout.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/timeout.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -56,13 +57,13 @@ std::optional<Local> buffer_at(const void* pointer, uint64_t bytes) {
   std::shared_ptr<Block> block = entry.block.lock();
   if (offset >= entry.bytes || !block) return std::nullopt;
   require_range(offset, bytes, entry.bytes);
-  return Local{{std::move(block), &provider(entry.kind), entry.device, false}, offset};
+  return Local{{std::move(block), &ipc_provider(entry.kind), entry.device, false}, offset};
 }
 
 std::optional<Local> adopted_at(const void* pointer, uint64_t bytes) {
   const Provider* cuda = nullptr;
   try {
-    cuda = &provider(BackendKind::cuda);
+    cuda = &ipc_provider(BackendKind::cuda);
   } catch (const Error&) {
     return std::nullopt;  // no driver, so nothing of its
   }
@@ -111,7 +112,7 @@ std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const 
   std::optional<Local> local = buffer_at(pointer, bytes);
   if (!local && Services::existing() != nullptr) {
     if (auto found = Services::current().importer.find(pointer, bytes)) {
-      const Provider& memory = provider(static_cast<BackendKind>(found->token.backend));
+      const Provider& memory = ipc_provider(static_cast<BackendKind>(found->token.backend));
       memory.check_stream(stream, found->device);
       if (found->exporter_alive) {
         // The token names the owner, whose stream knows nothing of ours.
@@ -160,7 +161,7 @@ Report collect() {
   service->collections.fetch_add(1, std::memory_order_relaxed);
   service->exporter.collect();
   service->importer.collect(report);
-  reclaim();
+  ipc_reclaim();
   service->exporter.add_to(report);
   return report;
 }

@@ -17,7 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/ipc/token.hpp"
+#include "core/backend/token.hpp"
 
 namespace symm::ipc {
 

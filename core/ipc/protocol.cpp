@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/protocol.hpp"
 
-#include "core/little_endian.hpp"
+#include "core/base/little_endian.hpp"
 
 namespace symm::ipc {
 namespace {

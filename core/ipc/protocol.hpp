@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an exporter and a consumer of its memory say to each other on their connection. As in core/bootstrap/wire.hpp, one
+// What an exporter and a consumer of its memory say to each other on their connection. As in core/mesh/wire.hpp, one
 // function decodes everything from a private copy, and is fuzzed.
 //
 // A packet is a header of 24 bytes, little-endian, and a body:
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "core/error.hpp"
-#include "core/ipc/token.hpp"
+#include "core/backend/token.hpp"
+#include "core/base/error.hpp"
 
 namespace symm::ipc {
 

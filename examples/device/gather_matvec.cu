@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An all-gather fused into its consumer: y = A x in rounds, where every rank has some rows of A and the part of x that came of them in the last
-// round. In one kernel each rank pushes its part of x to all others with a signal, and multiplies with each part as soon as it is
-// there, its own first. Every round is compared with a plain loop.
+// An all-gather fused into its consumer: y = A x in rounds, where every rank has some rows of A and the part of x that came of
+// them in the last round. In one kernel each rank pushes its part of x to all others with a signal, and multiplies with each part
+// as soon as it is there, its own first. Every round is compared with a plain loop.
 //   symm run -n 2 -- symm_gather_matvec
 // Status 77: this machine has no GPU.
 #include <cuda_runtime.h>
@@ -26,9 +26,9 @@ constexpr int kRowsPerBlock = kThreads / 32 * kRowsPerWarp;
 constexpr int kBlocks = kPart / kRowsPerBlock;  // few: all are resident, on any device
 constexpr int kChannel = 0;
 
-// A rank's block of symmetric memory: the gathered x of even and of odd rounds, and a count of blocks that are done. Two halves are enough: who pushes
-// x of round k + 2 has the parts of x of round k + 1 from all ranks, and those came of kernels that began after the kernels of round k had
-// ended there.
+// A rank's block of symmetric memory: the gathered x of even and of odd rounds, and a count of blocks that are done. Two halves
+// are enough: who pushes x of round k + 2 has the parts of x of round k + 1 from all ranks, and those came of kernels that began
+// after the kernels of round k had ended there.
 __host__ __device__ constexpr size_t half_of(int size) { return static_cast<size_t>(size) * kPart * sizeof(float); }
 __host__ __device__ constexpr size_t bytes_of(int size) { return 2 * half_of(size) + sizeof(unsigned); }
 
@@ -74,10 +74,12 @@ __global__ void __launch_bounds__(kThreads) round_of(const Memory memory, const 
 
   for (int i = 0; i < kRowsPerWarp; ++i) {
     for (int distance = 16; distance > 0; distance /= 2) sum[i] += __shfl_down_sync(~0U, sum[i], distance);
-    if (threadIdx.x % 32 == 0) x_of(me, 1 - parity)[me * kPart + first + i] = static_cast<float>(static_cast<unsigned>(sum[i]) & 7U);
+    if (threadIdx.x % 32 == 0)
+      x_of(me, 1 - parity)[me * kPart + first + i] = static_cast<float>(static_cast<unsigned>(sum[i]) & 7U);
   }
 
-  // All blocks await the same signals; the last one to be done takes them. The count begins anew by itself, so a graph can be replayed.
+  // All blocks await the same signals; the last one to be done takes them. The count begins anew by itself, so a graph can be
+  // replayed.
   if (threadIdx.x == 0) {
     auto* const done = symm::device::pointer<unsigned>(memory, me, 2 * half);
     if (atomicInc(done, gridDim.x - 1) == gridDim.x - 1) {
@@ -176,7 +178,8 @@ int main() {
   TRY(symm_buffer_pointer(buffer, &block));
   TRY(cudaMalloc(reinterpret_cast<void**>(&rows_there), rows.size() * sizeof(float)));
   TRY(cudaMemcpyAsync(rows_there, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice, stream));
-  TRY(cudaMemcpyAsync(static_cast<float*>(block) + my_first, x.data() + my_first, kPart * sizeof(float), cudaMemcpyHostToDevice, stream));
+  TRY(cudaMemcpyAsync(static_cast<float*>(block) + my_first, x.data() + my_first, kPart * sizeof(float), cudaMemcpyHostToDevice,
+                      stream));
   TRY(cudaStreamSynchronize(stream));
 
   // Two rounds as a graph, which is replayed: signals are counted on the device.
@@ -192,7 +195,8 @@ int main() {
   for (int rounds = 2; rounds <= 8; rounds += 2) {
     TRY(cudaGraphLaunch(two_rounds, stream));
     finish(group, stream, words);
-    TRY(cudaMemcpyAsync(got.data(), static_cast<float*>(block) + my_first, kPart * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    TRY(cudaMemcpyAsync(got.data(), static_cast<float*>(block) + my_first, kPart * sizeof(float), cudaMemcpyDeviceToHost,
+                        stream));
     TRY(cudaStreamSynchronize(stream));
     x = plain_round(plain_round(x));
     for (size_t i = 0; i < kPart; ++i) wrong += got[i] == x[my_first + i] ? 0 : 1;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The arithmetic of the collectives on packs, with the bits of the host kernels: operands are combined in rank order, small floats in
-// f32 and rounded once to nearest even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything else goes
-// through one function that is compiled once a file.
+// The arithmetic of the collectives on packs, with the bits of the host kernels: operands are combined in rank order, small
+// floats in f32 and rounded once to nearest even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything
+// else goes through one function that is compiled once a file.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -79,13 +79,17 @@ using F8e5m2 = F8<2, 15, 0x7B, 0x7C, 0x7E>;
 // Integers at 64 bits without sign, where overflow is defined: it wraps.
 struct Sum {
   template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) { return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x)); }
+  static __device__ __forceinline__ W combine(W a, W x) {
+    return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x));
+  }
   static __device__ __forceinline__ float combine(float a, float x) { return __fadd_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dadd_rn(a, x); }
 };
 struct Product {
   template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) { return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x)); }
+  static __device__ __forceinline__ W combine(W a, W x) {
+    return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x));
+  }
   static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
 };
@@ -93,7 +97,9 @@ struct Product {
 template <bool kLess>
 struct Best {
   template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) { return (kLess ? x < a : a < x) || x != x ? x : a; }
+  static __device__ __forceinline__ W combine(W a, W x) {
+    return (kLess ? x < a : a < x) || x != x ? x : a;
+  }
 };
 
 template <class W>

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which half of the scratch a push or LL call uses. A call may write into a half when every rank is done with what the call before the
-// last left there; and it is: to finish a call a rank needs data from every other rank, at first or second hand, so a rank that has
-// started call k + 2 has finished k + 1, for which all others had to start k + 1, which is a kernel that starts after kernel k has ended
-// (begin.cuh).
+// Which half of the scratch a push or LL call uses. A call may write into a half when every rank is done with what the call
+// before the last left there; and it is: to finish a call a rank needs data from every other rank, at first or second hand, so a
+// rank that has started call k + 2 has finished k + 1, for which all others had to start k + 1, which is a kernel that starts
+// after kernel k has ended (begin.cuh).
 #pragma once
 
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
 
-// Every block has a copy of the number of calls, and the blocks of a grid together advance all copies, so grids may differ from call to call.
+// Every block has a copy of the number of calls, and the blocks of a grid together advance all copies, so grids may differ from
+// call to call.
 __device__ __forceinline__ uint32_t current_epoch(const World& world) {
   return load_relaxed(&words_of(world, world.rank).epoch[blockIdx.x]);
 }
@@ -20,7 +21,8 @@ __device__ __forceinline__ void end_epoch(const World& world, uint32_t epoch, ui
   let_next_launch();
   __syncthreads();  // all threads have read it
   ControlWords& mine = words_of(world, world.rank);
-  for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x) mine.epoch[b] = epoch + steps;
+  for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x)
+    mine.epoch[b] = epoch + steps;
 }
 
 }  // namespace symm::cuda

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce of 8 ranks in a hybrid cube mesh: two quads, each fully linked, and a link from every rank to one partner in the other quad.
-// Data goes along links only. Each rank sends its operand to its four neighbours, and its partner's, when that has come, on to the rest of
-// its quad. After two hops all have all eight operands, no link has carried more than two, and every rank combines them in the order of
-// ranks, as everywhere. With flags beside the data (ll.cuh): no fence, any type, small messages.
+// All-reduce of 8 ranks in a hybrid cube mesh: two quads, each fully linked, and a link from every rank to one partner in the
+// other quad. Data goes along links only. Each rank sends its operand to its four neighbours, and its partner's, when that has
+// come, on to the rest of its quad. After two hops all have all eight operands, no link has carried more than two, and every rank
+// combines them in the order of ranks, as everywhere. With flags beside the data (ll.cuh): no fence, any type, small messages.
 //
-// What is sent on goes into the slot of the rank that it is of, so the slots are those of LL, and in each call each has one writer: the
-// rank itself or its partner. Why halves may be used again (epoch.cuh), though data comes by way of others:
-//   1. To end call k a rank takes, and frees, the cells of all seven others. Each is written once in call k, so nothing of call k is on
+// What is sent on goes into the slot of the rank that it is of, so the slots are those of LL, and in each call each has one
+// writer: the rank itself or its partner. Why halves may be used again (epoch.cuh), though data comes by way of others:
+//   1. To end call k a rank takes, and frees, the cells of all seven others. Each is written once in call k, so nothing of call k
+//   is on
 //      its way to this rank any more, from whomever.
 //   2. All seven have sent what it took, at first or second hand, so each has started call k, and ended call k - 1.
-//   3. What is written in call k + 2 into half k & 1 of a rank comes from one that has ended call k + 1, be it the source or the one that
-//      sends on. So by 2 the rank has ended call k, and by 1 that half is free: nobody will read it, free it or write it for call k.
+//   3. What is written in call k + 2 into half k & 1 of a rank comes from one that has ended call k + 1, be it the source or the
+//   one that
+//      sends on. So by 2 the rank has ended call k, and by 1 that half is free: nobody will read it, free it or write it for call
+//      k.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
 
@@ -23,10 +26,13 @@ namespace {
 constexpr int kCubeRanks = 8;
 constexpr uint32_t kEverybody = (1U << kCubeRanks) - 1U;
 
-__device__ __forceinline__ int partner_of(const CollectiveArgs& args, int rank) { return static_cast<int>(args.partners >> 4 * rank & 7U); }
+__device__ __forceinline__ int partner_of(const CollectiveArgs& args, int rank) {
+  return static_cast<int>(args.partners >> 4 * rank & 7U);
+}
 
-// Whom trouble is blamed on: a neighbour whose own operand is missing. When all neighbours have come, the rank whose operand was not sent
-// on, because it is likely that it never came to its partner either; but if it has left, its partner has what it sent, and has to send it on.
+// Whom trouble is blamed on: a neighbour whose own operand is missing. When all neighbours have come, the rank whose operand was
+// not sent on, because it is likely that it never came to its partner either; but if it has left, its partner has what it sent,
+// and has to send it on.
 struct Culprit {
   const CollectiveArgs& args;
   uint32_t neighbours;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LL: each rank sends every other one the part of its operand that concerns it, with flags beside the data (ll.cuh); receivers combine or
-// copy. For small messages, and for types that leave no bit pattern free.
+// LL: each rank sends every other one the part of its operand that concerns it, with flags beside the data (ll.cuh); receivers
+// combine or copy. For small messages, and for types that leave no bit pattern free.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
 
@@ -28,8 +28,12 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   const uint32_t root = others & 1U << args.root;
   // Whom I send data to, and from whom I get it.
-  const uint32_t to = collective == Collective::broadcast ? (am_root ? others : 0) : collective == Collective::reduce ? root : others;
-  const uint32_t from = collective == Collective::broadcast ? root : collective == Collective::reduce ? (am_root ? others : 0) : others;
+  const uint32_t to = collective == Collective::broadcast ? (am_root ? others : 0)
+                      : collective == Collective::reduce  ? root
+                                                          : others;
+  const uint32_t from = collective == Collective::broadcast ? root
+                        : collective == Collective::reduce  ? (am_root ? others : 0)
+                                                            : others;
   const uint32_t epoch = current_epoch(world);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -60,7 +64,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const bool receives = from != 0 || (am_root && send != recv);  // a broadcast's root copies
   for (uint64_t q = first; q < packs && receives; q += stride) {
     uint4 own{};
-    if (collective != Collective::broadcast || am_root) own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
+    if (collective != Collective::broadcast || am_root)
+      own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
     ok = receive<kRanks>(world, v, from, q, epoch, trail);
     if (!ok) break;
 #pragma unroll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LL: each 16-byte store carries 8 bytes of data and, beside each word, a flag. No fence anywhere, any data. A rank has a slot for each
-// source in each half (epoch.cuh); two cells hold a pack.
+// LL: each 16-byte store carries 8 bytes of data and, beside each word, a flag. No fence anywhere, any data. A rank has a slot
+// for each source in each half (epoch.cuh); two cells hold a pack.
 #pragma once
 
 #include "kernels/cuda/epoch.cuh"
@@ -37,8 +37,8 @@ struct FirstMissing {
 
 // `culprit` is asked as seldom as one looks around.
 template <int kRanks, class Culprit = FirstMissing>
-__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch, Trail& trail,
-                                        const Culprit& culprit = {}) {
+__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch,
+                                        Trail& trail, const Culprit& culprit = {}) {
   const uint32_t flag = flag_of(epoch);
   while (true) {
     uint4 a[kRanks];

@@ -13,11 +13,15 @@ namespace symm::cuda {
 // Relaxed at system scope: neither cached in L1 nor torn within a word. Nothing is said about the four words together.
 __device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
   uint4 v;
-  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+  asm volatile("ld.relaxed.sys.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from)
+               : "memory");
   return v;
 }
 __device__ __forceinline__ void store_relaxed(uint4* to, uint4 v) {
-  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+  asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
 }
 __device__ __forceinline__ uint32_t load_relaxed(const uint32_t* from) {
   uint32_t v;
@@ -39,8 +43,8 @@ __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
 __device__ __forceinline__ void store_release(uint32_t* to, uint32_t v) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
-// What was released before the value that is read can be seen by what this thread, and those it meets at a block barrier, do after. Unlike
-// a fence it does not wait for this multiprocessor's own stores.
+// What was released before the value that is read can be seen by what this thread, and those it meets at a block barrier, do
+// after. Unlike a fence it does not wait for this multiprocessor's own stores.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
@@ -73,7 +77,9 @@ static __device__ __noinline__ void store_bytes(char* to, uint32_t bytes, uint4 
   }
 }
 
-__device__ __forceinline__ bool is_aligned(const void* address) { return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0; }
+__device__ __forceinline__ bool is_aligned(const void* address) {
+  return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0;
+}
 
 // Pack `q` of a message of `bytes` bytes; q * 16 < bytes.
 __device__ __forceinline__ uint4 load_pack(const char* message, uint64_t bytes, uint64_t q) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All-reduce by multicast: the switch adds. A reducing load from a multicast address gets the sum over all ranks' memory, a store to it
-// reaches all of them. One shot: every rank loads all of it into its own recv. Two shots: every rank loads its slice and stores it to all.
-// Sums are in f32 and rounded once, but the order is the switch's, so the bits may be other ones than everywhere else in symm.
+// All-reduce by multicast: the switch adds. A reducing load from a multicast address gets the sum over all ranks' memory, a store
+// to it reaches all of them. One shot: every rank loads all of it into its own recv. Two shots: every rank loads its slice and
+// stores it to all. Sums are in f32 and rounded once, but the order is the switch's, so the bits may be other ones than
+// everywhere else in symm.
 //
 // Blocks meet twice: before the first load, so that everybody's operand is there (what came before the kernel on each stream has
 // ended when it starts), and after the last, so that nobody goes on while others load from its send or store to its recv. Block b
@@ -26,10 +27,14 @@ struct F32 {
   }
 };
 struct Bf16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) { return multimem::load_add_bf16(reinterpret_cast<const uint4*>(from)); }
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
+    return multimem::load_add_bf16(reinterpret_cast<const uint4*>(from));
+  }
 };
 struct F16 {
-  static __device__ __forceinline__ uint4 load_sum(uint64_t from) { return multimem::load_add_f16(reinterpret_cast<const uint4*>(from)); }
+  static __device__ __forceinline__ uint4 load_sum(uint64_t from) {
+    return multimem::load_add_f16(reinterpret_cast<const uint4*>(from));
+  }
 };
 
 // Multicast addresses are second names of memory that was written, and will be read, by its first.
@@ -82,8 +87,8 @@ __device__ bool meet(const CollectiveArgs& args, uint32_t time, Trail& trail, bo
 
 inline constexpr uint32_t kAtOnce = 4;  // loads under way
 
-// The rest of a message that is no whole pack, to each rank's recv by its own name: multicast stores are of four bytes or more. The
-// pack is loaded whole all the same, because a block ends at a multiple of far more than 16 bytes.
+// The rest of a message that is no whole pack, to each rank's recv by its own name: multicast stores are of four bytes or more.
+// The pack is loaded whole all the same, because a block ends at a multiple of far more than 16 bytes.
 __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64_t at, uint4 v) {
   const auto* table = reinterpret_cast<const MemoryEntry*>(args.world.memories);
   for (int i = 0; i < args.world.memory_count; ++i) {
@@ -167,12 +172,12 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 #endif
 
 // 512 threads: the block that is launched.
-#define SYMM_MULTIMEM(name, type)                                                                                           \
+#define SYMM_MULTIMEM(name, type)                                                                                             \
   extern "C" __global__ void __launch_bounds__(512) symm_multimem_one_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(type, false, a);                                                                                               \
-  }                                                                                                                         \
+    SYMM_RUN(type, false, a);                                                                                                 \
+  }                                                                                                                           \
   extern "C" __global__ void __launch_bounds__(512) symm_multimem_two_shot_##name(const __grid_constant__ CollectiveArgs a) { \
-    SYMM_RUN(type, true, a);                                                                                                \
+    SYMM_RUN(type, true, a);                                                                                                  \
   }
 SYMM_MULTIMEM(bf16, Bf16)
 SYMM_MULTIMEM(f16, F16)

@@ -30,8 +30,10 @@ __device__ __forceinline__ void combine_tile(const Stripe& s, const Destinations
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
         if (r >= s.n) continue;
-        if (r == s.me) v[u][r] = load_pack(send + part.at, part.bytes, at);
-        else v[u][r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[at];
+        if (r == s.me)
+          v[u][r] = load_pack(send + part.at, part.bytes, at);
+        else
+          v[u][r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[at];
       }
     }
 #pragma unroll
@@ -48,9 +50,12 @@ __device__ __forceinline__ void combine_tile(const Stripe& s, const Destinations
         if (d >= s.n) continue;
         const int p = d == 0 ? s.me : s.another(d - 1, first);
         if (!s.collects(p)) continue;
-        if (p == s.me) store_pack(recv + place, part.bytes, at, result);
-        else if (to.recv[p] != nullptr) store_pack(to.recv[p] + place, part.bytes, at, result);
-        else reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[at] = result;
+        if (p == s.me)
+          store_pack(recv + place, part.bytes, at, result);
+        else if (to.recv[p] != nullptr)
+          store_pack(to.recv[p] + place, part.bytes, at, result);
+        else
+          reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[at] = result;
       }
     }
   }
@@ -66,17 +71,19 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       stripe, blockIdx.x / stripes, [](const Stripe& s, uint32_t base) { scatter_to_slots(s, base); },
       [](const Stripe& s) {
         __shared__ Destinations to;
-        own(s, to, false, false, [&](const Destinations& there, uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, there, j, now); });
+        own(s, to, false, false,
+            [&](const Destinations& there, uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, there, j, now); });
       });
 }
 
 }  // namespace
 
-// Registers for one block of 1024, or two of 512, on each multiprocessor: the roles of a stripe wait for each other, here and on the
-// other ranks, so a launch must fit onto the device as a whole.
-#define SYMM_PIPELINE(name, arithmetic, ranks)                                                                                     \
-  extern "C" __global__ void __launch_bounds__(1024, 1) symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<arithmetic, ranks>(a);                                                                                                     \
+// Registers for one block of 1024, or two of 512, on each multiprocessor: the roles of a stripe wait for each other, here and on
+// the other ranks, so a launch must fit onto the device as a whole.
+#define SYMM_PIPELINE(name, arithmetic, ranks)                                   \
+  extern "C" __global__ void __launch_bounds__(1024, 1)                          \
+      symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic, ranks>(a);                                                   \
   }
 #define SYMM_PIPELINE_ALL(name, arithmetic) \
   SYMM_PIPELINE(name, arithmetic, 2)        \

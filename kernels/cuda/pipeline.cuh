@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pipeline: large messages in tiles, through scratch of bounded size. A tile has a slice for each rank. In the first stage ranks push their
-// slices into the scratch of the slice's owner; in the second the owner combines them and pushes the result to those who want
-// it, straight into their recv where that is memory of the group, else into their scratch. All six collectives are cases of this: those that
-// combine are in pipeline.cu, those that only move in pipeline_move.cu.
+// The pipeline: large messages in tiles, through scratch of bounded size. A tile has a slice for each rank. In the first stage
+// ranks push their slices into the scratch of the slice's owner; in the second the owner combines them and pushes the result to
+// those who want it, straight into their recv where that is memory of the group, else into their scratch. All six collectives are
+// cases of this: those that combine are in pipeline.cu, those that only move in pipeline_move.cu.
 //
-// The message is dealt out to stripes, which know nothing of each other. Up to three blocks work on a stripe at the same time, one
-// for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles, one word for each
-// pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
+// The message is dealt out to stripes, which know nothing of each other. Up to three blocks work on a stripe at the same time,
+// one for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles, one
+// word for each pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
 #pragma once
 
 #include "kernels/cuda/wait.cuh"
@@ -27,7 +27,12 @@ struct Stripe {
   Collective collective;
 
   __device__ Stripe(const CollectiveArgs& a, int ranks, uint32_t i)
-      : args(a), world(a.world), mine(words_of(a.world, a.world.rank)), n(ranks), me(a.world.rank), index(i),
+      : args(a),
+        world(a.world),
+        mine(words_of(a.world, a.world.rank)),
+        n(ranks),
+        me(a.world.rank),
+        index(i),
         collective(static_cast<Collective>(a.collective)) {
     const auto stripes = static_cast<uint64_t>(a.stripes);
     tiles = a.tiles > index ? (a.tiles - index + stripes - 1) / stripes : 0;
@@ -65,7 +70,8 @@ struct Stripe {
       parts = static_cast<uint64_t>(n - 1);
       o = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
     }
-    const bool cut_across = collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
+    const bool cut_across =
+        collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
     const uint64_t within = cut_across ? (tile * parts + o) * c : tile * c;
     const uint64_t bytes = within < args.unit ? (args.unit - within < c ? args.unit - within : c) : 0;
     return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, bytes};
@@ -76,11 +82,13 @@ struct Stripe {
   }
 
   __device__ char* stage(int rank, int which, uint32_t slot, int source) const {
-    const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) + static_cast<uint64_t>(source);
+    const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) +
+                        static_cast<uint64_t>(source);
     return reinterpret_cast<char*>(world.control[rank] + world.stage[which] + at * world.stage_slot);
   }
 
-  // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before in view.
+  // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before
+  // in view.
   __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks, Trail& trail) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
@@ -104,9 +112,11 @@ struct Stripe {
 
   __device__ uint32_t everybody() const { return (1U << n) - 1U; }
 
-  // The i-th of the other ranks, for i < n - 1. Where each block begins differs, so that at any time a rank sends to all others alike;
-  // in one order they would all come to the same rank together.
-  __device__ int first_of(uint64_t tile) const { return static_cast<int>((index + static_cast<uint32_t>(tile)) % static_cast<uint32_t>(n - 1)); }
+  // The i-th of the other ranks, for i < n - 1. Where each block begins differs, so that at any time a rank sends to all others
+  // alike; in one order they would all come to the same rank together.
+  __device__ int first_of(uint64_t tile) const {
+    return static_cast<int>((index + static_cast<uint32_t>(tile)) % static_cast<uint32_t>(n - 1));
+  }
   __device__ int another(int i, int first) const {
     const int d = i + first < n - 1 ? i + first : i + first - (n - 1);
     return me + 1 + d < n ? me + 1 + d : me + 1 + d - n;
@@ -193,8 +203,8 @@ __device__ __forceinline__ void scatter_to_slots(const Stripe& s, uint32_t base)
 
 // ---- second role: what the owner does with its slice
 
-// `tile(to, j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and all reach
-// mine; then I need not say it, which takes a fence, before the last. `at_once`: nothing is pushed to me.
+// `tile(to, j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and
+// all reach mine; then I need not say it, which takes a fence, before the last. `at_once`: nothing is pushed to me.
 template <class Tile>
 __device__ __forceinline__ void own(const Stripe& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
   const uint32_t base = s.mine.reduce_base[s.index];
@@ -266,7 +276,8 @@ __device__ __forceinline__ void run(const Stripe& stripe, uint32_t role, First&&
     if (threadIdx.x == 0) stripe.mine.scatter_base[stripe.index] = base + static_cast<uint32_t>(stripe.tiles);
   } else if (role == 1) {
     second(stripe);
-    if (stripe.args.gathers == 0 && threadIdx.x == 0) stripe.mine.gather_base[stripe.index] += static_cast<uint32_t>(stripe.tiles);
+    if (stripe.args.gathers == 0 && threadIdx.x == 0)
+      stripe.mine.gather_base[stripe.index] += static_cast<uint32_t>(stripe.tiles);
   } else {
     gather(stripe);
   }

@@ -8,8 +8,8 @@ using namespace symm::cuda;
 
 namespace {
 
-// The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no slot, and
-// the owners pass it on.
+// The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
+// slot, and the owners pass it on.
 __device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinations& to) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
@@ -54,11 +54,12 @@ __device__ __forceinline__ void keep_tile(const Stripe& s, uint64_t j) {
   if (args.send == args.recv) return;
   const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
   const uint64_t at = (s.index + j * static_cast<uint64_t>(args.stripes)) * bytes;
-  push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at, args.unit - at < bytes ? args.unit - at : bytes);
+  push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at,
+            args.unit - at < bytes ? args.unit - at : bytes);
 }
 
-// Of an all-gather my own part goes to everybody, as all of a flat broadcast's does; of another broadcast what the root has pushed, into recv if
-// it could.
+// Of an all-gather my own part goes to everybody, as all of a flat broadcast's does; of another broadcast what the root has
+// pushed, into recv if it could.
 __device__ __forceinline__ void pass_tile(const Stripe& s, const Destinations& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const Stripe::Range part = s.slice(j, s.me);
@@ -69,7 +70,9 @@ __device__ __forceinline__ void pass_tile(const Stripe& s, const Destinations& t
   const bool broadcast = s.collective == Collective::broadcast && args.flat == 0;
   const bool there = broadcast && args.gathers == 0;
   const bool keeps = !there && (s.collective != Collective::broadcast || s.me != args.root || args.send != args.recv);
-  const char* from = there ? recv + part.at : broadcast ? s.stage(s.me, 0, now, args.root) : reinterpret_cast<const char*>(args.send) + part.at;
+  const char* from = there       ? recv + part.at
+                     : broadcast ? s.stage(s.me, 0, now, args.root)
+                                 : reinterpret_cast<const char*>(args.send) + part.at;
   if (there && s.n == 2) return;  // nobody to pass it on to
   const int first = s.first_of(j);
   constexpr uint32_t kAtOnce = 4;
@@ -115,9 +118,12 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         const bool exchanges = s.collective == Collective::alltoall;
         const bool spreads = s.collective == Collective::broadcast && s.args.flat == 0;
         own(s, to, !exchanges, !exchanges && !spreads, [&](const Destinations& there, uint64_t j, uint32_t now) {
-          if (exchanges) exchange_tile(s, j, now);
-          else if (spreads && s.me == s.args.root) keep_tile(s, j);
-          else pass_tile(s, there, j, now);
+          if (exchanges)
+            exchange_tile(s, j, now);
+          else if (spreads && s.me == s.args.root)
+            keep_tile(s, j);
+          else
+            pass_tile(s, there, j, now);
         });
       });
 }

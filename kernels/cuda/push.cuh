@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Data that is its own flag. Free cells hold a word that no operand contains: all ones, a NaN in every float format of at most 32 bits. An
-// operand that does contain it is sent with another NaN in its place (the payload of a NaN is unspecified), so zeros of both signs,
-// infinities and everything else arrive as they are. A receiver polls each of the four words of a pack, because nothing promises that
-// 16 bytes arrive together, and frees the cell when it has read it.
+// Data that is its own flag. Free cells hold a word that no operand contains: all ones, a NaN in every float format of at most 32
+// bits. An operand that does contain it is sent with another NaN in its place (the payload of a NaN is unspecified), so zeros of
+// both signs, infinities and everything else arrive as they are. A receiver polls each of the four words of a pack, because
+// nothing promises that 16 bytes arrive together, and frees the cell when it has read it.
 #pragma once
 
 #include "kernels/cuda/epoch.cuh"
@@ -20,12 +20,13 @@ __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kF
 
 // The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
 template <int kRanks>
-__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot, uint64_t q,
-                                        uint32_t epoch, Trail& trail) {
+__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot,
+                                        uint64_t q, uint32_t epoch, Trail& trail) {
   while (true) {
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
-      if ((sources >> r & 1U) != 0) v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
+      if ((sources >> r & 1U) != 0)
+        v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
     }
     uint32_t missing = 0;
 #pragma unroll

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r. Arguments of zeros do nothing: so the
-// kernels are made ready.
+// Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r. Arguments of zeros do nothing: so
+// the kernels are made ready.
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
@@ -48,8 +48,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_write32(const __grid_const
   store_release(reinterpret_cast<uint32_t*>(args.word), args.value);
 }
 
-// Each rank tells each other what it is about to do; whoever sees a difference reports it. The flag rides with the data: 64-bit words of
-// {number of the call, 32 bits}.
+// Each rank tells each other what it is about to do; whoever sees a difference reports it. The flag rides with the data: 64-bit
+// words of {number of the call, 32 bits}.
 extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constant__ CheckArgs args) {
   begin();
   const World& world = args.world;
@@ -59,8 +59,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
   const uint32_t call = load_relaxed(&mine.check_epoch) + 1;
   __syncwarp();
   if (peer < world.size && peer != world.rank) {
-    const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32), static_cast<uint32_t>(args.count),
-                               static_cast<uint32_t>(args.count >> 32)};
+    const uint32_t parts[4] = {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32),
+                               static_cast<uint32_t>(args.count), static_cast<uint32_t>(args.count >> 32)};
     uint64_t* out = words_of(world, peer).from_peers.check[call & 1U][world.rank].word;
     for (int i = 0; i < 4; ++i) store_relaxed(out + i, static_cast<uint64_t>(call) << 32 | parts[i]);
     const uint64_t* in = mine.from_peers.check[call & 1U][peer].word;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two shots: every rank pushes each slice of its operand to the slice's owner; owners combine and push the result to everybody. Two hops,
-// no barrier, no fence. All-reduce. Each thread carries the same packs through all three steps, so recv may be send.
+// Two shots: every rank pushes each slice of its operand to the slice's owner; owners combine and push the result to everybody.
+// Two hops, no barrier, no fence. All-reduce. Each thread carries the same packs through all three steps, so recv may be send.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/push.cuh"
 
@@ -12,8 +12,8 @@ namespace {
 
 // One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes, uint64_t first, uint64_t second,
-                                          uint32_t epoch, Trail& trail) {
+__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes,
+                                          uint64_t first, uint64_t second, uint32_t epoch, Trail& trail) {
   const World& world = args.world;
   const int n = kRanks <= 8 ? kRanks : world.size;
   const int me = world.rank;
@@ -38,7 +38,8 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
-      if (in_message(p, q) < packs) store_relaxed(reinterpret_cast<uint4*>(world.control[p] + first + my_slot) + q, sendable(v[d]));
+      if (in_message(p, q) < packs)
+        store_relaxed(reinterpret_cast<uint4*>(world.control[p] + first + my_slot) + q, sendable(v[d]));
     }
   }
 
@@ -80,10 +81,10 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   return true;
 }
 
-// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Between calls the end of the kernel keeps the freeing
-// of a cell before what peers see of the next chunk but one; between chunks a fence of each thread does, because the thread that
-// frees a cell is the one whose next push the writer of that cell waits for. Threads do not wait for each other, so the chunks'
-// stages overlap.
+// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Between calls the end of the kernel
+// keeps the freeing of a cell before what peers see of the next chunk but one; between chunks a fence of each thread does,
+// because the thread that frees a cell is the one whose next push the writer of that cell waits for. Threads do not wait for each
+// other, so the chunks' stages overlap.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
@@ -98,8 +99,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     const uint64_t bytes = args.unit - at < args.tile ? args.unit - at : args.tile;
     const uint64_t first = world.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
-    if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at, bytes, first,
-                                       first + stage, epoch + step, trail)) {
+    if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
+                                       reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
+                                       trail)) {
       break;
     }
   }

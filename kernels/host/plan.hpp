@@ -12,7 +12,7 @@
 namespace symm::host {
 
 // Where one algorithm gives way to the next, in bytes that one rank hands to the others: equal on all ranks. The values, which
-// were measured, are in core/plan_table.txt.
+// were measured, are in core/backend/plan_table.txt.
 struct Tuning {
   size_t ll_max = 0;
   size_t one_shot_max = 0;

@@ -30,7 +30,8 @@ extern "C" __global__ void every_call(const Memory memory, Grid* grid, int* code
 }
 
 #if SYMM_HAS_MULTIMEM
-extern "C" __global__ void every_multimem(float4* floats, uint4* packs, unsigned* words, int* signed_words, unsigned long long* long_words) {
+extern "C" __global__ void every_multimem(float4* floats, uint4* packs, unsigned* words, int* signed_words,
+                                          unsigned long long* long_words) {
   namespace mm = symm::device::multimem;
   mm::store(floats, mm::load_add(floats));
   mm::add(floats, float4{1, 2, 3, 4});

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "core/bootstrap/wire.hpp"
+#include "core/mesh/wire.hpp"
 
 namespace {
 

@@ -35,7 +35,9 @@ Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nul
   symm(symm::device::describe(rank.group, rank.memory, timeout_ms, stop, &view), "describe");
   return view;
 }
-std::string who(const Rank& rank, const char* what) { return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size); }
+std::string who(const Rank& rank, const char* what) {
+  return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+}
 
 // Hand a number to the next rank, and take the last one's.
 __global__ void pass_on(const Memory memory, int channel, Words* words) {
@@ -64,7 +66,8 @@ __global__ void blocks_meet(const Memory memory, int first_channel, Words* words
     symm::device::pointer<unsigned>(memory, next, at)[threadIdx.x] = round * 1000 + threadIdx.x;
     Outcome outcome = symm::device::barrier_block(memory, channel);
     const unsigned other = (threadIdx.x + 33) % blockDim.x;
-    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other) atomicAdd_system(&words->wrong, 1U);
+    if (outcome && symm::device::pointer<unsigned>(memory, memory.rank, at)[other] != round * 1000 + other)
+      atomicAdd_system(&words->wrong, 1U);
     if (outcome) outcome = symm::device::barrier_block(memory, channel);
     if (!outcome) {
       if (threadIdx.x == 0) words->code = outcome.code;
@@ -90,7 +93,9 @@ __global__ void grids_meet(const Memory memory, int channel, Words* words) {
   }
 }
 
-__global__ void wait_only(const Memory memory, int rank, int channel, Words* words) { words->code = symm::device::wait_signal(memory, rank, channel).code; }
+__global__ void wait_only(const Memory memory, int rank, int channel, Words* words) {
+  words->code = symm::device::wait_signal(memory, rank, channel).code;
+}
 
 void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const int next = (rank.rank + 1) % rank.size;
@@ -113,8 +118,10 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
   rank.settle(together);
   for (int i = 0; i < kRounds; ++i) {
-    if (i % 2 == 0) round();
-    else cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+    if (i % 2 == 0)
+      round();
+    else
+      cuda(cudaGraphLaunch(exec, rank.stream), "replay");
   }
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
@@ -165,7 +172,8 @@ int main(int argc, char** argv) {
   const int size = argc > 1 ? std::atoi(argv[1]) : 2;
   gpu::run_ranks(size, [](Rank& rank, std::barrier<>& together) {
     Words* words = nullptr;
-    cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+    cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable),
+         "cudaHostAlloc");
     std::memset(words, 0, sizeof *words);
     // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
     cudaFuncAttributes attributes;

@@ -59,7 +59,7 @@ def manners():
              "setenv|putenv|unsetenv|clearenv|setlocale|signal|sigaction|sleep")
     forbidden = re.compile(rf"(?<![\w.>])(?:std::|::)?(?:{calls})\s*\(|std::(?:cout|cerr|clog)|\bassert\s*\(|"
                            r"\braise\s*\(\s*SIG")
-    allowed = {"core/log.cpp": r"fputs|fwrite"}  # SYMM_LOG
+    allowed = {"core/base/log.cpp": r"fputs|fwrite"}  # SYMM_LOG
     for name in library_code():
         for number, line in code_lines(name):
             found = forbidden.search(line)
@@ -68,13 +68,13 @@ def manners():
 
 
 def waits():
-    """core/wait is the only place that waits. The monitor's thread idles in epoll_wait(): nobody waits for it, an event ends it."""
+    """core/base/wait is the only place that waits. The monitor's thread idles in epoll_wait(): nobody waits for it, an event ends it."""
     forbidden = re.compile(r"\b(?:SYS_futex\w*|FUTEX_\w+|(?:::)?poll|ppoll|select|pselect|epoll_\w*wait\w*|usleep|nanosleep|clock_nanosleep|"
                            r"sched_yield|sleep_for|sleep_until|this_thread::yield|_mm_pause|__builtin_ia32_pause|atomic_wait)\s*\(|"
                            r"\bSYS_futex\w*|\bFUTEX_\w+|std::condition_variable|\.wait\(")
-    allowed = {"core/bootstrap/monitor.cpp": r"epoll_wait\("}
+    allowed = {"core/socket/monitor.cpp": r"epoll_wait\("}
     for name in library_code():
-        if Path(name).parent.as_posix() == "core" and Path(name).stem.startswith("wait"):
+        if Path(name).parent.as_posix() == "core/base" and Path(name).stem.startswith("wait"):
             continue
         for number, line in code_lines(name):
             found = forbidden.search(line)
@@ -102,6 +102,42 @@ def guards():
         yield f"capi: no definition of {function} was recognised"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards)}[rule]())
+# Lowest first: a room includes only itself and rooms that stand before it.
+ROOMS = ("capi/include", "kernels", "core/base", "core/socket", "core/bootstrap", "core/mesh", "core/backend", "core/host", "core/cuda",
+         "core/backends", "core/ipc", "core/group", "capi", "tools", "examples", "bench")
+# Rooms that do not know each other, though one stands before the other.
+STRANGERS = {("core/cuda", "core/host"), ("core/ipc", "core/host"), ("core/ipc", "core/cuda"), ("core/group", "core/host"),
+             ("core/group", "core/cuda"), ("capi", "core/host"), ("capi", "core/cuda")}
+STRANGERS |= {(user, room) for user in ("tools", "examples") for room in ROOMS if room.startswith(("core/", "kernels")) or room == "capi"}
+
+
+def room_of(path):
+    """The room that a path lies in: the longest that it begins with; a file has its room's name before its dot."""
+    return max((room for room in ROOMS if re.match(rf"{room}[/.]", path)), key=len, default=None)
+
+
+def layers():
+    """Arrows run down only."""
+    for name in files():
+        if name.startswith("core/") and room_of(name) is None and name.endswith(CODE):
+            yield f"{name}:1: lies in no room of tests/lint/rules.py"
+        mine = room_of(name)
+        if mine is None or not name.endswith(CODE + (".cu", ".cuh")):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            found = re.match(r'\s*#\s*include\s*[<"]((?:symm|capi|core|kernels|tools|examples|bench|tests)/[^">]+)[">]', line)
+            if not found:
+                continue
+            path = "capi/include/" + found[1] if found[1].startswith("symm/") else found[1]
+            theirs = room_of(path)
+            if path.startswith("tests/") and not mine.startswith("bench"):
+                yield f"{name}:{number}: {mine} knows nothing of tests"
+            elif theirs is not None and ROOMS.index(theirs) > ROOMS.index(mine):
+                yield f"{name}:{number}: {mine} lies below {theirs}"
+            elif (mine, theirs) in STRANGERS:
+                yield f"{name}:{number}: {mine} and {theirs} do not know each other"
+
+
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers)}[rule]())
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))

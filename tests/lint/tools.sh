@@ -10,7 +10,7 @@ listed() { git ls-files --cached --others --exclude-standard -- "$@" | while rea
 case $1 in
   format)
     have clang-format
-    listed '*.h' '*.c' '*.hpp' '*.cpp' | xargs clang-format --dry-run -Werror
+    listed '*.h' '*.c' '*.hpp' '*.cpp' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
     ;;
   shellcheck)
     have shellcheck

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVLink multicast in kernels of your own: one load that adds up what all ranks have at an address, one store or addition that reaches
- * all of them. The addresses are multicast addresses, which no other instruction may touch. Compute capability 9.0 and later: where a kernel
- * is compiled for an earlier one too, SYMM_HAS_MULTIMEM is 0 in that pass and these functions are not there.
+ * NVLink multicast in kernels of your own: one load that adds up what all ranks have at an address, one store or addition that
+ * reaches all of them. The addresses are multicast addresses, which no other instruction may touch. Compute capability 9.0 and
+ * later: where a kernel is compiled for an earlier one too, SYMM_HAS_MULTIMEM is 0 in that pass and these functions are not
+ * there.
  *
- * All are [thread], relaxed at system scope: order comes from the signals and barriers of device.cuh around them, as for other loads
- * and stores. 16-byte accesses need addresses that are a multiple of 16. The switch adds in an order of its own, f16 and bf16 in f32 and
- * rounded once, so results may differ in the last bit from the library's other algorithms. All ranks must have what is added in place before
- * anybody loads it: barrier, multimem, barrier.
+ * All are [thread], relaxed at system scope: order comes from the signals and barriers of device.cuh around them, as for other
+ * loads and stores. 16-byte accesses need addresses that are a multiple of 16. The switch adds in an order of its own, f16 and
+ * bf16 in f32 and rounded once, so results may differ in the last bit from the library's other algorithms. All ranks must have
+ * what is added in place before anybody loads it: barrier, multimem, barrier.
  */
 #ifndef SYMM_MULTIMEM_CUH
 #define SYMM_MULTIMEM_CUH
@@ -22,7 +23,7 @@
 namespace symm::device::multimem {
 
 /** The sum over all ranks of four f32. */
-__device__ __forceinline__ float4 load_add(const float4* at) {
+__device__ __forceinline__ float4 load_add(const float4 *at) {
   float4 v;
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
@@ -31,14 +32,14 @@ __device__ __forceinline__ float4 load_add(const float4* at) {
   return v;
 }
 
-#define SYMM_MULTIMEM_LOAD(name, operation)                                                                \
-  __device__ __forceinline__ uint4 name(const uint4* at) {                                                 \
-    uint4 v;                                                                                               \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " {%0, %1, %2, %3}, [%4];"             \
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                                              \
-                 : "l"(at)                                                                                 \
-                 : "memory");                                                                              \
-    return v;                                                                                              \
+#define SYMM_MULTIMEM_LOAD(name, operation)                                                    \
+  __device__ __forceinline__ uint4 name(const uint4 *at) {                                     \
+    uint4 v;                                                                                   \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " {%0, %1, %2, %3}, [%4];" \
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)                                  \
+                 : "l"(at)                                                                     \
+                 : "memory");                                                                  \
+    return v;                                                                                  \
   }
 /** The sum, least or greatest over all ranks of eight f16 or bf16, two to a word. */
 SYMM_MULTIMEM_LOAD(load_add_f16, "add.acc::f32.v4.f16x2")
@@ -49,11 +50,11 @@ SYMM_MULTIMEM_LOAD(load_min_bf16, "min.v4.bf16x2")
 SYMM_MULTIMEM_LOAD(load_max_bf16, "max.v4.bf16x2")
 #undef SYMM_MULTIMEM_LOAD
 
-#define SYMM_MULTIMEM_LOAD(name, type, constraint, operation)                                                                 \
-  __device__ __forceinline__ type name(const type* at) {                                                                      \
-    type v;                                                                                                                   \
-    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " %0, [%1];" : "=" constraint(v) : "l"(at) : "memory");   \
-    return v;                                                                                                                 \
+#define SYMM_MULTIMEM_LOAD(name, type, constraint, operation)                                                               \
+  __device__ __forceinline__ type name(const type *at) {                                                                    \
+    type v;                                                                                                                 \
+    asm volatile("multimem.ld_reduce.relaxed.sys.global." operation " %0, [%1];" : "=" constraint(v) : "l"(at) : "memory"); \
+    return v;                                                                                                               \
   }
 /** The sum, least, greatest, and bits over all ranks of one integer. */
 SYMM_MULTIMEM_LOAD(load_add, unsigned, "r", "add.u32")
@@ -69,32 +70,41 @@ SYMM_MULTIMEM_LOAD(load_max, unsigned long long, "l", "max.u64")
 #undef SYMM_MULTIMEM_LOAD
 
 /** Store 16 or 4 bytes to all ranks, any bits. */
-__device__ __forceinline__ void store(uint4* to, uint4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+__device__ __forceinline__ void store(uint4 *to, uint4 v) {
+  asm volatile("multimem.st.relaxed.sys.global.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
 }
-__device__ __forceinline__ void store(float4* to, float4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+__device__ __forceinline__ void store(float4 *to, float4 v) {
+  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
 }
-__device__ __forceinline__ void store(unsigned* to, unsigned v) {
+__device__ __forceinline__ void store(unsigned *to, unsigned v) {
   asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
 
 /** Add to what all ranks have. Additions of several ranks may come in any order. */
-__device__ __forceinline__ void add(float4* to, float4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
+__device__ __forceinline__ void add(float4 *to, float4 v) {
+  asm volatile("multimem.red.relaxed.sys.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z),
+               "f"(v.w)
+               : "memory");
 }
-__device__ __forceinline__ void add_f16(uint4* to, uint4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.f16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+__device__ __forceinline__ void add_f16(uint4 *to, uint4 v) {
+  asm volatile("multimem.red.relaxed.sys.global.add.v4.f16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
 }
-__device__ __forceinline__ void add_bf16(uint4* to, uint4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+__device__ __forceinline__ void add_bf16(uint4 *to, uint4 v) {
+  asm volatile("multimem.red.relaxed.sys.global.add.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+               "r"(v.w)
+               : "memory");
 }
-__device__ __forceinline__ void add(unsigned* to, unsigned v) {
+__device__ __forceinline__ void add(unsigned *to, unsigned v) {
   asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
-/** The same after everything that this thread, and those it met at a __syncthreads(), wrote: a signal to all ranks at once, in a word of the
- *  block (signal pads have no multicast address). */
-__device__ __forceinline__ void add_release(unsigned* to, unsigned v) {
+/** The same after everything that this thread, and those it met at a __syncthreads(), wrote: a signal to all ranks at once, in a
+ * word of the block (signal pads have no multicast address). */
+__device__ __forceinline__ void add_release(unsigned *to, unsigned v) {
   asm volatile("multimem.red.release.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
 

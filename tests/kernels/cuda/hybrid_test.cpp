@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "core/topology.hpp"
+#include "core/backend/topology.hpp"
 #include "tests/kernels/cuda/world.hpp"
 
 extern "C" void symm_hybrid_cube_mesh(symm::cuda::CollectiveArgs args);

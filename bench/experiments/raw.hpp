@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The driver without symm: calls found at run time, shareable memory, and figures.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+#include <vector>
+
+#include "bench/experiments/process.hpp"
+#include "tests/gpu/world.hpp"
+
+namespace answers {
+
+void* driver_entry(const char* name);
+void require(CUresult result, const char* call);
+
+// The header's macros give each call the version it declares.
+#define ANSWERS_TEXT_OF(text) #text
+#define ANSWERS_TEXT(name) ANSWERS_TEXT_OF(name)
+#define ANSWERS_CALL(name, ...) \
+  ::answers::require(reinterpret_cast<decltype(&name)>(::answers::driver_entry(ANSWERS_TEXT(name)))(__VA_ARGS__), #name)
+
+// A context on the device, made current.
+void use_device(int device);
+
+// An allocation that goes by file descriptor, made here or imported, mapped for the current device.
+class SharedMemory {
+ public:
+  static constexpr size_t kUnit = size_t{2} << 20;  // sizes are multiples of it
+  // On device 0.
+  explicit SharedMemory(size_t bytes);
+  // Leaves `fd` open.
+  SharedMemory(int fd, size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  Descriptor exported() const;
+  CUdeviceptr address() const { return address_; }
+  unsigned* words() const { return reinterpret_cast<unsigned*>(address_); }
+
+  // The steps, for those who want to be killed within one.
+  static CUmemGenericAllocationHandle import_handle(int fd);
+  static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t bytes);
+  static void allow(CUdeviceptr address, size_t bytes);
+  static void unmap(CUdeviceptr address, size_t bytes);
+
+ private:
+  size_t bytes_;
+  CUmemGenericAllocationHandle handle_ = 0;
+  CUdeviceptr address_ = 0;
+};
+
+// Words that host and kernels share; zero at first.
+template <class T>
+class Mapped {
+ public:
+  Mapped() {
+    void* made = nullptr;
+    gpu::cuda(cudaHostAlloc(&made, sizeof(T), cudaHostAllocMapped | cudaHostAllocPortable), "cudaHostAlloc");
+    value_ = new (made) T{};
+  }
+  ~Mapped() { cudaFreeHost(value_); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+  T* operator->() const { return value_; }
+  T* get() const { return value_; }
+
+ private:
+  T* value_;
+};
+template <class T>
+T look(const T& word) {
+  T value;
+  __atomic_load(&word, &value, __ATOMIC_ACQUIRE);
+  return value;
+}
+inline void put(unsigned& word, unsigned value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); }
+
+cudaStream_t new_stream();
+
+// Free memory of the current device when it has stopped changing (contexts come and go).
+size_t settled_free_memory();
+bool memory_comes_back(size_t before);
+inline constexpr size_t kSlack = size_t{32} << 20;
+
+void answer(const std::string& question, const std::string& figure);
+std::string text_of(double value);
+
+class Figures {
+ public:
+  explicit Figures(const char* unit = "us") : unit_(unit) {}
+  void add(double value) { values_.push_back(value); }
+  // Sorts what there is.
+  double quantile(double part);
+  std::string text();
+  void print(const std::string& question) { answer(question, text()); }
+
+ private:
+  const char* unit_;
+  std::vector<double> values_;
+};
+
+}  // namespace answers

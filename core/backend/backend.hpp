@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a back end must offer: memory that can be shared, and a plane, which is the half of a group that moves bytes. Group,
+// buffer and memory are written against these interfaces and know nothing of memfds or drivers.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/wait.hpp"
+#include "core/mesh/mesh.hpp"
+#include "kernels/types.hpp"
+
+namespace symm {
+
+enum class BackendKind : int32_t {
+  automatic = 0,
+  host = 1,
+  cuda = 2
+};
+
+// A piece of memory mapped into this process: allocated here, or a peer's.
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual std::byte* data() const noexcept = 0;
+  virtual size_t size() const noexcept = 0;
+  // Backend::share() will not be asked for it again, so a descriptor need not be kept.
+  virtual void will_not_be_shared() noexcept {}
+  // Where the mapping begins that data() lies in.
+  virtual std::byte* start() const noexcept { return data(); }
+  // Of adopted memory: where its owner had it mapped when it was adopted, and whether it is there still.
+  virtual const std::byte* owners_address() const noexcept { return nullptr; }
+  virtual bool still_at_owner() const noexcept { return false; }
+  // A DMA-BUF of the pages of a piece, which starts at a page. Throws Error(unavailable) with the reason.
+  virtual Fd export_dmabuf(size_t offset, size_t bytes) const;
+};
+
+// Where a block is to lie.
+struct Placement {
+  bool on_host = false;  // in memory of the host, though the group may work on a device
+  int node = kNearest;   // the NUMA node of that
+  static constexpr int kNearest = -1;
+  size_t unit = 1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Plane::block_unit())
+};
+
+// What travels so that a peer can map a block. The counts are the same for every block of a back end.
+struct Share {
+  Bytes body;
+  std::vector<int> fds;  // borrowed from the block
+};
+
+// Which parameters a collective has.
+constexpr bool takes_op(Collective collective) noexcept {
+  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
+}
+constexpr bool takes_root(Collective collective) noexcept {
+  return collective == Collective::broadcast || collective == Collective::reduce;
+}
+
+// Operands and options of one collective call.
+struct CollectiveCall {
+  Collective collective{};
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  DType dtype{};
+  Op op = Op::sum;
+  int root = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  uint64_t timeout_ms = 0;  // already resolved: never 0
+  void* stream = nullptr;
+};
+
+struct PlanReport {
+  Algorithm algorithm{};
+  int slices = 1;
+  uint64_t chunk_bytes = 0;
+  bool nontemporal = false;
+  std::string reason;
+};
+
+// Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Planes look operands up in it.
+struct MemoryView {
+  uint64_t id = 0;
+  size_t bytes = 0;
+  std::vector<std::byte*> blocks;
+  std::vector<std::byte*> pads;
+  std::shared_ptr<const Block> adopted;       // this rank's block, if it is one
+  std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
+  std::byte* multicast = nullptr;             // where all blocks are reached at once; null, and then why: the same on all ranks
+  std::string why_no_multicast;
+};
+
+// Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the
+// group.
+class MemoryDirectory {
+ public:
+  virtual ~MemoryDirectory() = default;
+  virtual std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const = 0;
+  virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
+  // Another number, never 0, after every memory that came or went.
+  uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
+
+ protected:
+  void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
+
+ private:
+  std::atomic<uint64_t> generation_{1};
+};
+
+// What a plane may ask of its group.
+struct PlaneContext {
+  int rank = 0;
+  int size = 1;
+  uint64_t group = 0;
+  int channels = 0;
+  bool check = false;
+  bool overlapping_devices = false;  // several ranks may use one device
+  bool multicast = false;            // asked for by the group's configuration
+  std::vector<int64_t> pids;         // by group rank, for messages
+  std::shared_ptr<Revocation> revocation;
+  std::function<void(const Failure&)> fail;  // revoke the group on all ranks
+  const MemoryDirectory* directory = nullptr;
+};
+
+// The ranks of a group in the midst of a rendezvous, for a plane that has more to agree on than blocks. All ranks make the same
+// calls in the same order.
+class Council {
+ public:
+  virtual ~Council() = default;
+  // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that has any says: "rank 2: ...", on all ranks.
+  // Throws what every exchange throws: Error(timeout), Error(peer_failed), Error(aborted).
+  virtual std::string vote(const std::string& trouble) = 0;
+  // [collective] Rank 0's descriptor, on the others; `fd` is read on rank 0 only.
+  virtual Fd hand_out(int fd) = 0;
+};
+
+class Plane {
+ public:
+  virtual ~Plane() = default;
+  // Creation, in this order: share() on every rank, then connect() with what every peer shared.
+  virtual Share share() const = 0;
+  virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
+  // All peers are connected; called before the last vote.
+  virtual void ready() {}
+
+  virtual void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;  // empty: all
+  // Barrier of all ranks on `channel` that has happened when this returns, also where barriers are ordered on streams.
+  virtual void finish(int channel, uint64_t timeout_ms) { barrier({}, channel, timeout_ms, nullptr); }
+  virtual void put_signal(const MemoryView& memory, int rank, int channel, void* stream) = 0;
+  // `taken`: signals already taken from that rank on that channel. Throws Error(timeout) without revoking the group.
+  virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms,
+                           void* stream) = 0;
+  virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
+  virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
+  virtual void write32(void* to, uint32_t value, void* stream) = 0;
+  virtual void collective(const CollectiveCall& call) = 0;
+  virtual PlanReport plan(const CollectiveCall& call) = 0;
+
+  // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
+  virtual void notice_trouble() {}
+  // A memory of the group came, and is about to go.
+  virtual void memory_added(const MemoryView&) {}
+  // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
+  virtual std::string why_no_multicast() const { return "host memory"; }
+  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
+  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, Council&) {
+    memory.why_no_multicast = why_no_multicast();
+  }
+  // Blocks that are to be given one are a multiple of so many bytes.
+  virtual size_t block_unit() const noexcept { return 1; }
+  // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
+  struct Tables {
+    void* const* blocks = nullptr;
+    void* const* pads = nullptr;
+  };
+  virtual Tables device_tables(const MemoryView&) const { return {}; }
+  virtual void memory_removed(const MemoryView&) noexcept {}
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual BackendKind kind() const noexcept = 0;
+  virtual int device() const noexcept = 0;
+  // Two ranks may share memory if these are equal (host: boot id).
+  virtual std::string domain() const = 0;
+  virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
+  // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
+  virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
+  virtual Share share(const Block& block) const = 0;
+  virtual size_t share_body_size() const noexcept = 0;
+  virtual size_t share_fd_count() const noexcept = 0;
+  virtual std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity& from) = 0;
+  // Bytes that a signal pad needs beside its channels * size words.
+  virtual size_t pad_extra() const noexcept = 0;
+  virtual std::unique_ptr<Plane> make_plane(PlaneContext context) = 0;
+  virtual size_t plane_share_body_size() const noexcept = 0;
+  virtual size_t plane_share_fd_count() const noexcept = 0;
+};
+
+}  // namespace symm

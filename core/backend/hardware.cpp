@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/hardware.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace symm::host {
+namespace {
+
+// The highest cache level that sysfs knows of processor 0; virtual machines often tell sysconf() nothing.
+size_t cache_from_sysfs() {
+  size_t best = 0;
+  int best_level = 0;
+  for (int index = 0; index < 8; ++index) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    int level = 0;
+    size_t size = 0;
+    char unit = 0;
+    std::ifstream(folder + "level") >> level;
+    if (!(std::ifstream(folder + "size") >> size)) continue;
+    std::ifstream file(folder + "size");
+    file >> size >> unit;
+    if (unit == 'K') size <<= 10;
+    if (unit == 'M') size <<= 20;
+    if (level > best_level) {
+      best_level = level;
+      best = size;
+    }
+  }
+  return best;
+}
+
+// A number in a file of one number; `fallback` if there is none ("max" says that there is no limit).
+size_t number_in(const std::string& path, size_t fallback) {
+  std::ifstream file(path);
+  size_t value = 0;
+  return file >> value ? value : fallback;
+}
+
+size_t available_on_machine() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    size_t kilobytes = 0;
+    if (word == "MemAvailable:" && file >> kilobytes) return kilobytes << 10;
+  }
+  return SIZE_MAX;
+}
+
+// The group's own limit and those of the groups around it; file caches that could be dropped count as free.
+size_t available_in_control_group() {
+  std::ifstream file("/proc/self/cgroup");
+  std::string path;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("0::", 0) == 0) path = line.substr(3);
+  }
+  size_t available = SIZE_MAX;
+  for (;;) {
+    const std::string folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
+    const size_t limit = number_in(folder + "/memory.max", SIZE_MAX);
+    if (limit != SIZE_MAX) {
+      const size_t used = number_in(folder + "/memory.current", 0);
+      available = std::min(available, limit > used ? limit - used : 0);
+    }
+    if (path.empty() || path == "/") return available;
+    path.resize(path.find_last_of('/'));
+  }
+}
+
+}  // namespace
+
+size_t available_memory_bytes() { return std::min(available_on_machine(), available_in_control_group()); }
+
+size_t last_level_cache_bytes() {
+  static const size_t bytes = [] {
+    const long level3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return level3 > 0 ? static_cast<size_t>(level3) : cache_from_sysfs();
+  }();
+  return bytes;
+}
+
+size_t memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? static_cast<size_t>(pages) * static_cast<size_t>(sysconf(_SC_PAGESIZE)) : 0;
+}
+
+int processors() {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  return sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 1;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "processor";
+}
+
+}  // namespace symm::host

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where one algorithm gives way to the next, by back end, number of ranks and machine: from core/backend/plan_table.txt, which is
+// compiled in, from a file of the user's, and from single values in the environment, in this order.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/backend/backend.hpp"
+
+namespace symm {
+
+enum class PlanOrigin : uint8_t {
+  built_in = 0,
+  file = 1,
+  variable = 2
+};
+
+struct PlanKey {
+  const char* name;
+  uint64_t least, most, multiple;  // values that are allowed
+};
+inline constexpr size_t kMaxPlanKeys = 16;
+
+// The keys of a back end, in the order of its values.
+std::span<const PlanKey> plan_keys(BackendKind backend);
+
+// One value for each key. Travels between ranks as it is.
+struct PlanValues {
+  std::array<uint64_t, kMaxPlanKeys> value{};
+  std::array<PlanOrigin, kMaxPlanKeys> origin{};
+
+  uint64_t of(BackendKind backend, std::string_view key) const;
+};
+
+// The first key in which two ranks differ, as a sentence with both values and where they come from; "" if there is none.
+std::string plan_difference(BackendKind backend, int rank, const PlanValues& mine, int peer, const PlanValues& theirs);
+
+class PlanTable {
+ public:
+  // What is compiled in.
+  static PlanTable built_in();
+  // With the file that SYMM_PLAN_FILE names, if it is set, and with the values of SYMM_HOST_TUNE or SYMM_CUDA_TUNE over it.
+  static PlanTable from_environment(BackendKind backend);
+
+  // More sections, which go before those that are there. `name` is what errors call the text. Throws Error(invalid_argument)
+  // with name, line and key for anything that is not understood, whether it concerns this machine or not.
+  void add(std::string_view text, const std::string& name, PlanOrigin origin);
+  // A file. Throws Error(system) where it cannot be read.
+  void add_file(const std::string& path, const std::string& name);
+  // "one_shot=64K,threads=256" for any number of ranks.
+  void add_values(BackendKind backend, std::string_view text, const std::string& name);
+
+  // For a group of `size` ranks on the device of the name that `machine` gives, which is asked only if a section wants to know.
+  PlanValues values(BackendKind backend, int size, const std::function<std::string()>& machine) const;
+
+ private:
+  struct Entry {
+    size_t key;
+    uint64_t value;
+    bool divided;  // by the number of ranks
+    std::string where;
+  };
+  struct Section {
+    BackendKind backend{};
+    int first = 1;
+    int last = 0;         // 0: no limit
+    std::string machine;  // "": any
+    PlanOrigin origin{};
+    std::vector<Entry> entries;
+  };
+  static Section section_of(std::string_view title, const std::string& where);
+  static void add_entry(Section& section, std::string_view assignment, const std::string& where);
+
+  std::vector<Section> sections_;
+};
+
+}  // namespace symm

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a back end must offer for its memory to be shared by tokens.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/segment.hpp"
+#include "core/backend/token.hpp"
+#include "core/base/fd.hpp"
+
+namespace symm::ipc {
+
+// Words in shared memory that streams write and wait for. Each word is written by one stream at a time and only grows.
+class StreamWords {
+ public:
+  virtual ~StreamWords() = default;
+  // Have `stream` say when it is past this point.
+  virtual Position mark(void* stream, int device) = 0;
+  // Have `stream` wait until another process's stream is past `position`.
+  virtual void wait(void* stream, int device, Position position) = 0;
+};
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual BackendKind kind() const noexcept = 0;
+
+  // Of a block of this process: what an importer needs to map it. The descriptor is the block's.
+  struct Description {
+    int fd = -1;
+    uint64_t mapped_bytes = 0;
+  };
+  virtual Description describe(const Block& block) const = 0;
+  virtual Id gpu(int device) const = 0;  // zero for host memory
+  // A block for memory that symm has not allocated but the back end can export, and where `pointer` lies in it; null if there is
+  // none such.
+  struct Adopted {
+    std::shared_ptr<Block> block;
+    int device = 0;
+    size_t offset = 0;
+  };
+  virtual Adopted adopt(const void* pointer) const = 0;
+  // Does `block` still stand for what is mapped at its address? Asked of adopted ones only.
+  virtual bool still_there(const Block& block) const = 0;
+
+  // The device for which to map memory of `gpu`. Throws Error(unavailable).
+  virtual int device_for(const Id& gpu, int asked) const = 0;
+  virtual std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t mapped_bytes, int device) const = 0;
+  // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
+  virtual void check_stream(void* stream, int device) const = 0;
+  virtual void finish(void* stream, int device) const = 0;  // wait for it
+  // `page` stays mapped for as long as the object lives. Null where there are no streams.
+  virtual std::unique_ptr<StreamWords> stream_words(std::shared_ptr<host::Segment> page,
+                                                    std::span<std::atomic<uint64_t>> words) const = 0;
+  // Can work of a process go on in this memory when the process is dead?
+  virtual bool outlives_its_writer() const noexcept = 0;
+};
+
+}  // namespace symm::ipc

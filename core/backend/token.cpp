@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/token.hpp"
+
+#include <cstring>
+
+#include "core/base/little_endian.hpp"
+#include "core/base/process.hpp"
+
+namespace symm::ipc {
+namespace {
+
+constexpr uint32_t kMagic = 0x50495953;  // "SYIP"
+constexpr uint16_t kVersion = 1;
+constexpr size_t kChecksum = 8;
+constexpr uint16_t kHost = 1;  // as enum BackendKind
+constexpr uint16_t kCuda = 2;
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+}  // namespace
+
+// FNV-1a: against damage on the way, not against malice, for which there is the secret.
+uint64_t checksum(std::span<const std::byte> bytes) {
+  uint64_t value = 0xCBF29CE484222325U;
+  for (const std::byte b : bytes) value = (value ^ std::to_integer<uint64_t>(b)) * 0x100000001B3U;
+  return value;
+}
+
+std::vector<std::byte> encode(const Token& token) {
+  if (token.directory.size() > kMaxDirectory) {
+    throw Error(Status::unavailable,
+                format("the path of the directory for sockets is longer than the %zu bytes for which a token "
+                       "has room: %s",
+                       kMaxDirectory, token.directory.c_str()));
+  }
+  Writer out;
+  out.number(kMagic);
+  out.number(kVersion);
+  out.number(token.backend);
+  out.number(static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum));
+  out.number(token.slot);
+  for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) out.bytes(*id);
+  for (const uint64_t value : {token.block, token.number, token.offset, token.bytes}) out.number(value);
+  out.number(static_cast<uint64_t>(token.pid));
+  out.number(token.position.value);
+  out.number(token.position.word);
+  out.number(static_cast<uint32_t>(token.directory.size()));
+  out.text(token.directory);
+  out.number(checksum(out.bytes_));
+  return std::move(out.bytes_);
+}
+
+TokenFault decode(std::span<const std::byte> bytes, Token& token) {
+  if (bytes.size() < kTokenFixed + kChecksum)
+    return {Status::invalid_argument, "it is shorter than any token: cut short? (token_size)"};
+  Reader in(bytes);
+  if (in.number<uint32_t>() != kMagic) return {Status::invalid_argument, "these bytes are no token"};
+  const auto version = in.number<uint16_t>();
+  if (version == 0) return {Status::invalid_argument, "it has an impossible version"};
+  if (version > kVersion) return {Status::unsupported, "it was made by a newer version of symm"};
+  token.backend = in.number<uint16_t>();
+  const auto length = in.number<uint32_t>();
+  if (length > bytes.size()) return {Status::invalid_argument, "it is shorter than it says: cut short? (token_size)"};
+  if (length < bytes.size()) return {Status::invalid_argument, "it is followed by something else (token_size)"};
+  if (length > kMaxToken) return {Status::invalid_argument, "it is longer than any token"};
+  token.slot = in.number<uint32_t>();
+  for (Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) *id = in.bytes<Id>();
+  for (uint64_t* value : {&token.block, &token.number, &token.offset, &token.bytes}) *value = in.number<uint64_t>();
+  token.pid = static_cast<int64_t>(in.number<uint64_t>());
+  token.position.value = in.number<uint64_t>();
+  token.position.word = in.number<uint32_t>();
+  const auto directory = in.number<uint32_t>();
+  if (directory != length - kTokenFixed - kChecksum) return {Status::invalid_argument, "its parts do not fit: damaged?"};
+  token.directory = in.text(directory);
+  if (in.number<uint64_t>() != checksum(bytes.first(length - kChecksum))) {
+    return {Status::invalid_argument, "its checksum is wrong: damaged on the way, or forged"};
+  }
+  if (token.backend != kHost && token.backend != kCuda) return {Status::invalid_argument, "it is of an unknown back end"};
+  if (token.pid < 0) return {Status::invalid_argument, "it names an impossible process"};
+  if (token.bytes == 0 || token.offset > UINT64_MAX - token.bytes)
+    return {Status::invalid_argument, "it names an impossible piece"};
+  if ((token.slot >= kSlots && token.slot != kNoSlot) || token.number == UINT64_MAX || token.position.value >= kPassed ||
+      (token.position.word >= kStreamWords && token.position.word != kNoWord)) {
+    return {Status::invalid_argument, "it names an impossible place on the exporter's board"};
+  }
+  if (token.directory.empty() || token.directory[0] != '/' || !is_clean(token.directory)) {
+    return {Status::invalid_argument, "it names an impossible directory"};
+  }
+  return {};
+}
+
+bool same_secret(const Id& a, const Id& b) noexcept {
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= std::to_integer<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+std::string hexadecimal(const Id& id) {
+  std::string text;
+  for (const std::byte b : id) text += format("%02x", std::to_integer<unsigned>(b));
+  return text;
+}
+
+Id machine_id() {
+  static const Id value = [] {
+    Id id{};
+    size_t digits = 0;
+    for (const char c : process::boot_id()) {
+      const int d = digit(c);
+      if (d < 0 || digits == 2 * id.size()) continue;  // the dashes
+      id[digits / 2] |= static_cast<std::byte>(digits % 2 == 0 ? d << 4 : d);
+      ++digits;
+    }
+    return id;
+  }();
+  return value;
+}
+
+Id random_id() {
+  Id id{};
+  const uint64_t drawn[2] = {process::random64(), process::random64()};
+  static_assert(sizeof drawn == sizeof id);
+  std::memcpy(id.data(), drawn, sizeof drawn);
+  return id;
+}
+
+}  // namespace symm::ipc

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an exporter hands out: a flat string of bytes that says where the memory is to be had, which piece of it is meant, and the
+// secret by which the exporter knows that the bearer was given it. It travels through hands that are not ours, so one function
+// decodes it and refuses whatever is not exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).
+//
+// Little-endian:
+//    0  u32 magic      4  u16 version      6  u16 back end       8  u32 length       12  u32 slot
+//   16  machine       32  gpu             48  exporter          64  secret           (16 bytes each)
+//   80  u64 block     88  u64 number      96  u64 offset       104  u64 bytes
+//  112  u64 pid      120  u64 position   128  u32 word         132  u32 length of the directory, which follows
+//  end  u64 checksum of everything before
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace symm::ipc {
+
+using Id = std::array<std::byte, 16>;
+
+inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_SIZE
+inline constexpr size_t kTokenFixed = 136;
+inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
+inline constexpr uint32_t kSlots = 256;        // of an exporter's board: blocks
+inline constexpr uint32_t kStreamWords = 256;  // of a board and of a lease page
+inline constexpr uint32_t kNoSlot = UINT32_MAX;
+inline constexpr uint32_t kNoWord = UINT32_MAX;
+
+inline constexpr uint64_t kPassed = uint64_t{1} << 62;  // more than any position
+
+// A point in the work of a stream: it is passed when the word has reached the value. Without a word it is passed already.
+struct Position {
+  uint32_t word = kNoWord;
+  uint64_t value = 0;
+};
+
+struct Token {
+  uint16_t backend = 0;
+  Id machine{};   // boot id
+  Id gpu{};       // UUID; zero for host memory
+  Id exporter{};  // also the name of its socket
+  Id secret{};    // of the block
+  uint64_t block = 0;
+  uint64_t number = 0;  // grows from token to token where that matters: older ones can be told apart
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  int64_t pid = 0;    // for messages
+  Position position;  // of the producer's stream, on the exporter's board
+  uint32_t slot = 0;  // of the block on the exporter's board, or kNoSlot
+  std::string directory;
+};
+
+// Throws Error(unavailable) if the directory's name is too long.
+std::vector<std::byte> encode(const Token& token);
+
+// Why bytes are no token. status ok: they are one.
+struct TokenFault {
+  Status status = Status::ok;
+  const char* why = "";
+};
+[[nodiscard]] TokenFault decode(std::span<const std::byte> bytes, Token& token);
+
+// For the fuzzer, which could not guess it.
+uint64_t checksum(std::span<const std::byte> bytes);
+
+// Takes the same time wherever they differ.
+bool same_secret(const Id& a, const Id& b) noexcept;
+std::string hexadecimal(const Id& id);
+Id machine_id();  // of this machine: its boot id; zero if that cannot be read
+Id random_id();
+
+}  // namespace symm::ipc

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which back ends there are on this machine.
+#include "core/backends.hpp"
+
+#include "core/backend/hardware.hpp"
+#include "core/base/log.hpp"
+#include "core/base/process.hpp"
+#include "core/cuda/backend.hpp"
+#include "core/cuda/ipc.hpp"
+#include "core/host/backend.hpp"
+#include "core/host/ipc.hpp"
+
+namespace symm {
+namespace {
+
+constexpr const char* kHostOnly = "host memory";
+
+}  // namespace
+
+BackendKind resolve(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::host: return kind;
+    case BackendKind::automatic: {
+      const std::string reason = cuda::unavailable_reason();
+      if (reason.empty()) return BackendKind::cuda;
+      log::write(log::Level::debug, "host back end, because: %s", reason.c_str());
+      return BackendKind::host;
+    }
+    case BackendKind::cuda:
+      if (const std::string reason = cuda::unavailable_reason(); !reason.empty())
+        throw Error(Status::unavailable, "CUDA back end: " + reason);
+      return kind;
+  }
+  throw Error(Status::invalid_argument, format("backend: %d is not known", static_cast<int>(kind)));
+}
+
+std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank) {
+  return resolve(kind) == BackendKind::cuda ? cuda::open(device, local_rank) : host::open();
+}
+
+int device_count(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::device_count() : 1; }
+
+DeviceInfo device_info(BackendKind kind, int device) {
+  const BackendKind resolved = resolve(kind);
+  if (resolved == BackendKind::cuda) return cuda::device_info(device);
+  DeviceInfo info;
+  info.backend = resolved;
+  if (device != 0) throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
+  info.memory_bytes = host::memory_bytes();
+  info.compute_units = host::processors();
+  info.name = host::processor_name();
+  info.uuid = process::boot_id();
+  info.multicast_reason = info.fabric_reason = info.dmabuf_reason = kHostOnly;
+  return info;
+}
+
+Links links(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::links() : Links{1, {0}}; }
+
+const ipc::Provider& ipc_provider(BackendKind kind) {
+  return kind == BackendKind::cuda ? cuda::ipc_provider() : host::ipc_provider();
+}
+
+void ipc_reclaim() noexcept { cuda::ipc_reclaim(); }
+
+}  // namespace symm

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/error.hpp"
+
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+namespace symm {
+
+Failure current_failure() noexcept {
+  try {
+    try {
+      throw;
+    } catch (const Error& error) {
+      return error.failure();
+    } catch (const std::bad_alloc&) {
+      return {Status::out_of_memory, -1, 0, "out of host memory"};
+    } catch (const std::exception& error) {
+      return {Status::internal, -1, 0, error.what()};
+    } catch (...) {
+      return {Status::internal, -1, 0, "unknown C++ exception"};
+    }
+  } catch (...) {
+    return {Status::out_of_memory, -1, 0, "out of memory"};  // short enough to need none
+  }
+}
+
+// No default case: the compiler then names a status that was forgotten here.
+const char* name_of(Status status) noexcept {
+  switch (status) {
+    case Status::ok: return "success";
+    case Status::invalid_argument: return "invalid argument";
+    case Status::invalid_handle: return "invalid handle";
+    case Status::out_of_memory: return "out of memory";
+    case Status::unavailable: return "unavailable";
+    case Status::unsupported: return "unsupported";
+    case Status::timeout: return "timed out";
+    case Status::aborted: return "aborted";
+    case Status::peer_failed: return "peer failed";
+    case Status::mismatch: return "ranks disagree";
+    case Status::system: return "system call failed";
+    case Status::cuda: return "CUDA driver call failed";
+    case Status::busy: return "busy";
+    case Status::internal: return "internal error";
+  }
+  return "unknown status";
+}
+
+std::string format(const char* pattern, ...) {
+  va_list arguments;
+  va_start(arguments, pattern);
+  va_list again;
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, pattern, arguments);
+  va_end(arguments);
+  std::string text(length > 0 ? static_cast<size_t>(length) : 0, '\0');
+  if (length > 0) std::vsnprintf(text.data(), text.size() + 1, pattern, again);
+  va_end(again);
+  return text;
+}
+
+Error system_error(int error_number, const char* call, const std::string& what) {
+  // strerrorname_np() is younger than the oldest glibc we run on; the text alone is clear enough.
+  char buffer[128];
+  const char* text = strerror_r(error_number, buffer, sizeof buffer);
+  const bool memory = error_number == ENOMEM || error_number == ENOSPC || error_number == EDQUOT;
+  std::string message = format("%s: %s (errno %d)", call, text, error_number);
+  if (!what.empty()) message += ": " + what;
+  return {memory ? Status::out_of_memory : Status::system, std::move(message)};
+}
+
+}  // namespace symm

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/process.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+
+namespace symm::process {
+namespace {
+
+void fill_random(void* data, size_t size) {
+  auto* bytes = static_cast<std::byte*>(data);
+  while (size > 0) {
+    const ssize_t got = getrandom(bytes, size, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(errno, "getrandom");
+    bytes += got;
+    size -= static_cast<size_t>(got);
+  }
+}
+
+std::atomic<uint32_t> generation{0};
+constexpr size_t kMaxHandlers = 8;
+std::atomic<void (*)() noexcept> handlers[kMaxHandlers];
+
+void child() {
+  generation.fetch_add(1, std::memory_order_relaxed);
+  for (auto& slot : handlers) {
+    if (auto* handler = slot.load(std::memory_order_relaxed)) handler();
+  }
+}
+
+// Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one
+// between the first call and a later registration would.
+[[gnu::constructor]] void watch_fork() { pthread_atfork(nullptr, nullptr, child); }
+
+}  // namespace
+
+const std::array<std::byte, 16>& token() {
+  static const std::array<std::byte, 16> value = [] {
+    std::array<std::byte, 16> drawn{};
+    fill_random(drawn.data(), drawn.size());
+    return drawn;
+  }();
+  return value;
+}
+
+const std::string& boot_id() {
+  static const std::string value = [] {
+    const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+    // Not for ever: the next call may have a descriptor.
+    if (!file && (errno == EMFILE || errno == ENFILE)) throw system_error(errno, "open", "boot_id");
+    char text[64];
+    const ssize_t got = file ? read(file.get(), text, sizeof text) : 0;
+    std::string id(text, got > 0 ? static_cast<size_t>(got) : 0);
+    while (!id.empty() && id.back() == '\n') id.pop_back();
+    return id;
+  }();
+  return value;
+}
+
+uint64_t random64() {
+  uint64_t value = 0;
+  fill_random(&value, sizeof value);
+  return value;
+}
+
+uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+void at_fork_in_child(void (*handler)() noexcept) {
+  for (auto& slot : handlers) {
+    void (*empty)() noexcept = nullptr;
+    if (slot.load() == handler || slot.compare_exchange_strong(empty, handler)) return;
+  }
+  throw Error(Status::internal, "too many fork handlers");
+}
+
+}  // namespace symm::process

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/wait.hpp"
+
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <thread>
+
+namespace symm {
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the sleeper
+constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
+
+uint64_t now_ns() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return static_cast<uint64_t>(t.tv_sec) * 1'000'000'000U + static_cast<uint64_t>(t.tv_nsec);
+}
+
+inline void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+timespec to_timespec(uint64_t ns) noexcept {
+  return {static_cast<time_t>(ns / 1'000'000'000U), static_cast<long>(ns % 1'000'000'000U)};
+}
+
+void nap(uint64_t ns) noexcept {
+  const timespec t = to_timespec(ns);
+  clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr);
+}
+
+std::atomic<bool> futex_waitv_missing{false};
+
+// Sleep on two words at once. False if this kernel (before 5.16, or a seccomp filter) does not offer it.
+bool sleep_on_two(const Word& word, uint32_t seen, const Word& other, uint32_t other_seen, uint64_t ns) noexcept {
+#if defined(SYS_futex_waitv) && defined(FUTEX_32)
+  if (futex_waitv_missing.load(std::memory_order_relaxed)) return false;
+  futex_waitv waits[2] = {};
+  waits[0].val = seen;
+  waits[0].uaddr = reinterpret_cast<uintptr_t>(&word);
+  waits[0].flags = FUTEX_32;
+  waits[1].val = other_seen;
+  waits[1].uaddr = reinterpret_cast<uintptr_t>(&other);
+  waits[1].flags = FUTEX_32;
+  const timespec until = to_timespec(now_ns() + ns);
+  if (syscall(SYS_futex_waitv, waits, 2, 0, &until, CLOCK_MONOTONIC) < 0 && (errno == ENOSYS || errno == EPERM)) {
+    futex_waitv_missing = true;
+    return false;
+  }
+  return true;
+#else
+  (void)word, (void)seen, (void)other, (void)other_seen, (void)ns;
+  return false;
+#endif
+}
+
+// What the control group (version 2) lets this process use at a time, in processors; 0 if it does not say.
+int processor_quota() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  double quota = 0;
+  double period = 0;
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
+  return std::max(static_cast<int>(quota / period), 1);
+}
+
+}  // namespace
+
+Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
+  const uint64_t now = now_ns();
+  if (milliseconds >= (kInfinite - now) / kMillisecond) return never();
+  return Deadline(now + milliseconds * kMillisecond);
+}
+
+bool Deadline::expired() const noexcept { return ns_ != kInfinite && now_ns() >= ns_; }
+
+uint64_t Deadline::remaining_ns() const noexcept {
+  if (ns_ == kInfinite) return kInfinite;
+  const uint64_t now = now_ns();
+  return now >= ns_ ? 0 : ns_ - now;
+}
+
+int Deadline::remaining_ms() const noexcept {
+  if (ns_ == kInfinite) return -1;
+  return static_cast<int>(std::min<uint64_t>((remaining_ns() + kMillisecond - 1) / kMillisecond, 1U << 30));
+}
+
+struct Revocation::Listeners {
+  std::mutex mutex;  // held while an event is told, so that whoever stops listening is not called any more
+  std::map<uint64_t, std::function<void()>> functions;
+  uint64_t next = 0;
+};
+
+Revocation::Revocation(int size) : listeners_(std::make_shared<Listeners>()), departed_(static_cast<size_t>(size)) {}
+
+void Revocation::announce() noexcept {
+  events_.fetch_add(1, std::memory_order_seq_cst);
+  wake_all(events_);
+  const std::lock_guard lock(listeners_->mutex);
+  for (const auto& [id, function] : listeners_->functions) function();
+}
+
+std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
+  const std::lock_guard lock(listeners_->mutex);
+  const uint64_t id = listeners_->next++;
+  event();
+  listeners_->functions.emplace(id, std::move(event));
+  return {nullptr, [listeners = listeners_, id](void*) {
+            const std::lock_guard held(listeners->mutex);
+            listeners->functions.erase(id);
+          }};
+}
+
+bool Revocation::revoke(Failure failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (revoked_.load(std::memory_order_relaxed)) return false;
+    failure_ = std::move(failure);
+    revoked_.store(true, std::memory_order_release);
+  }
+  announce();
+  return true;
+}
+
+Failure Revocation::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+void Revocation::throw_if_revoked() const {
+  if (revoked()) throw Error(failure());
+}
+
+void Revocation::depart(int rank, int64_t pid) {
+  departed_[static_cast<size_t>(rank)].store(pid + 1, std::memory_order_release);
+  announce();
+}
+
+bool Revocation::departed(int rank) const noexcept {
+  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) != 0;
+}
+
+int64_t Revocation::pid_of_departed(int rank) const noexcept {
+  return departed_[static_cast<size_t>(rank)].load(std::memory_order_acquire) - 1;
+}
+
+Processors usable_processors() {
+  constexpr size_t kBits = sizeof(Processors) * 8;
+  Processors processors{};
+  cpu_set_t mask;
+  static_assert(CPU_SETSIZE <= kBits);
+  CPU_ZERO(&mask);
+  const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
+  const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kBits);
+  for (size_t i = 0; i < count; ++i) {
+    if (!known || CPU_ISSET(i, &mask)) processors[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  return processors;
+}
+
+int count_of(const Processors& processors) noexcept {
+  int count = 0;
+  for (const uint64_t word : processors) count += std::popcount(word);
+  return count;
+}
+
+SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors) {
+  if (const char* text = std::getenv("SYMM_SPIN")) {
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(text, &end, 10);
+    if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
+  }
+  // With a processor each, a wake-up through the kernel (tens of microseconds) is worth spinning through. With more ranks than
+  // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then the processor goes
+  // to whoever wants it, which takes a fifth of a sleep and a wake-up. Not for long: the others may be programs that have better
+  // things to do than to take turns with us.
+  int usable = count_of(processors);
+  if (const int quota = processor_quota(); quota != 0) usable = std::min(usable, quota);
+  return ranks <= usable ? SpinPolicy{20'000, 0} : SpinPolicy{50, 200};
+}
+
+bool register_for_asymmetric_fences() noexcept {
+#if defined(__SANITIZE_THREAD__)
+  return false;  // it cannot see what the kernel orders
+#else
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+#endif
+}
+
+WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
+                  LazyDeadline& deadline, Fencing fencing) {
+  for (uint32_t i = 0; i < spin.spins; ++i) {
+    if (reached(word, target)) return WaitEnd::reached;
+    pause();
+    // A revoked group must be left soon even by a rank that would spin for long.
+    if ((i & 63U) == 63U && revocation.revoked()) break;
+  }
+  for (uint32_t i = 0; i < spin.yields && !revocation.revoked(); ++i) {
+    if (reached(word, target)) return WaitEnd::reached;
+    sched_yield();
+  }
+  // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
+  // millisecond.
+  uint8_t sleeping = sleeper.load(std::memory_order_relaxed);
+  bool registered = false;
+  while (!registered && sleeping < UINT8_MAX) {
+    registered = sleeper.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
+  }
+  // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
+  const bool seen_by_writers =
+      fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+  WaitEnd end = WaitEnd::reached;
+  for (;;) {
+    const uint32_t events = revocation.events().load(std::memory_order_seq_cst);
+    const uint32_t seen = word.load(std::memory_order_seq_cst);
+    const bool revoked = revocation.revoked();
+    const bool gone = revocation.departed(peer);
+    // Events first, word last: a peer's last store happened before its departure was announced.
+    if (reached(word, target)) break;
+    if (revoked || gone) {
+      end = revoked ? WaitEnd::revoked : WaitEnd::peer_departed;
+      break;
+    }
+    const uint64_t left = deadline.get().remaining_ns();
+    if (left == 0) {
+      end = WaitEnd::timed_out;
+      break;
+    }
+    const uint64_t slice = std::min(left, registered && seen_by_writers ? kSlice : kBlindSlice);
+    if (!sleep_on_two(word, seen, revocation.events(), events, slice)) {
+      const timespec t = to_timespec(std::min(slice, kBlindSlice));
+      syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
+    }
+  }
+  if (registered) sleeper.fetch_sub(1, std::memory_order_relaxed);
+  return end;
+}
+
+void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept {
+  const uint64_t left = std::min(deadline.remaining_ns(), kSlice);
+  if (left == 0 || word.load() != seen || (other != nullptr && other->load() != other_seen)) return;
+  if (other != nullptr && sleep_on_two(word, seen, *other, other_seen, left)) return;
+  const timespec t = to_timespec(other != nullptr ? std::min(left, kBlindSlice) : left);
+  syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
+}
+
+void wake_all(const Word& word) noexcept { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
+
+bool poll_until(std::span<pollfd> fds, Deadline deadline) {
+  for (;;) {
+    const int ready = poll(fds.data(), static_cast<nfds_t>(fds.size()), deadline.remaining_ms());
+    if (ready > 0) return true;
+    if (ready < 0 && errno != EINTR && errno != EAGAIN) throw system_error(errno, "poll");
+    if (deadline.expired()) return false;
+  }
+}
+
+bool retry_until(const std::function<bool()>& ready, Deadline deadline) {
+  for (uint64_t pause_ns = kMillisecond / 10;; pause_ns = std::min(pause_ns * 3 / 2, 5 * kMillisecond)) {
+    if (ready()) return true;
+    const uint64_t left = deadline.remaining_ns();
+    if (left == 0) return false;
+    nap(std::min(left, pause_ns));
+  }
+}
+
+}  // namespace symm

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The only place that waits. Every wait has a deadline, and every wait on another rank ends early when the group is revoked.
+//
+// A word on which ranks wait is a 32-bit counter with one writer that only grows (compared as a signed difference, so that it
+// may wrap). A waiter spins for a while, then registers itself in the word's sleeper byte and sleeps in the kernel on the word
+// and on the group's event counter at once (futex_waitv; in 1 ms slices where the kernel lacks it). The writer stores the word,
+// and only if it then sees a sleeper pays for a wake-up.
+#pragma once
+
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace symm {
+
+using Word = std::atomic<uint32_t>;
+using Sleeper = std::atomic<uint8_t>;  // number of sleeping threads of one rank; written by that rank only
+
+// A point in time (CLOCK_MONOTONIC) after which a wait gives up.
+class Deadline {
+ public:
+  static constexpr uint64_t kInfinite = UINT64_MAX;
+  static Deadline after_ms(uint64_t milliseconds) noexcept;
+  static Deadline never() noexcept { return Deadline(kInfinite); }
+  bool expired() const noexcept;
+  uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
+  int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30
+
+ private:
+  explicit Deadline(uint64_t ns) noexcept : ns_(ns) {}
+  uint64_t ns_;
+};
+
+// A deadline whose clock starts when it is first asked for: reading the clock would cost a fifth of a small collective, and a
+// wait that succeeds while it spins never needs it.
+class LazyDeadline {
+ public:
+  explicit LazyDeadline(uint64_t timeout_ms) noexcept : timeout_ms_(timeout_ms) {}
+  Deadline get() noexcept {
+    if (!started_) {
+      deadline_ = timeout_ms_ == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout_ms_);
+      started_ = true;
+    }
+    return deadline_;
+  }
+  uint64_t timeout_ms() const noexcept { return timeout_ms_; }
+
+ private:
+  uint64_t timeout_ms_;
+  bool started_ = false;
+  Deadline deadline_ = Deadline::never();
+};
+
+// Why a group no longer works, and which of its ranks have left. Set by the monitor or any thread, read by every wait.
+class Revocation {
+ public:
+  explicit Revocation(int size);
+
+  bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
+  // The first call decides; later ones change nothing. Wakes every waiter. Returns true if this call decided.
+  bool revoke(Failure failure);
+  Failure failure() const;  // status ok if not revoked
+  void throw_if_revoked() const;
+
+  // `rank` released the group in good order: only waits for that rank fail.
+  void depart(int rank, int64_t pid);
+  bool departed(int rank) const noexcept;
+  int64_t pid_of_departed(int rank) const noexcept;
+
+  // Have `event` called at each event of the above, and once now, until the returned object goes. It must be quick and not call
+  // back.
+  std::shared_ptr<void> listen(std::function<void()> event);
+
+  // Grows with every event of the above; waiters sleep on it besides their own word.
+  const Word& events() const noexcept { return events_; }
+
+ private:
+  void announce() noexcept;
+  struct Listeners;
+  std::atomic<bool> revoked_{false};
+  Word events_{0};
+  mutable std::mutex mutex_;
+  Failure failure_;
+  std::shared_ptr<Listeners> listeners_;
+  std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
+};
+
+// Processors, one bit each. Those beyond are not counted.
+using Processors = std::array<uint64_t, 16>;
+Processors usable_processors();  // by the calling thread
+int count_of(const Processors& processors) noexcept;
+
+// How long to look before sleeping. SYMM_SPIN, a number of spins, overrides.
+struct SpinPolicy {
+  uint32_t spins = 0;   // looks in a row
+  uint32_t yields = 0;  // then looks with the processor offered to others in between
+  // `processors`: those that any of the ranks may use. A launcher often binds each rank to its own.
+  static SpinPolicy for_ranks(int ranks, const Processors& processors);
+};
+
+// How a wait ended when it did not succeed.
+enum class WaitEnd {
+  reached,
+  timed_out,
+  peer_departed,
+  revoked
+};
+
+// Who pays for the writer not missing a sleeper. Writer and waiter each store one word and then read the other's, and one of them
+// must see the other's store, for which both need a full barrier.
+enum class Fencing {
+  symmetric,  // both have one
+  // The waiter, which is about to sleep anyway, has the kernel put one into all processes (membarrier); the writer, who comes by
+  // in every call, has none, and need not wait until its store is visible. Only where every possible writer is registered.
+  asymmetric
+};
+// Registers this process as a writer. False where the kernel does not offer it.
+bool register_for_asymmetric_fences() noexcept;
+
+// Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
+// once more after the event, so data that was there in time is never lost.
+WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
+                  LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
+
+inline bool reached(const Word& word, uint32_t target) noexcept {
+  return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;
+}
+
+// What this thread read or wrote before it stays before what it reads or writes after. ThreadSanitizer knows no fences, and the
+// plain accesses around ours are in other processes, where it cannot look.
+inline void fence() noexcept {
+#if !defined(__SANITIZE_THREAD__)
+  std::atomic_thread_fence(std::memory_order_acq_rel);
+#endif
+}
+
+void wake_all(const Word& word) noexcept;
+inline void wake_sleepers(const Word& word, std::span<const Sleeper> sleepers) noexcept {
+  for (const Sleeper& sleeper : sleepers) {
+    if (sleeper.load(std::memory_order_seq_cst) != 0) return wake_all(word);
+  }
+}
+
+// Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.
+inline void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers,
+                    Fencing fencing = Fencing::symmetric) noexcept {
+  if (fencing == Fencing::asymmetric) {
+    word.store(value, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter sees to the processor
+  } else {
+    word.store(value, std::memory_order_seq_cst);  // on x86-64 the one full barrier this costs
+  }
+  wake_sleepers(word, sleepers);
+}
+
+// Sleep until *word != seen or (if other is not null) *other != other_seen, or the deadline. May return early.
+// Works on private and shared words.
+void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept;
+
+// poll() until something is ready (returns true) or the deadline passes (false). Throws Error(system).
+bool poll_until(std::span<pollfd> fds, Deadline deadline);
+
+// For things that can only be asked again and again (a file that another rank will write): call until it returns true, with
+// pauses growing from 0.1 to 5 ms. False when the deadline passes.
+bool retry_until(const std::function<bool()>& ready, Deadline deadline);
+
+}  // namespace symm

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/group.hpp"
+#include "core/backends.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/base/log.hpp"
+#include "core/base/timeout.hpp"
+#include "core/group/vote.hpp"
+
+namespace symm {
+namespace {
+
+constexpr uint64_t kDefaultCreateTimeoutMs = 300'000;
+constexpr int kFinalizeChannel = kChannels;  // one more than users have
+
+bool check_from_environment() {
+  const char* text = std::getenv("SYMM_CHECK");
+  return text != nullptr && std::strcmp(text, "0") != 0 && *text != '\0';
+}
+
+uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t x = a ^ (b * 0x9E3779B97F4A7C15U);
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31);
+}
+
+// The same in every build of the library, unlike std::hash.
+uint64_t hash(const std::string& text) {
+  uint64_t value = text.size();
+  for (const char c : text) value = mix(value, static_cast<unsigned char>(c));
+  return value;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
+    : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
+  size_ = static_cast<int>(members_.size());
+  rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
+  revocation_ = std::make_shared<Revocation>(size_);
+  mesh_->attach(id_, members_, revocation_);
+}
+
+Group::~Group() { mesh_->detach(id_); }
+
+std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
+  GroupConfig config = asked;
+  if (config.size < 0) throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
+  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
+    throw Error(Status::invalid_argument, format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
+  }
+  if (config.callbacks != nullptr && config.size == 0) {
+    throw Error(Status::invalid_argument, "config.size: must be set with config.store");
+  }
+  if (config.create_timeout_ms == 0)
+    config.create_timeout_ms = timeout_from_environment("SYMM_CREATE_TIMEOUT_MS", kDefaultCreateTimeoutMs);
+  if (config.timeout_ms == 0) config.timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
+  if (check_from_environment()) config.check = true;
+  if (config.bootstrap.empty()) {
+    const char* variable = std::getenv("SYMM_BOOTSTRAP");
+    config.bootstrap = variable != nullptr && *variable != '\0' ? variable : "env://";
+  }
+  const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
+  const Meeting meeting = meet({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
+  std::shared_ptr<Mesh> mesh = Mesh::connect(*meeting.store, meeting.rank, meeting.size, config.name, deadline);
+  std::vector<int> members(static_cast<size_t>(meeting.size));
+  for (int rank = 0; rank < meeting.size; ++rank) members[static_cast<size_t>(rank)] = rank;
+  const uint64_t id = mesh->nonce();
+  return form(std::move(mesh), std::move(members), id, config, nullptr, meeting.description, deadline);
+}
+
+std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
+                                   std::shared_ptr<Backend> inherited, std::string bootstrap, Deadline deadline) {
+  std::shared_ptr<Group> group(new Group(std::move(mesh), std::move(members), id));
+  group->config_ = config;
+  group->name_ = config.name;
+  group->bootstrap_ = std::move(bootstrap);
+  group->create_timeout_ms_ = config.create_timeout_ms;
+  group->timeout_ms_ = config.timeout_ms;
+  group->backend_ = std::move(inherited);
+  try {
+    group->connect_plane(deadline);
+  } catch (const Error& error) {
+    group->fail(error.failure());            // a rank that already succeeded learns that this one did not
+    group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
+    throw;
+  }
+  log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
+             group->rank_, group->size_, group->bootstrap_.c_str());
+  return group;
+}
+
+void Group::connect_plane(Deadline deadline) {
+  // Prepare: the back end and this rank's half of the plane. Whatever fails here fails on all ranks.
+  Ballot ballot;
+  try {
+    if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
+    ballot.value[0] = static_cast<uint64_t>(backend_->kind());
+    ballot.value[1] = hash(backend_->domain());
+    PlaneContext context;
+    context.rank = rank_;
+    context.size = size_;
+    context.group = id_;
+    context.channels = kChannels;
+    context.check = config_.check;
+    context.overlapping_devices = config_.overlapping_devices;
+    context.multicast = config_.multicast;
+    for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
+    context.revocation = revocation_;
+    context.fail = [this](const Failure& failure) { fail(failure); };
+    context.directory = &addresses_;
+    plane_ = backend_->make_plane(std::move(context));
+  } catch (const Error& error) {
+    ballot.failure = error.failure();
+  } catch (const std::bad_alloc&) {
+    ballot.failure = {Status::out_of_memory, rank_, 0, "out of host memory"};
+  }
+  const std::vector<Ballot> ballots = vote(*this, {MessageKind::vote, id_, 0, UINT64_MAX - 1}, ballot, deadline);
+  for (int peer = 0; peer < size_; ++peer) {
+    const Ballot& theirs = ballots[static_cast<size_t>(peer)];
+    if (theirs.value[0] != ballots[0].value[0]) {
+      throw Error({Status::mismatch, peer, 0, format("config.backend: rank %d has another back end than rank 0", peer)});
+    }
+    if (theirs.value[1] != ballots[0].value[1]) {
+      throw Error({Status::unavailable, peer, 0, format("rank %d is on another machine than rank 0", peer)});
+    }
+  }
+
+  // Exchange.
+  const Topic topic{MessageKind::control, id_, 0, 0};
+  const Share share = plane_->share();
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) send(peer, topic, share.body, share.fds, deadline);
+  }
+  ballot = {};
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer == rank_) continue;
+    try {
+      plane_->connect(peer, receive(peer, topic, backend_->plane_share_body_size(), backend_->plane_share_fd_count(), deadline),
+                      identity(peer));
+    } catch (const Error& error) {
+      if (ballot.failure.status == Status::ok) ballot.failure = error.failure();
+    }
+  }
+  try {
+    if (ballot.failure.status == Status::ok) plane_->ready();
+  } catch (const Error& error) {
+    ballot.failure = error.failure();
+  }
+  vote(*this, {MessageKind::vote, id_, 0, UINT64_MAX}, ballot, deadline);
+}
+
+std::shared_ptr<Group> Group::split(int color, int key) {
+  require_usable();
+  const Deadline deadline = create_deadline();
+  uint64_t sequence = 0;
+  {
+    const std::lock_guard lock(sequence_mutex_);
+    sequence = splits_++;
+  }
+  struct Choice {
+    int32_t color;
+    int32_t key;
+  };
+  Ballot ballot;
+  ballot.value[0] = static_cast<uint64_t>(static_cast<int64_t>(color));
+  ballot.value[1] = static_cast<uint64_t>(static_cast<int64_t>(key));
+  std::vector<Ballot> ballots;
+  try {
+    ballots = vote(*this, {MessageKind::split, id_, 0, sequence}, ballot, deadline);
+  } catch (const Error& error) {
+    fail(error.failure());
+    revocation_->throw_if_revoked();
+    throw;
+  }
+  if (color < 0) return nullptr;
+  std::vector<int> chosen;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (ballots[static_cast<size_t>(rank)].value[0] == ballot.value[0]) chosen.push_back(rank);
+  }
+  std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
+    return static_cast<int64_t>(ballots[static_cast<size_t>(a)].value[1]) <
+           static_cast<int64_t>(ballots[static_cast<size_t>(b)].value[1]);
+  });
+  for (int& rank : chosen) rank = members_[static_cast<size_t>(rank)];
+  GroupConfig config = config_;
+  config.name = name_ + "/" + std::to_string(color);
+  const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
+  try {
+    return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
+  } catch (const Error&) {
+    // A rank that heard of a death in the vote above never came to the part, and is missed there; the whole knows why.
+    revocation_->throw_if_revoked();
+    throw;
+  }
+}
+
+int Group::unwatched_peers() const {
+  int count = 0;
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_ && !identity(peer).same_process && !identity(peer).watched) ++count;
+  }
+  return count;
+}
+
+void Group::require_usable() const {
+  plane_->notice_trouble();
+  revocation_->throw_if_revoked();
+  if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
+}
+
+void Group::require_rank(const char* argument, int rank) const {
+  if (rank < 0 || rank >= size_)
+    throw Error(Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
+}
+
+void Group::require_channel(int channel) const {
+  if (channel < 0 || channel >= kChannels) {
+    throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, kChannels - 1));
+  }
+}
+
+void Group::fail(const Failure& failure) noexcept {
+  if (!revocation_->revoke(failure)) return;
+  log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
+             failure.message.c_str());
+  mesh_->broadcast_failure(id_, failure);
+}
+
+void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  require_usable();
+  require_channel(channel);
+  bool among = ranks.empty();
+  std::vector<bool> seen(ranks.empty() ? 0 : static_cast<size_t>(size_));
+  for (const int32_t rank : ranks) {
+    require_rank("ranks", rank);
+    if (seen[static_cast<size_t>(rank)]) throw Error(Status::invalid_argument, format("ranks: %d is named twice", rank));
+    seen[static_cast<size_t>(rank)] = true;
+    among = among || rank == rank_;
+  }
+  if (!among) throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
+  plane_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
+}
+
+void Group::finalize(uint64_t timeout_ms) {
+  require_usable();
+  plane_->finish(kFinalizeChannel, timeout_or_default(timeout_ms));
+  finalized_ = true;
+}
+
+void Group::send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) {
+  mesh_->send(members_[static_cast<size_t>(peer)], topic, body, fds, deadline);
+}
+
+Message Group::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, Deadline deadline) {
+  return mesh_->receive(members_[static_cast<size_t>(peer)], topic, body_size, fd_count, revocation_.get(), deadline);
+}
+
+uint64_t Group::next_sequence(uint64_t tag) {
+  const std::lock_guard lock(sequence_mutex_);
+  return sequences_[tag]++;
+}
+
+}  // namespace symm

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/memory.hpp"
+
+#include <unistd.h>
+
+#include "core/ipc/ipc.hpp"
+
+namespace symm {
+namespace {
+
+// What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
+std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
+  try {
+    return backend.allocate(bytes, placement);
+  } catch (const Error& error) {
+    if (error.status() != Status::out_of_memory) throw;
+    const ipc::Report report = ipc::collect();
+    if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
+  }
+  return backend.allocate(bytes, placement);
+}
+
+Placement placement_of(uint64_t flags) {
+  constexpr uint64_t kNodes = uint64_t{0xFFFF} << kAllocateNodeShift;
+  const auto number = static_cast<unsigned long long>(flags);
+  if ((flags & ~(kAllocateOnHost | kNodes)) != 0)
+    throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", number));
+  Placement placement;
+  placement.on_host = (flags & kAllocateOnHost) != 0;
+  placement.node = static_cast<int>((flags & kNodes) >> kAllocateNodeShift) - 1;
+  if (placement.node != Placement::kNearest && !placement.on_host) {
+    throw Error(Status::invalid_argument, format("flags: 0x%llx names a NUMA node without SYMM_ALLOC_HOST", number));
+  }
+  return placement;
+}
+
+}  // namespace
+
+std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  Placement placement = placement_of(flags);
+  placement.unit = group.plane().block_unit();
+  Backend& backend = group.backend();
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
+  ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
+  return buffer;
+}
+
+// Not made known for tokens: whoever exports a piece of it exports the whole allocation, as with any that symm did not make.
+std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes) {
+  if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  Backend& backend = group.backend();
+  return std::make_shared<Buffer>(backend.adopt(pointer, bytes), bytes, backend.kind(), backend.device());
+}
+
+Buffer::~Buffer() { ipc::buffer_gone(*block_); }
+
+Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (offset > bytes_ || bytes > bytes_ - offset) {
+    throw Error(Status::invalid_argument,
+                format("offset, size: %zu bytes at %zu go beyond the buffer of %zu bytes", bytes, offset, bytes_));
+  }
+  if (reinterpret_cast<uintptr_t>(data() + offset) % page != 0) {
+    throw Error(Status::invalid_argument, format("offset: %p, which is at %zu, is no multiple of the page size, %zu",
+                                                 static_cast<const void*>(data() + offset), offset, page));
+  }
+  return block_->export_dmabuf(offset, (bytes + page - 1) / page * page);
+}
+
+Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
+    : group_(std::move(group)),
+      buffer_(std::move(buffer)),
+      view_(std::move(view)),
+      pointer_table_(view_->blocks.begin(), view_->blocks.end()),
+      pad_table_(view_->pads.begin(), view_->pads.end()),
+      taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {
+  group_->plane().memory_added(*view_);
+  tables_ = group_->plane().device_tables(*view_);
+}
+
+Memory::~Memory() {
+  group_->addresses().erase(*view_);
+  group_->plane().memory_removed(*view_);
+}
+
+void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }
+
+void* const* Memory::pad_table() const noexcept { return tables_.pads != nullptr ? tables_.pads : pad_table_.data(); }
+
+std::byte* Memory::pointer(int rank) const {
+  group_->require_rank("rank", rank);
+  return view_->blocks[static_cast<size_t>(rank)];
+}
+
+std::byte* Memory::pad(int rank) const {
+  group_->require_rank("rank", rank);
+  return view_->pads[static_cast<size_t>(rank)];
+}
+
+std::byte* Memory::multicast() const {
+  if (view_->multicast == nullptr)
+    throw Error(Status::unavailable, "memory: it has no multicast address: " + view_->why_no_multicast);
+  return view_->multicast;
+}
+
+std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  if (offset > view_->bytes || bytes > view_->bytes - offset) {
+    throw Error(Status::invalid_argument,
+                format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
+  }
+  return view_->blocks[static_cast<size_t>(rank)] + offset;
+}
+
+void Memory::put_signal(int rank, int channel, void* stream) {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  group_->require_channel(channel);
+  group_->plane().put_signal(*view_, rank, channel, stream);
+}
+
+void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
+  group_->require_usable();
+  group_->require_rank("rank", rank);
+  group_->require_channel(channel);
+  const uint64_t timeout = group_->timeout_or_default(timeout_ms);
+  Taken& taken = taken_[static_cast<size_t>(channel) * view_->pads.size() + static_cast<size_t>(rank)];
+  const TurnGuard turn(taken.turn, timeout, "wait_signal");
+  group_->plane().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
+  ++taken.count;
+}
+
+void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
+  std::byte* to = range(rank, offset, bytes);
+  if (bytes == 0) return;
+  if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
+  group_->plane().copy(to, source, bytes, stream);
+}
+
+void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
+  const std::byte* from = range(rank, offset, bytes);
+  if (bytes == 0) return;
+  if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
+  group_->plane().copy(destination, from, bytes, stream);
+}
+
+void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  if (count > SIZE_MAX / sizeof value) throw Error(Status::invalid_argument, format("count: %zu is too large", count));
+  if (offset <= view_->bytes && count > (view_->bytes - offset) / sizeof value) {
+    throw Error(Status::invalid_argument,
+                format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
+  }
+  group_->plane().fill32(range(rank, offset, count * sizeof value), value, count, stream);
+}
+
+void Memory::write32(int rank, size_t offset, uint32_t value, void* stream) {
+  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
+  group_->plane().write32(range(rank, offset, sizeof value), value, stream);
+}
+
+}  // namespace symm

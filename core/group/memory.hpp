@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A buffer is one rank's allocation; a memory is what it becomes when all ranks of a group have met: every rank's block mapped
+// here.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/base/turn.hpp"
+#include "core/group/group.hpp"
+
+namespace symm {
+
+// Flags of an allocation: a bit, and a number.
+inline constexpr uint64_t kAllocateOnHost = 1;
+inline constexpr int kAllocateNodeShift = 32;  // NUMA node plus one; 0: the nearest
+
+class Buffer {
+ public:
+  static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, uint64_t flags);
+  static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes);
+
+  Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device)
+      : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device) {}
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::byte* data() const noexcept { return block_->data(); }
+  size_t bytes() const noexcept { return bytes_; }
+  const std::shared_ptr<Block>& block() const noexcept { return block_; }
+  BackendKind kind() const noexcept { return kind_; }
+  Fd export_dmabuf(size_t offset, size_t bytes) const;
+  int device() const noexcept { return device_; }
+
+ private:
+  std::shared_ptr<Block> block_;
+  size_t bytes_;
+  BackendKind kind_;
+  int device_;
+};
+
+class Memory {
+ public:
+  // [collective] Exchange the blocks of `buffer` among the ranks of `group`.
+  static std::shared_ptr<Memory> rendezvous(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, uint64_t tag);
+  Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  Group& group() const noexcept { return *group_; }
+  const MemoryView& view() const noexcept { return *view_; }
+  std::byte* pointer(int rank) const;
+  std::byte* pad(int rank) const;
+  std::byte* multicast() const;  // throws Error(unavailable) with the reason if there is none
+  // Readable by the group's device.
+  void* const* pointer_table() const noexcept;
+  void* const* pad_table() const noexcept;
+
+  void put_signal(int rank, int channel, void* stream);
+  void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);
+  void put(int rank, size_t offset, const void* source, size_t bytes, void* stream);
+  void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
+  void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
+  void write32(int rank, size_t offset, uint32_t value, void* stream);
+
+ private:
+  std::byte* range(int rank, size_t offset, size_t bytes) const;
+
+  // Signals taken by this rank from one source on one channel. The turn lets threads wait for different ones at once.
+  struct Taken {
+    Turn turn;
+    uint32_t count = 0;
+  };
+
+  std::shared_ptr<Group> group_;
+  std::shared_ptr<Buffer> buffer_;
+  std::shared_ptr<MemoryView> view_;
+  std::vector<void*> pointer_table_;
+  std::vector<void*> pad_table_;
+  Plane::Tables tables_;
+  std::vector<Taken> taken_;  // [channel][source]
+};
+
+}  // namespace symm

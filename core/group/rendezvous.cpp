@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
+// that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
+#include <cstring>
+
+#include "core/group/memory.hpp"
+#include "core/group/vote.hpp"
+
+namespace symm {
+namespace {
+
+Failure failure_of(const std::exception& error) {
+  if (const auto* known = dynamic_cast<const Error*>(&error)) return known->failure();
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return {Status::out_of_memory, -1, 0, "out of host memory"};
+  return {Status::internal, -1, 0, error.what()};
+}
+
+void require_equal_sizes(const std::vector<Ballot>& ballots) {
+  for (size_t rank = 1; rank < ballots.size(); ++rank) {
+    if (ballots[rank].value[0] == ballots[0].value[0]) continue;
+    throw Error(
+        {Status::mismatch, static_cast<int>(rank), 0,
+         format("buffer: rank 0 brings %llu bytes, rank %zu brings %llu", static_cast<unsigned long long>(ballots[0].value[0]),
+                rank, static_cast<unsigned long long>(ballots[rank].value[0]))});
+  }
+}
+
+// The memory's number: what all ranks know equally. Tags and sequences are mixed so that neighbours are far apart.
+uint64_t memory_id(uint64_t group, uint64_t tag, uint64_t sequence) {
+  uint64_t x = group ^ (tag * 0x9E3779B97F4A7C15U) ^ (sequence * 0xC2B2AE3D27D4EB4FU);
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
+  return (x ^ (x >> 31)) | 1U;  // 0 means private memory
+}
+
+void send_block(Group& group, int peer, const Topic& topic, const Share& block, const Share& pad, Deadline deadline) {
+  Bytes body = block.body;
+  body.insert(body.end(), pad.body.begin(), pad.body.end());
+  std::vector<int> fds = block.fds;
+  fds.insert(fds.end(), pad.fds.begin(), pad.fds.end());
+  group.send(peer, topic, body, fds, deadline);
+}
+
+struct Pair {
+  std::shared_ptr<Block> block, pad;
+};
+
+Pair receive_block(Group& group, int peer, const Topic& topic, size_t block_bytes, size_t pad_bytes, Deadline deadline) {
+  Backend& backend = group.backend();
+  const size_t body = backend.share_body_size();
+  const size_t fds = backend.share_fd_count();
+  Message both = group.receive(peer, topic, 2 * body, 2 * fds, deadline);
+  Message pad;
+  pad.body.assign(both.body.begin() + static_cast<ptrdiff_t>(body), both.body.end());
+  for (size_t i = fds; i < both.fds.size(); ++i) pad.fds.push_back(std::move(both.fds[i]));
+  both.body.resize(body);
+  both.fds.resize(fds);
+  Pair pair;
+  pair.block = backend.import(std::move(both), block_bytes, group.identity(peer));
+  pair.pad = backend.import(std::move(pad), pad_bytes, group.identity(peer));
+  return pair;
+}
+
+class CouncilOfRanks final : public Council {
+ public:
+  static constexpr uint64_t kRounds = 8;  // that one rendezvous may have
+  CouncilOfRanks(Group& group, const Topic& first, Deadline deadline) : group_(group), topic_(first), deadline_(deadline) {}
+
+  std::string vote(const std::string& trouble) override {
+    Ballot ballot;
+    if (!trouble.empty()) ballot.failure = {Status::unavailable, -1, 0, trouble};
+    try {
+      symm::vote(group_, next(), ballot, deadline_);
+    } catch (const Error& error) {
+      if (error.status() != Status::unavailable) throw;
+      return error.what();
+    }
+    return "";
+  }
+
+  Fd hand_out(int fd) override {
+    const Topic topic = next();
+    if (group_.rank() != 0) return std::move(group_.receive(0, topic, 0, 1, deadline_).fds.at(0));
+    for (int peer = 1; peer < group_.size(); ++peer) group_.send(peer, topic, {}, {&fd, 1}, deadline_);
+    return {};
+  }
+
+ private:
+  Topic next() {
+    const Topic topic = topic_;
+    ++topic_.sequence;
+    return topic;
+  }
+  Group& group_;
+  Topic topic_;
+  Deadline deadline_;
+};
+
+}  // namespace
+
+std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, uint64_t tag) {
+  group->require_usable();
+  Backend& backend = group->backend();
+  if (buffer->kind() != backend.kind() || buffer->device() != backend.device()) {
+    throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
+  }
+  const Deadline deadline = group->create_deadline();
+  const uint64_t sequence = group->next_sequence(tag);
+  const auto topic = [&](MessageKind kind, uint64_t round) { return Topic{kind, group->id(), tag, sequence * 2 + round}; };
+  const size_t pad_bytes =
+      static_cast<size_t>(kChannels) * static_cast<size_t>(group->size()) * sizeof(Word) + backend.pad_extra();
+
+  try {
+    // Prepare.
+    Ballot ballot;
+    std::shared_ptr<Block> pad;
+    Share block_share;
+    Share pad_share;
+    try {
+      pad = backend.allocate(pad_bytes, {});
+      block_share = backend.share(*buffer->block());
+      pad_share = backend.share(*pad);
+    } catch (const std::exception& error) {
+      ballot.failure = failure_of(error);
+    }
+    ballot.value[0] = buffer->bytes();
+    require_equal_sizes(vote(*group, topic(MessageKind::vote, 0), ballot, deadline));
+
+    // Exchange and map.
+    auto view = std::make_shared<MemoryView>();
+    view->id = memory_id(group->id(), tag, sequence);
+    view->bytes = buffer->bytes();
+    std::vector<std::shared_ptr<Block>> blocks(static_cast<size_t>(group->size()));
+    std::vector<std::shared_ptr<Block>> pads(blocks.size());
+    if (buffer->block()->owners_address() != nullptr) view->adopted = buffer->block();
+    blocks[static_cast<size_t>(group->rank())] = buffer->block();
+    pads[static_cast<size_t>(group->rank())] = pad;
+    for (int peer = 0; peer < group->size(); ++peer) {
+      if (peer != group->rank()) send_block(*group, peer, topic(MessageKind::segment, 0), block_share, pad_share, deadline);
+    }
+    ballot = {};
+    for (int peer = 0; peer < group->size(); ++peer) {
+      if (peer == group->rank()) continue;
+      try {
+        Pair pair = receive_block(*group, peer, topic(MessageKind::segment, 0), buffer->bytes(), pad_bytes, deadline);
+        blocks[static_cast<size_t>(peer)] = std::move(pair.block);
+        pads[static_cast<size_t>(peer)] = std::move(pair.pad);
+      } catch (const std::exception& error) {
+        if (ballot.failure.status == Status::ok) ballot.failure = failure_of(error);
+      }
+    }
+    std::shared_ptr<Memory> memory;
+    if (ballot.failure.status == Status::ok) {
+      try {
+        for (size_t rank = 0; rank < blocks.size(); ++rank) {
+          view->blocks.push_back(blocks[rank]->data());
+          view->pads.push_back(pads[rank]->data());
+          view->owned.push_back(blocks[rank]);
+          view->owned.push_back(std::move(pads[rank]));
+        }
+        memory = std::make_shared<Memory>(group, std::move(buffer), view);
+      } catch (const std::exception& error) {
+        ballot.failure = failure_of(error);
+      }
+    }
+    vote(*group, topic(MessageKind::vote, 1), ballot, deadline);
+
+    // Whatever fails here, on any rank, the memory works without.
+    CouncilOfRanks council(*group, {MessageKind::council, group->id(), tag, sequence * CouncilOfRanks::kRounds}, deadline);
+    group->plane().add_multicast(*view, blocks, council);
+
+    // Commit.
+    pad->will_not_be_shared();
+    group->addresses().insert(view, memory);
+    return memory;
+  } catch (const Error& error) {
+    // A rank that was late or died leaves the others out of step with it: the group is of no more use. A failure that was voted
+    // on is not like that.
+    if (error.status() == Status::timeout || error.status() == Status::peer_failed || error.status() == Status::aborted) {
+      Failure failure = error.failure();
+      failure.message = "rendezvous: " + failure.message;
+      group->fail(failure);
+      group->revocation().throw_if_revoked();
+    }
+    throw;
+  }
+}
+
+}  // namespace symm

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/inbox.hpp"
+
+namespace symm {
+
+bool Inbox::put(int source, const Topic& topic, Arrival arrival) {
+  Unread& unread = unread_[static_cast<size_t>(source)];
+  if (unread.messages + 1 > kMaxMessages || unread.fds + arrival.message.fds.size() > kMaxFds) return false;
+  ++unread.messages;
+  unread.fds += arrival.message.fds.size();
+  messages_[{topic.group, source, topic.kind, topic.tag, topic.sequence}].push_back(std::move(arrival));
+  return true;
+}
+
+std::optional<Arrival> Inbox::take(int source, const Topic& topic) {
+  const auto found = messages_.find({topic.group, source, topic.kind, topic.tag, topic.sequence});
+  if (found == messages_.end()) return std::nullopt;
+  std::optional<Arrival> arrival(std::move(found->second.front()));
+  found->second.pop_front();
+  if (found->second.empty()) messages_.erase(found);
+  Unread& unread = unread_[static_cast<size_t>(source)];
+  --unread.messages;
+  unread.fds -= arrival->message.fds.size();
+  return arrival;
+}
+
+void Inbox::drop_group(uint64_t group) {
+  // Groups come first in the order of keys, so a group's messages lie together.
+  auto from = messages_.lower_bound({group, 0, MessageKind{}, 0, 0});
+  while (from != messages_.end() && from->first.group == group) {
+    Unread& unread = unread_[static_cast<size_t>(from->first.source)];
+    for (const Arrival& arrival : from->second) {
+      --unread.messages;
+      unread.fds -= arrival.message.fds.size();
+    }
+    from = messages_.erase(from);
+  }
+}
+
+}  // namespace symm

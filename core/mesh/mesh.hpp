@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The connections between all ranks of a root group and the groups split from it: one authenticated SEQPACKET socket to every
+// other process (a mailbox, for ranks that are threads of this process), kept open for life. It carries control messages with
+// descriptors, and its closing is how death is noticed. All reading is done by the monitor thread, which sorts messages into an
+// inbox, so any number of threads can wait for different messages at once.
+//
+// Ranks in failures and messages are numbers in the group that a topic names, once that group is attached; before, they are mesh
+// ranks. In a forked child a mesh is of no use: its calls throw Error(invalid_handle) or do nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/base/fd.hpp"
+#include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/wire.hpp"
+
+namespace symm {
+
+struct PeerIdentity {
+  int64_t pid = 0;                      // as seen from here; 0 if in a foreign pid namespace
+  std::array<std::byte, 16> process{};  // random, drawn once per process (and again in a forked child)
+  bool same_process = false;
+  bool watched = false;  // a pidfd confirms its death; otherwise its socket is the only sign
+};
+
+// Kinds of messages that users of the mesh exchange, 16 .. 63; the mesh has kinds of its own besides (wire.hpp).
+enum class MessageKind : uint16_t {
+  control = 16,  // group creation: control segment
+  vote = 17,     // two-phase creation
+  split = 18,    // colour and key
+  segment = 19,  // rendezvous: block and pad
+  council = 20,  // rendezvous: what a plane has to agree on
+};
+
+// What a message is about; sender and receiver must name the same.
+struct Topic {
+  MessageKind kind{};
+  uint64_t group = 0;
+  uint64_t tag = 0;
+  uint64_t sequence = 0;
+  bool operator==(const Topic&) const = default;
+};
+
+struct Message {
+  Bytes body;
+  std::vector<Fd> fds;
+};
+
+inline constexpr size_t kMaxBody = wire::kMaxBody;
+inline constexpr size_t kMaxFds = wire::kMaxFds;
+
+class Mesh {
+ public:
+  // Connect to all other ranks. Collective; on failure all ranks throw the same error, that of the rank to blame. Error(timeout)
+  // names all ranks that did not come, Error(mismatch) a rank that disagrees on size or name.
+  static std::shared_ptr<Mesh> connect(Store& store, int rank, int size, const std::string& name, Deadline deadline);
+  virtual ~Mesh() = default;
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  virtual uint64_t nonce() const noexcept = 0;           // drawn by rank 0; the same on all ranks
+  virtual const PeerIdentity& peer(int rank) const = 0;  // own rank allowed
+  virtual uint64_t rejected_connections() const noexcept = 0;
+  // The kernel has said that this peer's process is gone: nothing can come from it any more, memory it wrote to may be used
+  // again.
+  virtual bool confirmed_dead(int rank) const noexcept = 0;
+
+  // Queue a message to `peer` (not self). Descriptors are duplicated. Throws Error(peer_failed), Error(timeout).
+  virtual void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds,
+                    Deadline deadline) = 0;
+  // Take the message on `topic` from `peer`, waiting for it. Exactly `body_size` bytes and `fd_count` descriptors are accepted,
+  // anything else is a protocol error that fails the peer. Throws Error(timeout), Error(peer_failed), or the failure of
+  // `revocation` (may be null).
+  virtual Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
+                          Deadline deadline) = 0;
+
+  // Let `group`, whose ranks are `members` (mesh ranks, in group order), hear of deaths, departures and aborts: from now on the
+  // mesh calls revocation->revoke()/depart() with *group* ranks. Events that came before are replayed.
+  virtual void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) = 0;
+  // Tell the other members that this rank left `group`, drop its unread messages, forget its revocation. Never waits.
+  virtual void detach(uint64_t group) noexcept = 0;
+  // Tell the other members why the group is revoked; their revocation takes over status, rank, pid and message. Never waits.
+  virtual void broadcast_failure(uint64_t group, const Failure& failure) noexcept = 0;
+};
+
+}  // namespace symm

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/wire.hpp"
+
+#include <algorithm>
+
+#include "core/base/little_endian.hpp"
+
+namespace symm::wire {
+namespace {
+
+constexpr size_t kHelloSize = 32;
+constexpr size_t kReportSize = 16;  // then the text
+constexpr size_t kIdentitySize = 76;
+constexpr size_t kAddressSize = 4;      // then name and directory
+constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
+
+bool is_name(const std::string& text) {
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-'; });
+}
+
+const char* decode_hello(Reader in, const Header& header, Hello& out) {
+  if (in.left() != kHelloSize) return "hello of wrong length";
+  out.nonce = in.number<uint64_t>();
+  out.name_hash = in.number<uint64_t>();
+  out.cookie = in.number<uint64_t>();
+  out.rank = in.number<uint32_t>();
+  out.size = in.number<uint32_t>();
+  if (out.size < 1 || out.size > kMaxRanks || out.rank >= out.size || out.rank != header.source)
+    return "hello with an impossible rank";
+  return nullptr;
+}
+
+const char* decode_report(Reader in, const Header& header, Report& out) {
+  if (in.left() < kReportSize || in.left() > kReportSize + kMaxText) return "report of wrong length";
+  const auto status = static_cast<int32_t>(in.number<uint32_t>());
+  out.rank = static_cast<int32_t>(in.number<uint32_t>());
+  out.pid = static_cast<int64_t>(in.number<uint64_t>());
+  out.text = in.text(in.left());
+  if (status > 0 || status < kLowestStatus) return "report with an impossible status";
+  if (status == 0 && header.type != Type::verdict) return "failure with status ok";
+  if (out.rank < -1 || out.rank > kMaxRanks) return "report with an impossible rank";
+  if (out.pid < 0) return "report with an impossible pid";
+  if (!is_clean(out.text)) return "report with control characters";
+  out.status = static_cast<Status>(status);
+  return nullptr;
+}
+
+const char* decode_identity(Reader in, Identity& out) {
+  if (in.left() != kIdentitySize) return "identity of wrong length";
+  for (auto& b : out.process) b = static_cast<std::byte>(in.number<uint8_t>());
+  out.cookie = in.number<uint64_t>();
+  out.nonce = in.number<uint64_t>();
+  out.name_hash = in.number<uint64_t>();
+  out.pid = static_cast<int64_t>(in.number<uint64_t>());
+  out.start_time = in.number<uint64_t>();
+  out.pid_namespace = in.number<uint64_t>();
+  out.machine = in.number<uint64_t>();
+  out.size = in.number<uint32_t>();
+  if (out.pid < 0) return "identity with an impossible pid";
+  if (out.size < 1 || out.size > kMaxRanks) return "identity with an impossible size";
+  return nullptr;
+}
+
+const char* decode_address(Reader in, Address& out) {
+  if (in.left() < kAddressSize) return "address of wrong length";
+  const size_t name = in.number<uint16_t>();
+  const size_t directory = in.number<uint16_t>();
+  if (name > kMaxName || directory > kMaxPath || in.left() != name + directory) return "address of wrong length";
+  out.name = in.text(name);
+  out.directory = in.text(directory);
+  // A name with a slash or a dot could lead out of the directory.
+  if (!is_name(out.name)) return "address with an impossible name";
+  if (!out.directory.empty() && (out.directory.front() != '/' || !is_clean(out.directory)))
+    return "address with an impossible directory";
+  return nullptr;
+}
+
+const char* decode_body(Packet& packet) {
+  const Header& header = packet.header;
+  if (header.type >= Type::first_user && header.type <= Type::last_user) return nullptr;
+  if (header.nfds != 0) return "descriptors where none belong";
+  const Reader in(packet.body);
+  switch (header.type) {
+    case Type::hello: return decode_hello(in, header, packet.hello);
+    case Type::leave:
+    case Type::bye: return header.length == 0 ? nullptr : "farewell with a body";
+    case Type::failure:
+    case Type::verdict: return decode_report(in, header, packet.report);
+    case Type::identity: return decode_identity(in, packet.identity);
+    case Type::address: return decode_address(in, packet.address);
+    default: return "unknown type";
+  }
+}
+
+}  // namespace
+
+const char* decode(std::span<const std::byte> bytes, Packet& packet) {
+  if (bytes.size() < kHeaderSize) return "shorter than a header";
+  if (bytes.size() > kMaxPacket) return "longer than the longest packet";
+  Reader in(bytes);
+  if (in.number<uint32_t>() != kMagic) return "wrong magic";
+  if (in.number<uint16_t>() != kVersion) return "another version of the protocol";
+  Header& header = packet.header;
+  header.type = static_cast<Type>(in.number<uint16_t>());
+  header.length = in.number<uint32_t>();
+  header.nfds = in.number<uint16_t>();
+  header.source = in.number<uint16_t>();
+  header.group = in.number<uint64_t>();
+  header.tag = in.number<uint64_t>();
+  header.sequence = in.number<uint64_t>();
+  if (header.length != bytes.size() - kHeaderSize) return "length that is not the packet's";
+  if (header.nfds > kMaxFds) return "too many descriptors announced";
+  if (header.source >= kMaxRanks) return "impossible source rank";
+  packet.body = bytes.subspan(kHeaderSize);
+  return decode_body(packet);
+}
+
+Buffer encode(Header header, std::span<const std::byte> body) {
+  Writer out;
+  out.bytes_.reserve(kHeaderSize + body.size());
+  out.number(kMagic);
+  out.number(kVersion);
+  out.number(static_cast<uint16_t>(header.type));
+  out.number(static_cast<uint32_t>(body.size()));
+  out.number(header.nfds);
+  out.number(header.source);
+  out.number(header.group);
+  out.number(header.tag);
+  out.number(header.sequence);
+  out.bytes_.insert(out.bytes_.end(), body.begin(), body.end());
+  // What we would refuse, we do not send: a fault is found where it is made.
+  Packet check;
+  if (const char* why = decode(out.bytes_, check)) throw Error(Status::invalid_argument, format("packet not sent: %s", why));
+  return std::move(out.bytes_);
+}
+
+Buffer encode(Header header, const Hello& hello) {
+  Writer body;
+  body.number(hello.nonce);
+  body.number(hello.name_hash);
+  body.number(hello.cookie);
+  body.number(hello.rank);
+  body.number(hello.size);
+  return encode(header, std::span<const std::byte>(body.bytes_));
+}
+
+Buffer encode(Header header, const Report& report) {
+  std::string text = report.text.substr(0, kMaxText);
+  // Not through the middle of a character.
+  while (text.size() < report.text.size() && !text.empty() &&
+         (static_cast<unsigned char>(report.text[text.size()]) & 0xC0U) == 0x80U)
+    text.pop_back();
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+  Writer body;
+  body.number(static_cast<uint32_t>(report.status));
+  body.number(static_cast<uint32_t>(report.rank));
+  body.number(static_cast<uint64_t>(std::max<int64_t>(report.pid, 0)));
+  body.text(text);
+  return encode(header, std::span<const std::byte>(body.bytes_));
+}
+
+Buffer encode(Header header, const Identity& identity) {
+  Writer body;
+  for (const auto b : identity.process) body.number(std::to_integer<uint8_t>(b));
+  body.number(identity.cookie);
+  body.number(identity.nonce);
+  body.number(identity.name_hash);
+  body.number(static_cast<uint64_t>(identity.pid));
+  body.number(identity.start_time);
+  body.number(identity.pid_namespace);
+  body.number(identity.machine);
+  body.number(identity.size);
+  return encode(header, std::span<const std::byte>(body.bytes_));
+}
+
+Buffer encode(Header header, const Address& address) {
+  Writer body;
+  body.number(static_cast<uint16_t>(address.name.size()));
+  body.number(static_cast<uint16_t>(address.directory.size()));
+  body.text(address.name);
+  body.text(address.directory);
+  return encode(header, std::span<const std::byte>(body.bytes_));
+}
+
+}  // namespace symm::wire

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The form of everything that one rank sends to another before memory is shared: packets on sockets and records in the store. One
+// function decodes them all, from a private copy, and refuses whatever is not exactly as written here. It is fuzzed
+// (tests/fuzz/wire_fuzz.cpp).
+//
+// A packet is a header of 40 bytes, little-endian, and a body:
+//    0  u32 magic      4  u16 version    6  u16 type
+//    8  u32 length    12  u16 nfds      14  u16 source rank
+//   16  u64 group     24  u64 tag       32  u64 sequence
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/socket/fdpass.hpp"
+
+namespace symm::wire {
+
+inline constexpr uint32_t kMagic = 0x4D4D5953;  // "SYMM"
+inline constexpr uint16_t kVersion = 1;
+inline constexpr size_t kHeaderSize = 40;
+inline constexpr size_t kMaxBody = 4096;
+inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
+inline constexpr size_t kMaxFds = fdpass::kMaxFds;
+inline constexpr int kMaxRanks = 32767;
+inline constexpr size_t kMaxText = 512;   // of a failure's message
+inline constexpr size_t kMaxName = 64;    // of a socket
+inline constexpr size_t kMaxPath = 1024;  // of a directory
+
+enum class Type : uint16_t {
+  hello = 1,        // first packet on a connection: Hello
+  leave = 2,        // the source left `group`; no body
+  bye = 3,          // the source left all groups and will close; no body
+  failure = 4,      // `group` is revoked: Report. In the store: this rank failed to come
+  verdict = 5,      // how connecting went: Report
+  identity = 6,     // store record: Identity
+  address = 7,      // store record: Address
+  first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
+  last_user = 63,
+};
+
+struct Header {
+  Type type{};
+  uint32_t length = 0;
+  uint16_t nfds = 0;
+  uint16_t source = 0;
+  uint64_t group = 0;
+  uint64_t tag = 0;
+  uint64_t sequence = 0;
+};
+
+// Whose connection this is. Nonce and name tell apart groups, the cookie (drawn by the source for this mesh) impostors and
+// leftovers.
+struct Hello {
+  uint64_t nonce = 0;
+  uint64_t name_hash = 0;
+  uint64_t cookie = 0;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+};
+
+// A Failure on its way; status ok is valid in a verdict only.
+struct Report {
+  Status status = Status::ok;
+  int32_t rank = -1;
+  int64_t pid = 0;
+  std::string text;
+};
+
+struct Identity {
+  std::array<std::byte, 16> process{};
+  uint64_t cookie = 0;
+  uint64_t nonce = 0;  // rank 0's counts
+  uint64_t name_hash = 0;
+  int64_t pid = 0;
+  uint64_t start_time = 0;     // field 22 of /proc/<pid>/stat, 0 if unknown
+  uint64_t pid_namespace = 0;  // inode, 0 if unknown; pids compare only within one
+  uint64_t machine = 0;        // hash of the boot id
+  uint32_t size = 0;
+};
+
+struct Address {
+  std::string name;       // of the socket; "" when nobody needs to connect to this rank
+  std::string directory;  // "" unless rank 0 made a fresh one
+};
+
+// Which of the parts is filled depends on header.type; `body` points into the packet.
+struct Packet {
+  Header header;
+  std::span<const std::byte> body;
+  Hello hello;
+  Report report;
+  Identity identity;
+  Address address;
+};
+
+// nullptr if `bytes` is exactly one valid packet, else why not; then `packet` means nothing.
+[[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
+
+using Buffer = std::vector<std::byte>;
+// length is taken from the body. Throws Error(invalid_argument) for a body or nfds that decode() would refuse.
+Buffer encode(Header header, std::span<const std::byte> body = {});
+Buffer encode(Header header, const Hello& hello);
+Buffer encode(Header header, const Report& report);  // long or odd text is shortened and cleaned
+Buffer encode(Header header, const Identity& identity);
+Buffer encode(Header header, const Address& address);
+
+}  // namespace symm::wire

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/directory.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+
+namespace symm {
+namespace {
+
+constexpr char kLock[] = "lock";
+constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+
+bool starts_with(const char* text, const char* prefix) { return std::string(text).rfind(prefix, 0) == 0; }
+
+uint64_t boot_time_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// Whoever found the lock free before the file was unlinked holds the lock of a ghost.
+bool still_linked(int fd) {
+  struct stat status {};
+  return fstat(fd, &status) == 0 && status.st_nlink > 0;
+}
+
+// The caller holds the lock exclusively. The lock goes last but one: while it is there, newcomers find it busy.
+void remove_held(int parent, const char* name, int directory) noexcept {
+  try {
+    list_directory(directory, [&](const char* entry) {
+      if (std::string(entry) != kLock) unlinkat(directory, entry, 0);
+    });
+  } catch (const Error&) {
+    return;  // another sweep will try again
+  }
+  unlinkat(directory, kLock, 0);
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+void sweep_one(int parent, const char* name) noexcept {
+  Fd directory(openat(parent, name, kOpenDirectory));
+  if (!directory) return;
+  Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock) {
+    // Its maker died before making the lock, or is about to: then it sees its directory vanish and makes another.
+    if (errno == ENOENT) unlinkat(parent, name, AT_REMOVEDIR);
+    return;
+  }
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get())) remove_held(parent, name, directory.get());
+}
+
+void sweep_in(int parent, bool jobs) noexcept {
+  try {
+    list_directory(parent, [&](const char* name) {
+      if (starts_with(name, kSharedPrefix)) sweep_one(parent, name);
+      if (!jobs || !starts_with(name, kJobPrefix)) return;
+      Fd job(openat(parent, name, kOpenDirectory));
+      if (!job) return;
+      sweep_in(job.get(), false);
+      unlinkat(parent, name, AT_REMOVEDIR);  // fails unless it is empty
+    });
+  } catch (const Error&) {
+    return;  // unreadable now; nothing of ours depends on the sweep
+  }
+}
+
+}  // namespace
+
+Fd open_private_directory(const std::string& path, bool create) {
+  Fd directory;
+  int error = ENOENT;
+  // Another process may remove the directory, empty, between the two calls.
+  for (int attempt = 0; !directory && error == ENOENT && attempt < (create ? 100 : 1); ++attempt) {
+    if (create && mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(errno, "mkdir", path);
+    directory.reset(open(path.c_str(), kOpenDirectory));
+    error = errno;
+  }
+  if (!directory) {
+    if (error == ELOOP || error == ENOTDIR) {
+      throw Error(Status::unavailable, format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
+    }
+    throw system_error(error, "open", path);
+  }
+  struct stat status {};
+  if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
+  if (status.st_uid != geteuid()) {
+    throw Error(Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used",
+                                            path.c_str(), status.st_uid, geteuid()));
+  }
+  if ((status.st_mode & 077) != 0) {
+    throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
+                                            path.c_str(), status.st_mode & 07777));
+  }
+  return directory;
+}
+
+std::string default_parent() {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  struct stat status {};
+  if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
+      status.st_uid == geteuid() && (status.st_mode & 022) == 0) {
+    return std::string(runtime) + "/symm";
+  }
+  return "/tmp/symm-" + std::to_string(geteuid());
+}
+
+void list_directory(int directory, const std::function<void(const char*)>& visit) {
+  Fd copy(openat(directory, ".", kOpenDirectory));
+  if (!copy && errno == ENOENT) return;  // removed under our feet: empty
+  DIR* const opened = copy ? fdopendir(copy.get()) : nullptr;
+  if (opened == nullptr) throw system_error(errno, "opendir");
+  copy.release();
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, closedir);
+  while (const dirent* entry = readdir(stream.get())) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") visit(entry->d_name);
+  }
+}
+
+SharedDirectory SharedDirectory::make(const std::string& parent, const std::string& prefix) {
+  // A sweep may take the directory between the steps below. Each step notices, and the next attempt has another name.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const Fd above = open_private_directory(parent, true);
+    std::string name = format("%s-%016llx-%016llx", prefix.c_str(), static_cast<unsigned long long>(boot_time_ns()),
+                              static_cast<unsigned long long>(process::random64()));
+    if (mkdirat(above.get(), name.c_str(), 0700) != 0) {
+      if (errno == ENOENT || errno == EEXIST) continue;
+      throw system_error(errno, "mkdir", parent + "/" + name);
+    }
+    Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
+    if (!directory && errno == ENOENT) continue;
+    if (!directory) throw system_error(errno, "open", parent + "/" + name);
+    Fd lock(openat(directory.get(), kLock, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!lock && errno == ENOENT) continue;
+    if (!lock) {
+      const int error = errno;
+      unlinkat(above.get(), name.c_str(), AT_REMOVEDIR);
+      throw system_error(error, "open", parent + "/" + name + "/" + kLock);
+    }
+    if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) continue;
+      const int error = errno;
+      remove_held(above.get(), name.c_str(), directory.get());
+      throw system_error(error, "flock", parent + "/" + name + "/" + kLock);
+    }
+    if (still_linked(lock.get())) return SharedDirectory(parent, std::move(name), std::move(directory), std::move(lock));
+  }
+  throw Error(Status::system, "cannot make a directory in " + parent + ": something removes each one as soon as it is made");
+}
+
+std::optional<SharedDirectory> SharedDirectory::enter(const std::string& parent, const std::string& name) {
+  const Fd above(open(parent.c_str(), kOpenDirectory));
+  if (!above && errno == ENOENT) return std::nullopt;
+  if (!above) throw system_error(errno, "open", parent);
+  Fd directory(openat(above.get(), name.c_str(), kOpenDirectory));
+  if (!directory && errno == ENOENT) return std::nullopt;
+  if (!directory) throw system_error(errno, "open", parent + "/" + name);
+  Fd lock(openat(directory.get(), kLock, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  if (!lock && errno == ENOENT) return std::nullopt;
+  if (!lock) throw system_error(errno, "open", parent + "/" + name + "/" + kLock);
+  if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return std::nullopt;
+    throw system_error(errno, "flock", parent + "/" + name + "/" + kLock);
+  }
+  if (!still_linked(lock.get())) return std::nullopt;
+  return SharedDirectory(parent, name, std::move(directory), std::move(lock));
+}
+
+SharedDirectory& SharedDirectory::operator=(SharedDirectory&& other) noexcept {
+  if (this != &other) {
+    leave();
+    parent_ = std::move(other.parent_);
+    name_ = std::move(other.name_);
+    directory_ = std::move(other.directory_);
+    lock_ = std::move(other.lock_);
+  }
+  return *this;
+}
+
+SharedDirectory::~SharedDirectory() { leave(); }
+
+void SharedDirectory::leave() noexcept {
+  if (!lock_) return;
+  // Turning the shared lock into an exclusive one gives up the former first, so of two that leave at once at least one succeeds.
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) {
+    const Fd above(open(parent_.c_str(), kOpenDirectory));
+    if (above && still_linked(lock_.get())) remove_held(above.get(), name_.c_str(), directory_.get());
+  }
+  flock(lock_.get(), LOCK_UN);  // also if a forked child has a copy of the descriptor
+  lock_.reset();
+  directory_.reset();
+}
+
+void sweep(const std::string& parent) noexcept {
+  const Fd directory(open(parent.c_str(), kOpenDirectory));
+  struct stat status {};
+  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), true);
+}
+
+}  // namespace symm

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Private directories: mode 0700, ours, reached without following a link; anything else is refused, never repaired.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/base/fd.hpp"
+
+namespace symm {
+
+// Open `path`, making its last component if `create` and it is missing. Throws if it is a link, belongs to someone else or is
+// open to group or others.
+Fd open_private_directory(const std::string& path, bool create);
+
+// $XDG_RUNTIME_DIR/symm if XDG_RUNTIME_DIR is a directory of ours that nobody else may write to, else /tmp/symm-<uid>. Not made
+// here.
+std::string default_parent();
+
+// A directory with a fresh, unpredictable name that several processes may share. Everyone in it holds a shared flock on its lock
+// file; the last to leave, in whatever order, removes it with all it contains. What a killed process leaves behind has a free
+// lock: sweep() removes it.
+class SharedDirectory {
+ public:
+  // Make "<prefix>-<time>-<random>" in the private directory `parent`, which is made if missing.
+  static SharedDirectory make(const std::string& parent, const std::string& prefix);
+  // Enter an existing one. Nothing if it is gone or going.
+  static std::optional<SharedDirectory> enter(const std::string& parent, const std::string& name);
+
+  SharedDirectory(SharedDirectory&&) noexcept = default;
+  SharedDirectory& operator=(SharedDirectory&&) noexcept;
+  ~SharedDirectory();
+
+  int fd() const noexcept { return directory_.get(); }
+  const std::string& name() const noexcept { return name_; }  // names of one prefix sort by the time they were made
+  std::string path() const { return parent_ + "/" + name_; }
+
+ private:
+  SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
+      : parent_(std::move(parent)), name_(std::move(name)), directory_(std::move(directory)), lock_(std::move(lock)) {}
+  void leave() noexcept;
+
+  std::string parent_;
+  std::string name_;
+  Fd directory_;
+  Fd lock_;
+};
+
+inline constexpr char kSharedPrefix[] = "g-";  // directories of one creation
+inline constexpr char kJobPrefix[] = "j-";     // directories of one job, with the former inside
+
+// Remove the shared directories in `parent` that nobody is in. Those inside job directories too, and job directories left empty.
+void sweep(const std::string& parent) noexcept;
+
+// Call `visit` with every name in the directory but "." and "..".
+void list_directory(int directory, const std::function<void(const char* name)>& visit);
+
+}  // namespace symm

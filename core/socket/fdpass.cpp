@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/fdpass.hpp"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "core/base/error.hpp"
+
+namespace symm::fdpass {
+namespace {
+
+union Control {
+  cmsghdr alignment;
+  char bytes[CMSG_SPACE(sizeof(int) * kMaxFds)];
+};
+
+// All control messages are walked: the buffer's padding has room for one more descriptor than was meant, and an unseen one would
+// leak.
+std::vector<Fd> take_fds(msghdr& message) {
+  std::vector<Fd> fds;
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
+    if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+      fds.emplace_back(fd);
+    }
+  }
+  return fds;
+}
+
+}  // namespace
+
+Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds) {
+  if (fds.size() > kMaxFds) throw Error(Status::invalid_argument, "too many descriptors for one message");
+  iovec part{const_cast<std::byte*>(packet.data()), packet.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  Control control{};
+  if (!fds.empty()) {
+    message.msg_control = control.bytes;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  for (;;) {
+    if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Sent::done;
+    if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::would_block;
+    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED) return Sent::closed;
+    throw system_error(errno, "sendmsg");
+  }
+}
+
+Received receive(int socket, std::span<std::byte> buffer) {
+  Received result;
+  Control control;
+  iovec part{buffer.data(), buffer.size()};
+  msghdr message{};
+  ssize_t size = -1;
+  do {
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    // ECONNRESET: the peer closed with something of ours unread. It is told once; what the peer sent before comes after.
+  } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
+  if (size < 0) {
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return result;
+    if (errno == ENOTCONN || errno == EPIPE) {
+      result.what = Received::What::closed;
+      return result;
+    }
+    throw system_error(errno, "recvmsg");
+  }
+  result.fds = take_fds(message);
+  result.fds_arrived = result.fds.size();
+  result.too_long = (message.msg_flags & MSG_TRUNC) != 0;
+  result.fds_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  result.size = static_cast<size_t>(size);
+  // A packet of no bytes cannot be told from the end, and no rank sends one.
+  result.what = size == 0 ? Received::What::closed : Received::What::packet;
+  if (size == 0 || result.too_long || result.fds_cut) result.fds.clear();
+  return result;
+}
+
+}  // namespace symm::fdpass

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and
+// calls whoever watches that descriptor.
+//
+// It starts with the first mesh of the process and stays, asleep, when the last is gone: ending it would mean that a release
+// waits for it, and a release must never wait (the thread may be in the user's log callback, which may wait for a lock that the
+// releasing thread holds). It is never joined, and nothing it touches is ever destroyed, so exit() needs no order. Additions and
+// removals go to epoll directly and need no wake-up call.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "core/base/peer_fd.hpp"
+
+namespace symm {
+
+class Watched {
+ public:
+  virtual ~Watched() = default;
+  virtual void ready(int fd) noexcept = 0;  // on the monitor thread, which holds no lock
+};
+
+class Monitor {
+ public:
+  Monitor();  // starts the thread. Throws Error(system)
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // Call `watched` whenever `fd` is readable or hung up. Returns a number for forget().
+  uint64_t watch(int fd, std::weak_ptr<Watched> watched);
+  // No call begins after this. One that is under way keeps `watched` alive.
+  void forget(uint64_t number) noexcept;
+
+ private:
+  struct Entry {
+    int fd;
+    std::weak_ptr<Watched> watched;
+  };
+  void run() noexcept;
+
+  PeerFd epoll_;
+  std::mutex mutex_;
+  uint64_t last_ = 0;
+  std::map<uint64_t, Entry> entries_;
+};
+
+}  // namespace symm

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plan table: what is compiled in, what a file and the environment make of it, and what is said of a bad one.
+#include "core/backend/plan_table.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/group/collective.hpp"
+
+namespace symm {
+namespace {
+
+std::string no_machine() { return ""; }
+
+PlanValues built_in(BackendKind backend, int size) { return PlanTable::built_in().values(backend, size, no_machine); }
+
+// Of a table with `text` over what is compiled in.
+PlanValues with(const std::string& text, BackendKind backend, int size, const std::string& machine = "") {
+  PlanTable table = PlanTable::built_in();
+  table.add(text, "test", PlanOrigin::file);
+  return table.values(backend, size, [&] { return machine; });
+}
+
+std::string complaint(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::invalid_argument) << error.what();
+    return error.what();
+  }
+  return "nothing was wrong";
+}
+
+TEST(PlanTable, WhatIsCompiledIn) {
+  const PlanValues two = built_in(BackendKind::host, 2);
+  EXPECT_EQ(two.of(BackendKind::host, "ll"), 56U);
+  EXPECT_EQ(two.of(BackendKind::host, "one_shot"), 1024U);
+  EXPECT_EQ(two.of(BackendKind::host, "step"), 32768U);
+  EXPECT_EQ(built_in(BackendKind::host, 3).of(BackendKind::host, "one_shot"), 682U);
+  EXPECT_EQ(built_in(BackendKind::host, 1000).of(BackendKind::host, "one_shot"), 2U);
+  const PlanValues four = built_in(BackendKind::cuda, 4);
+  EXPECT_EQ(four.of(BackendKind::cuda, "ll"), 262144U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "one_shot"), 196608U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "two_shot"), 33554432U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "threads"), 128U);
+  EXPECT_EQ(four.of(BackendKind::cuda, "tile"), 65536U);
+  EXPECT_EQ(four.origin[0], PlanOrigin::built_in);
+}
+
+TEST(PlanTable, EveryKeyHasAnAllowedValueForEverySize) {
+  for (const BackendKind backend : {BackendKind::host, BackendKind::cuda}) {
+    for (int size = 1; size <= 64; ++size) {
+      const PlanValues values = built_in(backend, size);
+      for (const PlanKey& key : plan_keys(backend)) {
+        const uint64_t value = values.of(backend, key.name);
+        EXPECT_GT(value, 0U) << key.name << ", " << size;  // what no section sets is zero
+        EXPECT_GE(value, key.least) << key.name << ", " << size;
+        EXPECT_LE(value, key.most) << key.name << ", " << size;
+      }
+    }
+  }
+}
+
+TEST(PlanTable, LaterSectionsReplaceEarlierOnes) {
+  const char* text =
+      "# a comment\n"
+      "[host]\n"
+      "one_shot = 3K   # and another\n"
+      "\n"
+      "  [ host 3-4 ]\r\n"
+      "ll=0\r\n"
+      "one_shot = 1M / ranks\n"
+      "[host 9-]\n"
+      "step = 64\n"
+      "[cuda 4 on NVIDIA H200]\n"
+      "tile = 16\n"
+      "[cuda on NVIDIA H1]\n"
+      "tile = 32";
+  EXPECT_EQ(with(text, BackendKind::host, 2).of(BackendKind::host, "one_shot"), 3072U);
+  EXPECT_EQ(with(text, BackendKind::host, 2).of(BackendKind::host, "ll"), 56U);
+  EXPECT_EQ(with(text, BackendKind::host, 4).of(BackendKind::host, "one_shot"), 262144U);
+  EXPECT_EQ(with(text, BackendKind::host, 4).of(BackendKind::host, "ll"), 0U);
+  EXPECT_EQ(with(text, BackendKind::host, 5).of(BackendKind::host, "ll"), 56U);
+  EXPECT_EQ(with(text, BackendKind::host, 9).of(BackendKind::host, "step"), 64U);
+  EXPECT_EQ(with(text, BackendKind::host, 500).of(BackendKind::host, "step"), 64U);
+  EXPECT_EQ(with(text, BackendKind::host, 8).of(BackendKind::host, "step"), 32768U);
+  EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16U);
+  EXPECT_EQ(with(text, BackendKind::cuda, 8, "NVIDIA H200").of(BackendKind::cuda, "tile"), 16384U);
+  EXPECT_EQ(with(text, BackendKind::cuda, 4, "NVIDIA H100 80GB HBM3").of(BackendKind::cuda, "tile"), 32U);
+  const PlanValues mixed = with(text, BackendKind::host, 4);
+  EXPECT_EQ(mixed.origin[0], PlanOrigin::file);
+  EXPECT_EQ(mixed.origin[2], PlanOrigin::built_in);
+}
+
+TEST(PlanTable, WhatIsWrongIsSaidWithLineAndKey) {
+  const struct {
+    const char* text;
+    const char* expected;
+  } cases[] = {
+      {"[host]\nfast = 1", "test:2: 'fast' is not a key of host; known are ll, one_shot, step"},
+      {"[cuda]\n\nstep = 64", "test:3: 'step' is not a key of cuda"},
+      {"one_shot = 1", "test:1: 'one_shot = 1' stands before the first [section]"},
+      {"[rocm]", "test:1: '[rocm]' is of no back end"},
+      {"[host", "test:1: '[host' has no ']'"},
+      {"[host 0]", "ranks are written"},
+      {"[host 4-2]", "ranks are written"},
+      {"[host 2-4-8]", "ranks are written"},
+      {"[host -2]", "neither a number of ranks nor"},
+      {"[host many]", "'many' is neither a number of ranks nor"},
+      {"[host]\none_shot", "test:2: 'one_shot' is not key = number"},
+      {"[host]\none_shot =", "test:2: one_shot: '' is not a number"},
+      {"[host]\none_shot = 1X", "test:2: one_shot: '1X' is not a number"},
+      {"[host]\none_shot = -1", "test:2: one_shot: '-1' is not a number"},
+      {"[host]\none_shot = 20000000000G", "is not a number"},
+      {"[host]\none_shot = 2G", "test:2: one_shot: 2G must be 0 .. 268435456"},
+      {"[host]\nll = 57", "test:2: ll: 57 must be 0 .. 56"},
+      {"[host]\nstep = 65", "test:2: step: 65 must be 64 .. 16777216 and a multiple of 64"},
+      {"[host]\none_shot = 2K / size", "test:2: one_shot: only '/ ranks' may follow a number"},
+      {"[host]\nll = 1\nll = 2", "test:3: ll: has a value already, test:2"},
+      // Not of this machine, and wrong all the same.
+      {"[cuda 16 on something else]\nstripes = 1000", "test:2: stripes: 1000 must be 1 .. 88"},
+  };
+  for (const auto& one : cases) {
+    const std::string said = complaint([&] { with(one.text, BackendKind::host, 2); });
+    EXPECT_NE(said.find(one.expected), std::string::npos) << one.text << "\n" << said;
+  }
+  EXPECT_NE(complaint([] { with("[host]\nstep = 64 / ranks", BackendKind::host, 2); }).find("step: 32, of 2 ranks, must be 64"),
+            std::string::npos);
+}
+
+TEST(PlanTable, SingleValues) {
+  PlanTable table = PlanTable::built_in();
+  table.add_values(BackendKind::cuda,
+                   "one_shot=1024, stripes=7,tile=4K,threads=64,chunk=131072,ll=512,two_shot=9999,early=8,width=1024,flat=5K",
+                   "VARIABLE");
+  const PlanValues values = table.values(BackendKind::cuda, 8, no_machine);
+  const uint64_t expected[] = {512, 1024, 9999, 131072, 5120, 64, 8, 7, 1024, 4096};
+  for (size_t key = 0; key < std::size(expected); ++key) EXPECT_EQ(values.value[key], expected[key]);
+  EXPECT_EQ(values.origin[3], PlanOrigin::variable);
+  EXPECT_EQ(table.values(BackendKind::host, 8, no_machine).origin[0], PlanOrigin::built_in);
+  for (const char* text : {"one_shot", "one_shot=", "one_shot=x", "stripes=0", "stripes=1000", "tile=17", "fast=1", "threads=33",
+                           "width=2048", "chunk=1", "ll=1,,tile=16"}) {
+    const std::string said = complaint([&] { table.add_values(BackendKind::cuda, text, "VARIABLE"); });
+    EXPECT_TRUE(said.starts_with("VARIABLE: ")) << said;
+  }
+}
+
+TEST(PlanTable, ADifferenceNamesBothSides) {
+  const PlanValues mine = built_in(BackendKind::host, 2);
+  PlanValues theirs = mine;
+  EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
+  theirs.origin[1] = PlanOrigin::file;  // the same value from elsewhere is the same
+  EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs), "");
+  theirs.value[1] = 77;
+  EXPECT_EQ(plan_difference(BackendKind::host, 0, mine, 3, theirs),
+            "the plan must be the same on all ranks, but rank 0 has one_shot = 1024 (built in) and rank 3 has one_shot = 77 "
+            "(SYMM_PLAN_FILE)");
+}
+
+// ---- groups
+
+class PlanFile : public testing::Test {
+ protected:
+  PlanFile() : folder_(std::filesystem::temp_directory_path() / ("symm-plan-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~PlanFile() override {
+    unsetenv("SYMM_PLAN_FILE");
+    unsetenv("SYMM_HOST_TUNE");
+    std::filesystem::remove_all(folder_);
+  }
+  std::string write(const std::string& text) {
+    std::ofstream(path()) << text;
+    return path();
+  }
+  std::string path() const { return folder_ / "plan.txt"; }
+
+  std::filesystem::path folder_;
+};
+
+void on_two_ranks(const std::function<void(Group&)>& body, Error* error = nullptr) {
+  static int next = 0;
+  const std::string name = "thread://plan-" + std::to_string(next++);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      GroupConfig config;
+      config.rank = rank;
+      config.size = 2;
+      config.backend = BackendKind::host;
+      config.bootstrap = name;
+      config.create_timeout_ms = 20'000;
+      config.timeout_ms = 20'000;
+      try {
+        const auto group = Group::create(config);
+        EXPECT_EQ(error, nullptr) << "a group was made";
+        body(*group);
+      } catch (const Error& caught) {
+        EXPECT_NE(error, nullptr) << caught.what();
+        if (error != nullptr && rank == 0) *error = caught;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+PlanReport plan_of(Group& group, size_t bytes) {
+  std::vector<std::byte> data(bytes);
+  CollectiveCall call;
+  call.collective = Collective::allreduce;
+  call.dtype = DType::u8;
+  call.send = call.recv = data.data();
+  call.count = bytes;
+  return plan_collective(group, call);
+}
+
+TEST_F(PlanFile, AGroupFollowsIt) {
+  setenv("SYMM_PLAN_FILE", write("[host 2]\nll = 8\none_shot = 100K\n").c_str(), 1);
+  on_two_ranks([](Group& group) {
+    EXPECT_EQ(plan_of(group, 8).algorithm, Algorithm::ll);
+    EXPECT_EQ(plan_of(group, 9).algorithm, Algorithm::one_shot);
+    EXPECT_EQ(plan_of(group, 102400).algorithm, Algorithm::one_shot);
+    EXPECT_EQ(plan_of(group, 102401).algorithm, Algorithm::two_shot_staged);
+  });
+  setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
+  on_two_ranks([](Group& group) {
+    EXPECT_EQ(plan_of(group, 8).algorithm, Algorithm::ll);
+    EXPECT_EQ(plan_of(group, 17).algorithm, Algorithm::two_shot_staged);
+  });
+}
+
+TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
+  setenv("SYMM_PLAN_FILE", write("[host 2]\nll = 0\none_shot = 200K\nstep = 64\n").c_str(), 1);
+  on_two_ranks([](Group& group) {
+    // A step is 64 bytes, in each of which ranks wait for each other: no more than a sanitizer on a busy machine can do.
+    for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
+      std::vector<float> data(count);
+      for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 1000) + static_cast<float>(group.rank());
+      CollectiveCall call;
+      call.collective = Collective::allreduce;
+      call.dtype = DType::f32;
+      call.send = call.recv = data.data();
+      call.count = count;
+      run_collective(group, call);
+      size_t wrong = 0;
+      for (size_t i = 0; i < count; ++i) wrong += data[i] == static_cast<float>(2 * (i % 1000) + 1) ? 0 : 1;
+      EXPECT_EQ(wrong, 0U) << count;
+    }
+  });
+}
+
+TEST_F(PlanFile, IsReadWhenTheGroupIsMade) {
+  setenv("SYMM_PLAN_FILE", write("[host]\none_shot = 5000\n").c_str(), 1);
+  on_two_ranks([this](Group& group) {
+    group.barrier({}, 0, 0, nullptr);
+    if (group.rank() == 0) write("[nonsense]\n");
+    group.barrier({}, 0, 0, nullptr);
+    const auto half = group.split(0, 0);  // a part has the whole's
+    EXPECT_EQ(plan_of(*half, 5000).algorithm, Algorithm::one_shot);
+  });
+}
+
+TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
+  Error error(Status::ok, "");
+  setenv("SYMM_PLAN_FILE", path().c_str(), 1);
+  on_two_ranks([](Group&) {}, &error);  // there is none
+  EXPECT_EQ(error.status(), Status::system);
+  EXPECT_NE(std::string(error.what()).find("No such file"), std::string::npos) << error.what();
+  EXPECT_NE(std::string(error.what()).find(path()), std::string::npos) << error.what();
+
+  write("[host 2]\none_shot = 1000\nquick = 1\n");
+  on_two_ranks([](Group&) {}, &error);
+  EXPECT_EQ(error.status(), Status::invalid_argument);
+  EXPECT_NE(std::string(error.what()).find("SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"), std::string::npos)
+      << error.what();
+
+  setenv("SYMM_PLAN_FILE", folder_.c_str(), 1);
+  on_two_ranks([](Group&) {}, &error);
+  EXPECT_NE(std::string(error.what()).find("is not an ordinary file"), std::string::npos) << error.what();
+
+  const std::string pipe = folder_ / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  setenv("SYMM_PLAN_FILE", pipe.c_str(), 1);
+  on_two_ranks([](Group&) {}, &error);
+  EXPECT_NE(std::string(error.what()).find("is not an ordinary file"), std::string::npos) << error.what();
+
+  unsetenv("SYMM_PLAN_FILE");
+  setenv("SYMM_HOST_TUNE", "one_shot=lots", 1);
+  on_two_ranks([](Group&) {}, &error);
+  EXPECT_NE(std::string(error.what()).find("SYMM_HOST_TUNE: one_shot: 'lots' is not a number"), std::string::npos)
+      << error.what();
+}
+
+TEST_F(PlanFile, AnEmptyNameIsNone) {
+  setenv("SYMM_PLAN_FILE", "", 1);
+  on_two_ranks([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
+}
+
+}  // namespace
+}  // namespace symm

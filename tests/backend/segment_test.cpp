@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/segment.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/backend/hardware.hpp"
+
+namespace symm::host {
+namespace {
+
+Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
+
+Status status_of_import(Fd fd, size_t bytes) {
+  try {
+    Segment::import(std::move(fd), bytes);
+    return Status::ok;
+  } catch (const Error& error) {
+    return error.status();
+  }
+}
+
+TEST(Segment, IsZeroedAndAligned) {
+  for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{5000}, size_t{5} << 20}) {
+    const auto segment = Segment::create(bytes, "symm-test");
+    EXPECT_EQ(segment->size(), bytes);
+    EXPECT_TRUE(std::all_of(segment->data(), segment->data() + bytes, [](std::byte b) { return b == std::byte{0}; }));
+    const size_t boundary = bytes >= (size_t{2} << 20) ? size_t{2} << 20 : 4096;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(segment->data()) % boundary, 0U);
+  }
+}
+
+TEST(Segment, IsMappedOnceInAProcess) {
+  const auto segment = Segment::create(100, "symm-test");
+  const auto again = Segment::import(duplicate(*segment), 100);
+  EXPECT_EQ(again, segment);
+}
+
+TEST(Segment, IsForgottenWithItsLastReference) {
+  auto segment = Segment::create(100, "symm-test");
+  Fd copy = duplicate(*segment);
+  segment->data()[5] = std::byte{9};
+  segment.reset();
+  const auto other = Segment::import(std::move(copy), 100);  // another mapping of what the descriptor kept alive
+  EXPECT_EQ(other->data()[5], std::byte{9});
+  EXPECT_EQ(other->fd(), -1) << "a peer's segment needs no descriptor once it is mapped";
+}
+
+TEST(Segment, RefusesWrongSizes) {
+  const auto segment = Segment::create(100, "symm-test");
+  EXPECT_EQ(status_of_import(duplicate(*segment), 4096), Status::ok) << "the same page";
+  EXPECT_EQ(status_of_import(duplicate(*segment), 4097), Status::peer_failed);
+  const auto larger = Segment::create(8192, "symm-test");
+  EXPECT_EQ(status_of_import(duplicate(*larger), 4096), Status::peer_failed);
+}
+
+TEST(Segment, RefusesWhatCouldStillShrink) {
+  Fd unsealed(memfd_create("evil", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 4096), 0);
+  EXPECT_EQ(status_of_import(std::move(unsealed), 4096), Status::peer_failed);
+}
+
+TEST(Segment, RefusesOtherKindsOfDescriptors) {
+  EXPECT_EQ(status_of_import(Fd(open("/dev/null", O_RDWR | O_CLOEXEC)), 4096), Status::peer_failed);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Fd writer(ends[1]);
+  EXPECT_EQ(status_of_import(Fd(ends[0]), 4096), Status::peer_failed);
+  EXPECT_EQ(status_of_import(Fd(-1), 4096), Status::system);
+}
+
+TEST(Segment, CannotBeResizedByAnybody) {
+  const auto segment = Segment::create(4096, "symm-test");
+  EXPECT_NE(ftruncate(segment->fd(), 0), 0);
+  EXPECT_NE(ftruncate(segment->fd(), 8192), 0);
+  EXPECT_NE(fcntl(segment->fd(), F_ADD_SEALS, F_SEAL_WRITE), 0) << "nor can seals be added that would stop us";
+}
+
+TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
+  // A terabyte more than there is: without the check the kernel would fill the machine's memory first.
+  for (const size_t bytes : {available_memory_bytes() + (size_t{1} << 40), size_t{1} << 60, SIZE_MAX}) {
+    try {
+      Segment::create(bytes, "symm-test");
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.status(), Status::out_of_memory) << error.what();
+    }
+  }
+}
+
+TEST(Hardware, SomeMemoryIsAvailable) {
+  EXPECT_GT(available_memory_bytes(), size_t{1} << 20);
+  EXPECT_LE(available_memory_bytes(), memory_bytes());
+}
+
+}  // namespace
+}  // namespace symm::host

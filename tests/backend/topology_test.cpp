@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/backend/topology.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <random>
+
+#include "tests/fake_cuda/machines.hpp"
+
+namespace symm {
+namespace {
+
+Links uniform(int devices, int32_t count) {
+  Links links{devices, std::vector<int32_t>(static_cast<size_t>(devices) * static_cast<size_t>(devices), count)};
+  for (int d = 0; d < devices; ++d) links.count[static_cast<size_t>(d * devices + d)] = 0;
+  return links;
+}
+
+void connect(Links& links, int a, int b, int32_t count) {
+  links.count[static_cast<size_t>(a * links.devices + b)] = count;
+  links.count[static_cast<size_t>(b * links.devices + a)] = count;
+}
+
+Links machine(const std::string& name) {
+  const fake_machine::Machine* found = fake_machine::find(name);
+  Links links = uniform(found->gpus, found->switch_links);
+  for (int a = 0; a < links.devices && !found->links.empty(); ++a) {
+    for (int b = 0; b < a; ++b) connect(links, a, b, found->links[static_cast<size_t>(a)][static_cast<size_t>(b)]);
+  }
+  return links;
+}
+
+// What is left when only some devices are there, in the order given.
+Links chosen(const Links& links, const std::vector<int>& devices) {
+  Links out = uniform(static_cast<int>(devices.size()), 0);
+  for (size_t a = 0; a < devices.size(); ++a) {
+    for (size_t b = 0; b < devices.size(); ++b) out.count[a * devices.size() + b] = links.between(devices[a], devices[b]);
+  }
+  return out;
+}
+
+TEST(Topology, OneDeviceIsFullyConnected) { EXPECT_EQ(classify(uniform(1, 0)), TopologyClass::fully_connected); }
+TEST(Topology, NoDevicesAreNothing) { EXPECT_EQ(classify(uniform(0, 0)), TopologyClass::unknown); }
+TEST(Topology, SixteenThroughSwitches) { EXPECT_EQ(classify(machine("dgx2")), TopologyClass::fully_connected); }
+TEST(Topology, EightThroughSwitches) { EXPECT_EQ(classify(machine("hgx_h100")), TopologyClass::fully_connected); }
+TEST(Topology, NoLinksAtAll) { EXPECT_EQ(classify(machine("pcie")), TopologyClass::unknown); }
+TEST(Topology, HybridCubeMesh) { EXPECT_EQ(classify(machine("dgx1v")), TopologyClass::hybrid_cube_mesh); }
+
+TEST(Topology, HybridCubeMeshWithAnyNumbering) {
+  const Links straight = machine("dgx1v");
+  std::vector<int> order(8);
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(3);
+  for (int i = 0; i < 20; ++i) {
+    std::shuffle(order.begin(), order.end(), random);
+    EXPECT_EQ(classify(chosen(straight, order)), TopologyClass::hybrid_cube_mesh);
+  }
+}
+
+TEST(CubeMeshOf, Dgx1V) {
+  const auto cube = find_cube_mesh(machine("dgx1v"));
+  ASSERT_TRUE(cube);
+  EXPECT_EQ(cube->quad, 0x0FU);
+  EXPECT_EQ(cube->partners, 0x32107654U);
+  EXPECT_EQ(*cube, CubeMesh{}) << "what is used by force is this machine";
+}
+
+// Whatever the numbering: number 0 is in the quad that is named, and data that moves as the kernel moves it keeps to links.
+TEST(CubeMeshOf, AnyNumbering) {
+  const Links straight = machine("dgx1v");
+  std::vector<int> order(8);
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(7);
+  for (int i = 0; i < 100; ++i) {
+    std::shuffle(order.begin(), order.end(), random);
+    const Links links = chosen(straight, order);
+    const auto cube = find_cube_mesh(links);
+    ASSERT_TRUE(cube);
+    EXPECT_EQ(std::popcount(cube->quad), 4);
+    EXPECT_EQ(cube->quad & 1U, 1U);
+    const auto quad_of = [&](int r) { return (cube->quad >> r & 1U) != 0 ? cube->quad : ~cube->quad & 0xFFU; };
+    const auto partner_of = [&](int r) { return static_cast<int>(cube->partners >> 4 * r & 0xFU); };
+    for (int r = 0; r < 8; ++r) {
+      EXPECT_EQ(partner_of(partner_of(r)), r);
+      EXPECT_GT(links.between(r, partner_of(r)), 0);
+      EXPECT_EQ(quad_of(r) & quad_of(partner_of(r)), 0U);
+      for (int other = 0; other < 8; ++other) {
+        const bool together = (quad_of(r) >> other & 1U) != 0;
+        EXPECT_TRUE(!together || other == r || links.between(r, other) > 0) << r << " " << other;
+      }
+      EXPECT_EQ(order[static_cast<size_t>(partner_of(r))], (order[static_cast<size_t>(r)] + 4) % 8);
+    }
+  }
+}
+
+TEST(CubeMeshOf, NothingElse) {
+  for (const char* name : {"dgx2", "hgx_h100", "pcie", "pcie_bridges"}) EXPECT_FALSE(find_cube_mesh(machine(name))) << name;
+  EXPECT_FALSE(find_cube_mesh(uniform(0, 0)));
+  EXPECT_FALSE(find_cube_mesh(uniform(8, 0)));
+  const Links whole = machine("dgx1v");
+  EXPECT_FALSE(find_cube_mesh(chosen(whole, {0, 1, 2, 3, 4, 5, 6})));
+  EXPECT_FALSE(find_cube_mesh(chosen(whole, {0, 1, 2, 3, 4, 5, 6, 6})));
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < a; ++b) {  // one link less, or one more
+      Links links = whole;
+      connect(links, a, b, whole.between(a, b) > 0 ? 0 : 1);
+      EXPECT_FALSE(find_cube_mesh(links)) << a << " " << b;
+    }
+  }
+}
+
+TEST(Topology, EveryPublishedRowHasSixLinks) {
+  const Links links = machine("dgx1v");
+  for (int a = 0; a < 8; ++a) {
+    int32_t sum = 0;
+    for (int b = 0; b < 8; ++b) {
+      sum += links.between(a, b);
+      EXPECT_EQ(links.between(a, b), links.between(b, a));
+    }
+    EXPECT_EQ(sum, 6) << a;
+  }
+}
+
+TEST(Topology, AnyMissingLinkBreaksTheMesh) {
+  const Links whole = machine("dgx1v");
+  for (int a = 0; a < 8; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (whole.between(a, b) == 0) continue;
+      Links links = whole;
+      connect(links, a, b, 0);
+      EXPECT_EQ(classify(links), TopologyClass::unknown) << a << " " << b;
+    }
+  }
+}
+
+TEST(Topology, AThinnerLinkDoesNot) {
+  Links links = machine("dgx1v");
+  connect(links, 0, 4, 1);
+  EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
+}
+
+// Every way to take four: a quad is fully connected, everything else nothing in particular.
+TEST(Topology, FourOfTheEight) {
+  const Links links = machine("dgx1v");
+  int tried = 0;
+  for (unsigned set = 0; set < 256; ++set) {
+    if (std::popcount(set) != 4) continue;
+    std::vector<int> devices;
+    for (int d = 7; d >= 0; --d) {
+      if ((set >> d & 1U) != 0) devices.push_back(d);
+    }
+    const bool quad = set == 0x0F || set == 0xF0;
+    EXPECT_EQ(classify(chosen(links, devices)), quad ? TopologyClass::fully_connected : TopologyClass::unknown) << set;
+    ++tried;
+  }
+  EXPECT_EQ(tried, 70);
+}
+
+TEST(Topology, OtherSubsets) {
+  const Links links = machine("dgx1v");
+  EXPECT_EQ(classify(chosen(links, {6, 2})), TopologyClass::fully_connected);
+  EXPECT_EQ(classify(chosen(links, {0, 5})), TopologyClass::unknown);
+  EXPECT_EQ(classify(chosen(links, {3, 1, 0})), TopologyClass::fully_connected);
+  EXPECT_EQ(classify(chosen(links, {0, 1, 2, 3, 4, 5, 6})), TopologyClass::unknown);
+  EXPECT_EQ(classify(chosen(machine("dgx2"), {15, 3, 8, 0})), TopologyClass::fully_connected);
+}
+
+// Two quads with all links between them, or with two partners each, are something else.
+TEST(Topology, OnePartnerEach) {
+  Links links = machine("dgx1v");
+  connect(links, 0, 5, 1);
+  EXPECT_EQ(classify(links), TopologyClass::unknown);
+  connect(links, 0, 5, 0);
+  connect(links, 0, 4, 0);
+  connect(links, 1, 5, 0);
+  connect(links, 0, 5, 1);
+  connect(links, 1, 4, 1);  // partners crossed over: still one each
+  EXPECT_EQ(classify(links), TopologyClass::hybrid_cube_mesh);
+}
+
+TEST(Topology, PairsOnly) {
+  Links links = uniform(8, 0);
+  for (int i = 0; i < 8; i += 2) connect(links, i, i + 1, 4);
+  EXPECT_EQ(classify(links), TopologyClass::unknown);
+}
+
+TEST(Topology, OneWayLinksDoNotCount) {
+  Links links = uniform(2, 0);
+  links.count[1] = 3;
+  EXPECT_EQ(classify(links), TopologyClass::unknown);
+}
+
+}  // namespace
+}  // namespace symm

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/wait.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "core/base/fd.hpp"
+
+namespace symm {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Waiting {
+  Word word{0};
+  Sleeper sleeper[1] = {};
+  Revocation revocation{2};
+  Fencing fencing = Fencing::symmetric;
+  uint32_t yields = 0;
+  WaitEnd wait(uint32_t target, uint64_t timeout_ms = 20'000, uint32_t spins = 0) {
+    LazyDeadline deadline(timeout_ms);
+    return wait_word(word, target, sleeper[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
+  }
+  void set(uint32_t value) { publish(word, value, sleeper, fencing); }
+};
+
+TEST(Deadline, ExpiresAndNeverDoes) {
+  EXPECT_TRUE(Deadline::after_ms(0).expired());
+  EXPECT_FALSE(Deadline::after_ms(60'000).expired());
+  EXPECT_GT(Deadline::after_ms(60'000).remaining_ms(), 50'000);
+  EXPECT_EQ(Deadline::never().remaining_ms(), -1);
+  EXPECT_EQ(Deadline::after_ms(UINT64_MAX).remaining_ns(), Deadline::kInfinite);
+  EXPECT_EQ(Deadline::after_ms(UINT64_MAX / 2).remaining_ns(), Deadline::kInfinite) << "no overflow into the past";
+  EXPECT_EQ(Deadline::after_ms(0).remaining_ns(), 0U);
+}
+
+TEST(SpinPolicy, KnowsTheProcessorsOfABoundThread) {
+  Processors seen{};
+  int processor = -1;
+  std::thread([&] {
+    processor = sched_getcpu();
+    cpu_set_t mask;
+    CPU_ZERO(&mask);
+    CPU_SET(static_cast<size_t>(processor), &mask);
+    ASSERT_EQ(sched_setaffinity(0, sizeof mask, &mask), 0);
+    seen = usable_processors();
+  }).join();
+  Processors expected{};
+  expected[static_cast<size_t>(processor) / 64] = uint64_t{1} << (processor % 64);
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(SpinPolicy, SpinsLessWhenRanksShareAProcessor) {
+  if (std::getenv("SYMM_SPIN") != nullptr) GTEST_SKIP() << "SYMM_SPIN overrides the policy";
+  EXPECT_EQ(SpinPolicy::for_ranks(1, {1}).yields, 0U) << "nobody is waiting for the processor";
+  EXPECT_GT(SpinPolicy::for_ranks(2, {1}).yields, 0U);
+  EXPECT_LT(SpinPolicy::for_ranks(2, {1}).spins, SpinPolicy::for_ranks(1, {1}).spins);
+}
+
+TEST(WaitWord, ReturnsAtOnceWhenReached) {
+  Waiting w;
+  w.word = 5;
+  EXPECT_EQ(w.wait(5), WaitEnd::reached);
+  EXPECT_EQ(w.wait(3), WaitEnd::reached);
+}
+
+TEST(WaitWord, ComparesAcrossTheWrap) {
+  Waiting w;
+  w.word = 2;
+  EXPECT_EQ(w.wait(UINT32_MAX - 1), WaitEnd::reached) << "2 is 4 steps after the target";
+  w.word = UINT32_MAX;
+  EXPECT_EQ(w.wait(1, 5), WaitEnd::timed_out) << "the target is 2 steps ahead";
+}
+
+TEST(WaitWord, TimesOutAndUnregisters) {
+  Waiting w;
+  EXPECT_EQ(w.wait(1, 20), WaitEnd::timed_out);
+  EXPECT_EQ(w.sleeper[0].load(), 0);
+}
+
+TEST(WaitWord, IsWokenByPublish) {
+  Waiting w;
+  std::thread writer([&] {
+    while (w.sleeper[0].load() == 0) std::this_thread::yield();
+    publish(w.word, 1, w.sleeper);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+}
+
+// Both sides sleep at once; if a wake-up were lost, a round would take a slice of 50 ms and the test minutes.
+void ping_pong(Fencing fencing) {
+  Waiting ping;
+  Waiting pong;
+  ping.fencing = pong.fencing = fencing;
+  constexpr uint32_t kRounds = 5000;
+  std::thread other([&] {
+    for (uint32_t i = 1; i <= kRounds; ++i) {
+      ASSERT_EQ(ping.wait(i), WaitEnd::reached);
+      pong.set(i);
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  for (uint32_t i = 1; i <= kRounds; ++i) {
+    ping.set(i);
+    ASSERT_EQ(pong.wait(i), WaitEnd::reached);
+  }
+  other.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
+}
+
+TEST(WaitWord, NoWakeUpIsLost) { ping_pong(Fencing::symmetric); }
+
+TEST(WaitWord, NoWakeUpIsLostWithAsymmetricFences) {
+  if (!register_for_asymmetric_fences()) GTEST_SKIP() << "no membarrier here, or ThreadSanitizer, which cannot see it";
+  ping_pong(Fencing::asymmetric);
+}
+
+TEST(WaitWord, YieldsBeforeItSleeps) {
+  Waiting w;
+  w.yields = UINT32_MAX;
+  uint8_t sleeping = UINT8_MAX;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    sleeping = w.sleeper[0].load();
+    w.set(1);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+  EXPECT_EQ(sleeping, 0);
+}
+
+TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {
+  Waiting w;
+  w.sleeper[0] = UINT8_MAX;
+  std::thread writer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    w.word = 1;  // without any wake-up
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  writer.join();
+  EXPECT_EQ(w.sleeper[0].load(), UINT8_MAX);
+}
+
+TEST(WaitWord, EndsWhenRevoked) {
+  for (const uint32_t spins : {0U, 1'000'000'000U}) {
+    Waiting w;
+    std::thread revoker([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      w.revocation.revoke({Status::peer_failed, 1, 77, "died"});
+    });
+    EXPECT_EQ(w.wait(1, Deadline::kInfinite, spins), WaitEnd::revoked);
+    revoker.join();
+  }
+}
+
+TEST(WaitWord, EndsWhenThePeerDeparts) {
+  Waiting w;
+  std::thread leaver([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    w.revocation.depart(0, 5);  // somebody else
+    std::this_thread::sleep_for(milliseconds(20));
+    w.revocation.depart(1, 6);
+  });
+  EXPECT_EQ(w.wait(1), WaitEnd::peer_departed);
+  leaver.join();
+  EXPECT_EQ(w.revocation.pid_of_departed(1), 6);
+}
+
+TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
+  Waiting w;
+  w.revocation.depart(1, 6);
+  w.word = 1;
+  EXPECT_EQ(w.wait(1), WaitEnd::reached);
+  EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
+}
+
+TEST(Revocation, TheFirstReasonWins) {
+  Revocation revocation(3);
+  EXPECT_FALSE(revocation.revoked());
+  EXPECT_NO_THROW(revocation.throw_if_revoked());
+  EXPECT_TRUE(revocation.revoke({Status::timeout, 2, 9, "late"}));
+  EXPECT_FALSE(revocation.revoke({Status::aborted, 0, 0, "other"}));
+  EXPECT_EQ(revocation.failure().rank, 2);
+  try {
+    revocation.throw_if_revoked();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.status(), Status::timeout);
+    EXPECT_STREQ(error.what(), "late");
+  }
+}
+
+TEST(SleepWhile, ReturnsWhenEitherWordDiffers) {
+  Word a{1};
+  Word b{2};
+  sleep_while(a, 0, nullptr, 0, Deadline::never());
+  sleep_while(a, 1, &b, 3, Deadline::never());
+  sleep_while(a, 1, &b, 2, Deadline::after_ms(5));
+}
+
+TEST(PollUntil, ReportsReadinessAndDeadline) {
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  const Fd reader(ends[0]);
+  const Fd writer(ends[1]);
+  pollfd waiting[1] = {{reader.get(), POLLIN, 0}};
+  EXPECT_FALSE(poll_until(waiting, Deadline::after_ms(10)));
+  ASSERT_EQ(write(writer.get(), "x", 1), 1);
+  EXPECT_TRUE(poll_until(waiting, Deadline::after_ms(10'000)));
+}
+
+TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
+  int asked = 0;
+  EXPECT_TRUE(retry_until([&] { return ++asked == 4; }, Deadline::never()));
+  EXPECT_EQ(asked, 4);
+  EXPECT_FALSE(retry_until([] { return false; }, Deadline::after_ms(10)));
+}
+
+}  // namespace
+}  // namespace symm

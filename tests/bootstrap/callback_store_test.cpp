@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/callback_store.hpp"
+
+#include <cstring>
+#include <map>
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+struct UserStore {
+  std::map<std::string, std::string> values;
+  int32_t set_returns = 0;
+  int32_t get_returns = 0;
+  size_t claimed_size = 0;  // if not 0, what get() says
+  bool silent = false;      // get() forgets to say the size
+  uint64_t timeout_ms = 0;
+
+  StoreCallbacks callbacks() { return {this, set, get}; }
+
+  static int32_t set(void* user, const char* key, const void* value, size_t size, uint64_t timeout_ms) {
+    auto& self = *static_cast<UserStore*>(user);
+    self.timeout_ms = timeout_ms;
+    self.values[key] = size == 0 ? std::string() : std::string(static_cast<const char*>(value), size);
+    return self.set_returns;
+  }
+  static int32_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
+    auto& self = *static_cast<UserStore*>(user);
+    self.timeout_ms = timeout_ms;
+    const std::string& found = self.values[key];
+    if (found.size() <= capacity) std::memcpy(value, found.data(), found.size());
+    if (!self.silent) *out_size = self.claimed_size != 0 ? self.claimed_size : found.size();
+    return self.get_returns;
+  }
+};
+
+TEST(CallbackStore, PassesBytesAndDeadlinesOn) {
+  UserStore user;
+  const auto store = open_callback_store(user.callbacks(), "name", 0);
+  const Bytes value = bytes_of(std::string("a\0b", 3));
+  store->set("key", value, Deadline::never());
+  EXPECT_EQ(user.timeout_ms, UINT64_MAX);
+  EXPECT_EQ(store->get("key", Deadline::after_ms(5'000)), value);
+  EXPECT_GT(user.timeout_ms, 0u);
+  EXPECT_LE(user.timeout_ms, 5'000u);
+  store->set("empty", {}, soon());
+  EXPECT_TRUE(store->get("empty", soon()).empty());
+}
+
+TEST(CallbackStore, EachCreationNameAndStoreHasItsOwnKeys) {
+  UserStore user;
+  for (int creation = 0; creation < 3; ++creation) {
+    for (const char* name : {"", "a", "a/b"}) {
+      for (int rank = 0; rank < 2; ++rank) {
+        open_callback_store(user.callbacks(), name, rank)->set("of " + std::to_string(rank), {}, soon());
+      }
+    }
+  }
+  EXPECT_EQ(user.values.size(), 18u);
+  // Both ranks of one creation look at the same keys.
+  const auto zero = open_callback_store(user.callbacks(), "", 0);
+  const auto one = open_callback_store(user.callbacks(), "", 1);
+  zero->set("shared", bytes_of("x"), soon());
+  EXPECT_EQ(text_of(one->get("shared", soon())), "x");
+}
+
+TEST(CallbackStore, StatusOfTheUserComesThroughAndTheKeyIsNamed) {
+  UserStore user;
+  const auto store = open_callback_store(user.callbacks(), "", 0);
+  for (int32_t status = -13; status <= -1; ++status) {
+    user.set_returns = user.get_returns = status;
+    const Failure of_set = failure_of([&] { store->set("the key", {}, soon()); });
+    const Failure of_get = failure_of([&] { store->get("the key", soon()); });
+    EXPECT_EQ(static_cast<int32_t>(of_set.status), status);
+    EXPECT_EQ(static_cast<int32_t>(of_get.status), status);
+    EXPECT_NE(of_set.message.find("the key"), std::string::npos) << of_set.message;
+    EXPECT_NE(of_get.message.find("the key"), std::string::npos) << of_get.message;
+  }
+}
+
+TEST(CallbackStore, WhatIsNoStatusIsRefused) {
+  UserStore user;
+  const auto store = open_callback_store(user.callbacks(), "", 0);
+  for (const int32_t status : {1, 42, -14, INT32_MAX, INT32_MIN}) {
+    user.set_returns = user.get_returns = status;
+    const Failure of_set = failure_of([&] { store->set("k", {}, soon()); });
+    const Failure of_get = failure_of([&] { store->get("k", soon()); });
+    EXPECT_EQ(of_set.status, Status::invalid_argument);
+    EXPECT_EQ(of_get.status, Status::invalid_argument);
+    EXPECT_NE(of_get.message.find(std::to_string(status)), std::string::npos) << of_get.message;
+  }
+}
+
+TEST(CallbackStore, SizesThatCannotBeAreRefused) {
+  UserStore user;
+  const auto store = open_callback_store(user.callbacks(), "", 0);
+  store->set("k", bytes_of("x"), soon());
+  user.claimed_size = 1 << 20;
+  EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
+  user.silent = true;
+  EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
+  EXPECT_EQ(failure_of([&] { store->set("large", Bytes(1 << 20), soon()); }).status, Status::invalid_argument);
+}
+
+TEST(CallbackStore, MissingFunctionsAreNamed) {
+  UserStore user;
+  StoreCallbacks callbacks = user.callbacks();
+  callbacks.get = nullptr;
+  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, "", 0); }).message.find("get"), std::string::npos);
+  callbacks.set = nullptr;
+  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, "", 0); }).message.find("set"), std::string::npos);
+}
+
+}  // namespace

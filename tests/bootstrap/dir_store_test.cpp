@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
+#include "core/bootstrap/dir_store.hpp"
+
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <thread>
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+class DirStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "") const {
+    return std::make_unique<DirStore>(AssemblyConfig{base_, name, "dir://" + base_, rank, size, false},
+                                      Deadline::after_ms(milliseconds));
+  }
+
+  // A process that opens its store, tells, and gives `value` of every rank, which is the pid, as "1 2 3".
+  Process rank_process(int rank, int size, uint64_t milliseconds = 20'000) const {
+    return Process([=, this](Process&) {
+      const auto store = open(rank, size, milliseconds);
+      store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
+      std::string all;
+      for (int peer = 0; peer < size; ++peer)
+        all += (peer == 0 ? "" : " ") + text_of(store->get("pid." + std::to_string(peer), soon()));
+      return all;
+    });
+  }
+
+  // Rank 0 or another that came, and stays without ever being done.
+  Process waiting_process(int rank, int size) const {
+    return Process([=, this](Process&) {
+      open(rank, size, 60'000);
+      return std::string("done");
+    });
+  }
+  bool came(int rank) const {
+    return retry_until(
+        [&] {
+          for (const auto& entry : std::filesystem::recursive_directory_iterator(top_.path())) {
+            if (entry.path().filename() == "rank." + std::to_string(rank)) return true;
+          }
+          return false;
+        },
+        soon());
+  }
+
+  TemporaryDirectory top_;
+  std::string base_ = top_ / "job";
+};
+
+std::string pids(const std::vector<const Process*>& processes) {
+  std::string all;
+  for (const Process* process : processes) all += (all.empty() ? "" : " ") + std::to_string(process->pid());
+  return all;
+}
+
+TEST_F(DirStoreTest, EveryRankReadsWhatEveryRankSet) {
+  as_threads(4, [&](int rank) {
+    const auto store = open(rank, 4);
+    store->set("value." + std::to_string(rank), bytes_of(std::string(static_cast<size_t>(rank) * 10'000, 'x')), soon());
+    for (int peer = 0; peer < 4; ++peer) {
+      ASSERT_EQ(store->get("value." + std::to_string(peer), soon()).size(), static_cast<size_t>(peer) * 10'000);
+    }
+    ASSERT_TRUE(std::filesystem::is_directory(store->directory()));
+  });
+  EXPECT_TRUE(entries(base_).empty());
+}
+
+TEST_F(DirStoreTest, KeysAreAnyBytesAndSetOnce) {
+  const auto store = open(0, 1);
+  store->set("a/b ../%\n", bytes_of("1"), soon());
+  store->set("a_b", bytes_of("2"), soon());
+  EXPECT_EQ(text_of(store->get("a/b ../%\n", soon())), "1");
+  EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
+  EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
+  EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, Status::invalid_argument);
+  const Failure failure = failure_of([&] { store->get("missing", Deadline::after_ms(20)); });
+  EXPECT_EQ(failure.status, Status::timeout);
+  EXPECT_NE(failure.message.find("\"missing\""), std::string::npos) << failure.message;
+}
+
+TEST_F(DirStoreTest, SuccessiveCreationsNeverMix) {
+  as_threads(3, [&](int rank) {
+    for (int round = 0; round < 40; ++round) {
+      const auto store = open(rank, 3);
+      const std::string text = std::to_string(round);
+      store->set("value." + std::to_string(rank), bytes_of(text), soon());
+      // Others are left behind by a round now and then.
+      for (int peer = 0; peer < (round % 3 == rank ? 0 : 3); ++peer) {
+        ASSERT_EQ(text_of(store->get("value." + std::to_string(peer), soon())), text);
+      }
+    }
+  });
+  EXPECT_TRUE(entries(base_).empty());
+}
+
+TEST_F(DirStoreTest, DifferentNamesDoNotMeet) {
+  as_threads(4, [&](int thread) {
+    const std::string name = thread < 2 ? "a" : "b";
+    const auto store = open(thread % 2, 2, 20'000, name);
+    store->set(std::to_string(thread % 2), bytes_of(name), soon());
+    ASSERT_EQ(text_of(store->get(std::to_string(1 - thread % 2), soon())), name);
+  });
+}
+
+TEST_F(DirStoreTest, MissingRanksAreNamedByEveryRank) {
+  as_threads(2, [&](int thread) {
+    const Failure failure = failure_of([&] { open(thread * 2, 4, 300); });
+    ASSERT_EQ(failure.status, Status::timeout);
+    ASSERT_NE(failure.message.find("ranks 1, 3 of 4 did not come"), std::string::npos) << failure.message;
+    ASSERT_EQ(failure.rank, 1);
+  });
+  EXPECT_TRUE(entries(base_).empty());
+}
+
+TEST_F(DirStoreTest, WithoutRankZeroItIsNamed) {
+  const Failure failure = failure_of([&] { open(1, 2, 100); });
+  EXPECT_EQ(failure.status, Status::timeout);
+  EXPECT_EQ(failure.rank, 0);
+  EXPECT_NE(failure.message.find("rank 0 did not come"), std::string::npos) << failure.message;
+}
+
+TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
+  Process first = waiting_process(1, 3);
+  Process zero = waiting_process(0, 3);
+  ASSERT_TRUE(came(1));
+  const Failure failure = failure_of([&] { open(1, 3); });
+  EXPECT_EQ(failure.status, Status::mismatch);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_NE(failure.message.find("rank 1 of"), std::string::npos) << failure.message;
+  EXPECT_NE(failure.message.find("pid " + std::to_string(first.pid())), std::string::npos) << failure.message;
+  EXPECT_EQ(first.result(), "ranks disagree: " + failure.message);
+  EXPECT_EQ(zero.result(), "ranks disagree: " + failure.message);
+}
+
+TEST_F(DirStoreTest, RankZeroTakenTwiceIsNamed) {
+  Process first = waiting_process(0, 2);
+  ASSERT_TRUE(came(0));
+  const Failure failure = failure_of([&] { open(0, 2); });
+  EXPECT_EQ(failure.status, Status::mismatch);
+  EXPECT_EQ(failure.rank, 0);
+  EXPECT_EQ(failure.pid, first.pid());
+}
+
+TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
+  std::vector<Failure> failures(4);
+  as_threads(4, [&](int thread) { failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); }); });
+  int timed_out = 0;
+  for (const Failure& failure : failures) {
+    if (failure.status == Status::timeout) {
+      ++timed_out;
+    } else {
+      EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
+    }
+  }
+  EXPECT_EQ(timed_out, 1);
+}
+
+TEST_F(DirStoreTest, DifferentSizesAreAnErrorOnAllRanks) {
+  as_threads(2, [&](int rank) {
+    const Failure failure = failure_of([&] { open(rank, rank == 0 ? 3 : 2); });
+    ASSERT_EQ(failure.status, Status::mismatch);
+    ASSERT_NE(failure.message.find("there are 2 ranks"), std::string::npos) << failure.message;
+    ASSERT_NE(failure.message.find("that there are 3"), std::string::npos) << failure.message;
+  });
+}
+
+TEST_F(DirStoreTest, ARankMayComeBeforeRankZero) {
+  Process one = rank_process(1, 2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Process zero = rank_process(0, 2);
+  const std::string expected = pids({&zero, &one});
+  EXPECT_EQ(one.result(), expected);
+  EXPECT_EQ(zero.result(), expected);
+}
+
+TEST_F(DirStoreTest, WhatAKilledJobLeftIsPassedOverAndRemoved) {
+  for (int round = 0; round < 3; ++round) {
+    Process zero = waiting_process(0, 3);
+    Process one = waiting_process(1, 3);
+    ASSERT_TRUE(came(1));
+    one.signal(SIGKILL);  // first: it would tidy up if it saw rank 0 die
+    one.result();
+    zero.signal(SIGKILL);
+    zero.result();
+    EXPECT_EQ(entries(base_).size(), 1u);
+    Process new_one = rank_process(1, 2);
+    Process new_zero = rank_process(0, 2);
+    const std::string expected = pids({&new_zero, &new_one});
+    EXPECT_EQ(new_one.result(), expected);
+    EXPECT_EQ(new_zero.result(), expected);
+    EXPECT_TRUE(entries(base_).empty());
+  }
+}
+
+TEST_F(DirStoreTest, ARankGoesOnToTheRankZeroThatReplacesADeadOne) {
+  Process one = rank_process(1, 3);
+  Process old_zero = waiting_process(0, 3);
+  ASSERT_TRUE(came(1));
+  old_zero.signal(SIGKILL);
+  old_zero.result();
+  Process zero = rank_process(0, 3);
+  Process two = rank_process(2, 3);
+  const std::string expected = pids({&zero, &one, &two});
+  EXPECT_EQ(one.result(), expected);
+  EXPECT_EQ(two.result(), expected);
+  EXPECT_EQ(zero.result(), expected);
+}
+
+TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
+  Process old_zero = waiting_process(0, 3);
+  Process old_one = waiting_process(1, 3);
+  ASSERT_TRUE(came(1));
+  old_zero.signal(SIGSTOP);
+  old_one.signal(SIGSTOP);
+  Process one = rank_process(1, 3);  // finds the stopped rank 0 first
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  Process zero = rank_process(0, 3);
+  Process two = rank_process(2, 3);
+  const std::string expected = pids({&zero, &one, &two});
+  EXPECT_EQ(one.result(), expected);
+  EXPECT_EQ(two.result(), expected);
+  EXPECT_EQ(zero.result(), expected);
+
+  // The old job wakes up while yet another one is being formed, and must not harm that either.
+  Process next_zero = rank_process(0, 2);
+  ASSERT_TRUE(came(0));
+  old_zero.signal(SIGCONT);
+  Process next_one = rank_process(1, 2);
+  const std::string next = pids({&next_zero, &next_one});
+  EXPECT_EQ(next_one.result(), next);
+  EXPECT_EQ(next_zero.result(), next);
+}
+
+TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
+  Process zero = waiting_process(0, 3);
+  Process one = waiting_process(1, 3);
+  Process two = waiting_process(2, 4);  // never gets in: another size
+  two.signal(SIGKILL);
+  ASSERT_TRUE(came(1));
+  const int pid = one.pid();
+  one.signal(SIGKILL);
+  const std::string result = zero.result();
+  EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
+  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+}
+
+TEST_F(DirStoreTest, RankZeroThatDiesBeforeTheGroupIsCompleteIsNamed) {
+  Process zero = waiting_process(0, 3);
+  Process one = waiting_process(1, 3);
+  ASSERT_TRUE(came(1));
+  const int pid = zero.pid();
+  zero.signal(SIGKILL);
+  const std::string result = one.result();
+  EXPECT_EQ(result.rfind("peer failed: rank 0 of", 0), 0u) << result;
+  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+}
+
+TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts) {
+  const auto body = [&](int rank) {
+    return [this, rank](Process& self) {
+      const auto store = open(rank, 3);
+      if (rank == 1) store->set("early", bytes_of("kept"), soon());
+      self.tell();
+      if (rank == 1) pause();
+      return text_of(store->get("late", soon()));
+    };
+  };
+  Process zero(body(0));
+  Process one(body(1));
+  const auto store = open(2, 3);
+  ASSERT_TRUE(zero.told());
+  ASSERT_TRUE(one.told());
+  const int pid = one.pid();
+  one.signal(SIGKILL);
+  const std::string result = zero.result();
+  EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
+  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+  EXPECT_EQ(text_of(store->get("early", soon())), "kept");
+  const Failure failure = failure_of([&] { store->get("late", soon()); });
+  EXPECT_EQ(failure.status, Status::peer_failed);
+  EXPECT_EQ(failure.rank, 1);
+  EXPECT_EQ(failure.pid, pid);
+}
+
+TEST_F(DirStoreTest, ARankWhoseCreationFailsIsNotAwaited) {
+  as_threads(2, [&](int rank) {
+    const Failure failure = failure_of([&] {
+      const auto store = open(rank, 2);
+      if (rank == 1) throw Error(Status::out_of_memory, "something else went wrong");
+      store->get("address.1", soon());
+    });
+    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed) << failure.message;
+  });
+}
+
+TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {
+  as_threads(2, [&](int rank) {
+    auto store = open(rank, 2);
+    if (rank == 0) {
+      store->set("last word", bytes_of("x"), soon());
+      store.reset();
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_EQ(text_of(store->get("last word", soon())), "x");
+    ASSERT_EQ(failure_of([&] { store->get("nothing", Deadline::after_ms(100)); }).status, Status::timeout);
+  });
+}
+
+}  // namespace

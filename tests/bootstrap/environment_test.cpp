@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/environment.hpp"
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+Environment both(Environment left, const Environment& right) {
+  for (const auto& [name, value] : right) left[name] = value;
+  return left;
+}
+
+// Variables as the launchers set them, seen on Debian 12 for Open MPI and hydra; after the manuals for torchrun and Slurm.
+Environment open_mpi(int rank, int size) {
+  return {{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+          {"OMPI_COMM_WORLD_SIZE", std::to_string(size)},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank)},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", std::to_string(size)},
+          {"PMIX_NAMESPACE", "2071789569"},
+          {"PMIX_RANK", std::to_string(rank)}};
+}
+Environment hydra(int rank, int size) {
+  return {{"PMI_RANK", std::to_string(rank)},
+          {"PMI_SIZE", std::to_string(size)},
+          {"PMI_FD", "8"},
+          {"MPI_LOCALRANKID", std::to_string(rank)},
+          {"MPI_LOCALNRANKS", std::to_string(size)}};
+}
+Environment torchrun(int rank, int size) {
+  return {{"RANK", std::to_string(rank)},       {"WORLD_SIZE", std::to_string(size)},
+          {"LOCAL_RANK", std::to_string(rank)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
+          {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RUN_ID", "none"},      {"TORCHELASTIC_RESTART_COUNT", "0"}};
+}
+Environment slurm(int rank, int size) {
+  return {{"SLURM_JOB_ID", "77"},
+          {"SLURM_STEP_ID", "3"},
+          {"SLURM_PROCID", std::to_string(rank)},
+          {"SLURM_NTASKS", std::to_string(size)},
+          {"SLURM_LOCALID", std::to_string(rank)},
+          {"SLURM_NNODES", "1"}};
+}
+Environment batch_script(int size) {
+  return {{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", std::to_string(size)}, {"SLURM_NNODES", "1"}};
+}
+Environment by_hand(int rank, int size) { return {{"SYMM_RANK", std::to_string(rank)}, {"SYMM_SIZE", std::to_string(size)}}; }
+
+void expect_ranks(const Environment& environment, int rank, int size, const std::string& source) {
+  const Launch launch = parse_environment(environment);
+  EXPECT_EQ(launch.rank, rank);
+  EXPECT_EQ(launch.size, size);
+  EXPECT_EQ(launch.source, source);
+}
+
+void expect_failure(const Environment& environment, Status status, const std::vector<std::string>& words) {
+  const Failure failure = failure_of([&] { parse_environment(environment); });
+  EXPECT_EQ(failure.status, status) << failure.message;
+  for (const std::string& word : words) {
+    EXPECT_NE(failure.message.find(word), std::string::npos) << "'" << word << "' in: " << failure.message;
+  }
+}
+
+TEST(Environment, NoLauncherIsASingleProcess) {
+  expect_ranks({}, 0, 1, "single process");
+  EXPECT_TRUE(parse_environment({}).single());
+  expect_ranks({{"RANK", "3"}}, 0, 1, "single process");
+  expect_ranks({{"WORLD_SIZE", "3"}}, 0, 1, "single process");
+  expect_ranks(batch_script(8), 0, 1, "single process");
+}
+
+TEST(Environment, EachLauncherIsUnderstood) {
+  expect_ranks(by_hand(2, 4), 2, 4, "SYMM_*");
+  expect_ranks(open_mpi(2, 4), 2, 4, "Open MPI");
+  expect_ranks(hydra(2, 4), 2, 4, "PMI");
+  expect_ranks(torchrun(2, 4), 2, 4, "torchrun");
+  expect_ranks(slurm(2, 4), 2, 4, "Slurm");
+  EXPECT_EQ(parse_environment(torchrun(2, 4)).local_rank, 2);
+  EXPECT_EQ(parse_environment(hydra(2, 4)).pmi_fd, 8);
+}
+
+TEST(Environment, TheJobIsThatOfThisLaunch) {
+  const auto job = [](const Environment& environment) { return parse_environment(environment).job; };
+  const auto differs = [&](const Environment& environment, const char* name) {
+    return job(environment) != job(both(environment, {{name, "5"}}));
+  };
+  EXPECT_EQ(job(open_mpi(0, 2)), job(open_mpi(1, 2)));
+  EXPECT_EQ(job(torchrun(0, 2)), job(torchrun(1, 2)));
+  EXPECT_EQ(job(slurm(0, 2)), job(slurm(1, 2)));
+  EXPECT_TRUE(differs(open_mpi(0, 2), "PMIX_NAMESPACE"));
+  EXPECT_TRUE(differs(torchrun(0, 2), "MASTER_PORT"));
+  EXPECT_TRUE(differs(torchrun(0, 2), "TORCHELASTIC_RUN_ID"));
+  EXPECT_TRUE(differs(torchrun(0, 2), "TORCHELASTIC_RESTART_COUNT"));
+  EXPECT_TRUE(differs(slurm(0, 2), "SLURM_JOB_ID"));
+  EXPECT_TRUE(differs(slurm(0, 2), "SLURM_STEP_ID"));
+  EXPECT_TRUE(differs(by_hand(0, 2), "SYMM_JOB"));
+  EXPECT_TRUE(differs(open_mpi(0, 2), "SYMM_JOB"));
+  EXPECT_EQ(job(hydra(0, 2)), "");
+  EXPECT_EQ(job(both(hydra(0, 2), slurm(0, 2))), job(slurm(0, 2)));
+  EXPECT_EQ(parse_environment(both(by_hand(0, 2), {{"SYMM_DIR", "/d"}})).directory, "/d");
+}
+
+TEST(Environment, SourcesThatAgreeMayStandTogether) {
+  expect_ranks(both(both(by_hand(1, 2), open_mpi(1, 2)), torchrun(1, 2)), 1, 2, "SYMM_*");
+  expect_ranks(both(hydra(1, 2), slurm(1, 2)), 1, 2, "PMI");
+}
+
+TEST(Environment, SourcesThatDisagreeAreNamedWithTheirValues) {
+  expect_failure(both(by_hand(0, 4), open_mpi(1, 4)), Status::mismatch, {"SYMM_RANK is 0", "OMPI_COMM_WORLD_RANK is 1"});
+  expect_failure(both(open_mpi(1, 4), torchrun(1, 2)), Status::mismatch, {"OMPI_COMM_WORLD_SIZE is 4", "WORLD_SIZE is 2"});
+  expect_failure(both(hydra(2, 4), slurm(3, 4)), Status::mismatch, {"PMI_RANK is 2", "SLURM_PROCID is 3"});
+  expect_failure(both(by_hand(0, 1), hydra(2, 4)), Status::mismatch, {"SYMM_RANK is 0", "PMI_RANK is 2"});
+  expect_failure(both(torchrun(2, 4), slurm(0, 2)), Status::mismatch, {"RANK is 2", "SLURM_PROCID is 0"});
+}
+
+TEST(Environment, ALauncherInsideAnotherJobIsTheOneThatCounts) {
+  expect_ranks(both(batch_script(8), open_mpi(2, 4)), 2, 4, "Open MPI");
+  expect_ranks(both(both(batch_script(8), {{"SLURM_STEP_ID", "4294967291"}}), hydra(2, 4)), 2, 4, "PMI");
+  expect_ranks(both(both(batch_script(8), {{"SLURM_STEPID", "4294967294"}}), hydra(2, 4)), 2, 4, "PMI");
+  expect_ranks(both(slurm(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
+  expect_ranks(both(open_mpi(0, 1), torchrun(3, 4)), 3, 4, "torchrun");
+  expect_ranks(both(open_mpi(0, 1), by_hand(3, 4)), 3, 4, "SYMM_*");
+  expect_ranks(both(torchrun(0, 1), open_mpi(3, 4)), 3, 4, "Open MPI");
+}
+
+TEST(Environment, ASlurmStepOfFewerTasksThanTheJobCounts) {
+  expect_ranks(both(slurm(1, 8), {{"SLURM_STEP_NUM_TASKS", "2"}}), 1, 2, "Slurm");
+}
+
+TEST(Environment, MalformedNumbersAreNamed) {
+  for (const char* bad : {"x", "-1", "1x", " 1", "1.5", "99999999999999999999", "0x1"}) {
+    expect_failure({{"SYMM_RANK", bad}, {"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK", bad});
+    expect_failure(both(hydra(0, 2), {{"PMI_FD", bad}}), Status::invalid_argument, {"PMI_FD", bad});
+    expect_failure(both(slurm(0, 2), {{"SLURM_STEP_ID", bad}}), Status::invalid_argument, {"SLURM_STEP_ID", bad});
+    expect_failure(both(torchrun(0, 2), {{"LOCAL_RANK", bad}}), Status::invalid_argument, {"LOCAL_RANK", bad});
+  }
+  expect_failure({{"RANK", "0"}, {"WORLD_SIZE", "0"}}, Status::invalid_argument, {"WORLD_SIZE", "'0'"});
+  // Also in a source that would not be used.
+  expect_failure(both(by_hand(0, 2), {{"RANK", "zero"}, {"WORLD_SIZE", "2"}}), Status::invalid_argument, {"RANK", "zero"});
+}
+
+TEST(Environment, ARankBeyondTheSizeIsNamed) {
+  expect_failure(open_mpi(4, 4), Status::invalid_argument, {"OMPI_COMM_WORLD_RANK is 4", "OMPI_COMM_WORLD_SIZE = 4"});
+}
+
+TEST(Environment, HalfOfSymmIsAnError) {
+  expect_failure({{"SYMM_RANK", "0"}}, Status::invalid_argument, {"SYMM_SIZE is missing"});
+  expect_failure({{"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK is missing"});
+}
+
+TEST(Environment, RanksOnSeveralMachinesAreUnavailable) {
+  const std::vector<std::string> words = {"several machines"};
+  expect_failure(both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), Status::unavailable, words);
+  expect_failure(both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}), Status::unavailable, words);
+  expect_failure(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), Status::unavailable, words);
+  expect_failure(both(slurm(1, 4), {{"SLURM_NNODES", "2"}}), Status::unavailable, words);
+}
+
+}  // namespace

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "core/bootstrap/bootstrap.hpp"
+#include "core/bootstrap/pmi_job.hpp"
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+void expect_failure(const BootstrapConfig& config, Status status, const std::vector<std::string>& words) {
+  const Failure failure = failure_of([&] { meet(config, Deadline::after_ms(100)); });
+  EXPECT_EQ(failure.status, status) << failure.message;
+  for (const std::string& word : words) {
+    EXPECT_NE(failure.message.find(word), std::string::npos) << "'" << word << "' in: " << failure.message;
+  }
+}
+
+// A process whose environment is `variables` and none of the launchers'.
+Process with_environment(const Variables& variables, const std::function<std::string()>& body) {
+  return Process([&](Process&) {
+    clearenv();
+    for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+    return body();
+  });
+}
+
+std::string exchange(const BootstrapConfig& config) {
+  const Meeting meeting = meet(config, soon());
+  meeting.store->set(std::to_string(meeting.rank), bytes_of(std::to_string(meeting.rank)), soon());
+  std::string seen;
+  for (int rank = 0; rank < meeting.size; ++rank) seen += text_of(meeting.store->get(std::to_string(rank), soon()));
+  return meeting.description + " " + std::to_string(meeting.rank) + "/" + std::to_string(meeting.size) + " saw " + seen;
+}
+
+TEST(Meet, UnknownSchemesGetTheKnownOnes) {
+  for (const char* url : {"tcp://host:1", "env", "env://x", "dir:/x", "thread:x", "://"}) {
+    expect_failure({url, nullptr, 0, 2, ""}, Status::invalid_argument, {url, "env://", "dir:///path", "thread://name"});
+  }
+}
+
+TEST(Meet, RanksOutOfRangeAreNamed) {
+  expect_failure({"thread://x", nullptr, 2, 2, ""}, Status::invalid_argument, {"rank is 2"});
+  expect_failure({"thread://x", nullptr, -1, 2, ""}, Status::invalid_argument, {"rank is -1"});
+  expect_failure({"thread://x", nullptr, 0, -1, ""}, Status::invalid_argument, {"size is -1"});
+}
+
+TEST(Meet, DirectoriesAreAbsolute) {
+  expect_failure({"dir://relative", nullptr, 0, 2, ""}, Status::invalid_argument, {"dir://relative", "absolute"});
+  expect_failure({"dir://", nullptr, 0, 2, ""}, Status::invalid_argument, {"absolute"});
+}
+
+TEST(Meet, WithoutRanksItSaysWhatToSet) {
+  for (const std::string url : {"dir:///tmp/x", "thread://x"}) {
+    Process process = with_environment({}, [&] { return exchange({url, nullptr, 0, 0, ""}); });
+    const std::string result = process.result();
+    EXPECT_EQ(result.rfind("invalid argument", 0), 0u) << result;
+    EXPECT_NE(result.find("SYMM_RANK"), std::string::npos) << result;
+  }
+  const StoreCallbacks callbacks;
+  expect_failure({"", &callbacks, 0, 0, ""}, Status::invalid_argument, {"rank and size"});
+}
+
+TEST(Meet, AloneNothingIsMade) {
+  const TemporaryDirectory top;
+  for (const char* url : {"", "env://"}) {
+    Process process = with_environment({{"XDG_RUNTIME_DIR", top.path()}}, [&] { return exchange({url, nullptr, 0, 0, ""}); });
+    EXPECT_EQ(process.result(), "env:// (single process) 0/1 saw 0");
+  }
+  EXPECT_TRUE(entries(top.path()).empty());
+  EXPECT_EQ(exchange({"dir:///nowhere/at/all", nullptr, 0, 1, ""}), "dir:///nowhere/at/all 0/1 saw 0");
+}
+
+TEST(Meet, ThreadsMeetByNameOfBootstrapAndGroup) {
+  as_threads(4, [](int thread) {
+    const std::string result = exchange({"thread://x", nullptr, thread % 2, 2, thread < 2 ? "a" : "b"});
+    ASSERT_EQ(result, "thread://x " + std::to_string(thread % 2) + "/2 saw 01");
+  });
+}
+
+class MeetByVariables : public ::testing::Test {
+ protected:
+  // What three ranks report, one line each.
+  std::string launch(const std::function<Variables(std::string rank)>& of_rank, const std::string& url = "env://") const {
+    std::vector<Process> processes;
+    for (int rank = 0; rank < 3; ++rank) {
+      Variables variables = of_rank(std::to_string(rank));
+      variables.emplace_back("XDG_RUNTIME_DIR", top_.path());
+      processes.push_back(with_environment(variables, [&] { return exchange({url, nullptr, 0, 0, "name"}); }));
+    }
+    std::string results;
+    for (Process& process : processes) results += process.result() + "\n";
+    return results;
+  }
+  static std::string expected(const std::string& description) {
+    std::string all;
+    for (const char* rank : {"0", "1", "2"}) all += description + " " + rank + "/3 saw 012\n";
+    return all;
+  }
+  static Variables by_hand(const std::string& rank) { return {{"SYMM_RANK", rank}, {"SYMM_SIZE", "3"}}; }
+
+  TemporaryDirectory top_;
+};
+
+TEST_F(MeetByVariables, OfSymm) {
+  EXPECT_EQ(launch(by_hand), expected("env:// (SYMM_*)"));
+  EXPECT_EQ(entries(top_ / "symm"), std::vector<std::string>{});  // nothing stays behind
+}
+
+TEST_F(MeetByVariables, OfTorchrun) {
+  const auto torchrun = [](const std::string& rank) {
+    return Variables{{"RANK", rank},         {"WORLD_SIZE", "3"},      {"LOCAL_RANK", rank},
+                     {"MASTER_ADDR", "::1"}, {"MASTER_PORT", "29500"}, {"TORCHELASTIC_RUN_ID", "a/b c"}};
+  };
+  EXPECT_EQ(launch(torchrun), expected("env:// (torchrun)"));
+}
+
+TEST_F(MeetByVariables, OfSlurm) {
+  const auto slurm = [](const std::string& rank) {
+    return Variables{{"SLURM_PROCID", rank}, {"SLURM_NTASKS", "3"}, {"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "0"}};
+  };
+  EXPECT_EQ(launch(slurm), expected("env:// (Slurm)"));
+}
+
+TEST_F(MeetByVariables, InADirectoryThatIsNamed) {
+  const auto in_directory = [&](const std::string& rank) {
+    Variables variables = by_hand(rank);
+    variables.emplace_back("SYMM_DIR", top_ / "of-symm-dir");
+    return variables;
+  };
+  EXPECT_EQ(launch(in_directory), expected("env:// (SYMM_*)"));
+  EXPECT_EQ(launch(by_hand, "dir://" + (top_ / "dir")), expected("dir://" + (top_ / "dir")));
+  EXPECT_EQ(entries(top_.path()), (std::vector<std::string>{"dir", "of-symm-dir"}));
+}
+
+TEST_F(MeetByVariables, WhichRanksGivenExplicitlyOverrule) {
+  std::vector<Process> processes;
+  for (int rank = 0; rank < 2; ++rank) {
+    processes.push_back(with_environment({{"XDG_RUNTIME_DIR", top_.path()}, {"SYMM_RANK", "2"}, {"SYMM_SIZE", "4"}}, [=] {
+      return exchange({"env://", nullptr, rank, 2, ""});
+    }));
+  }
+  EXPECT_EQ(processes[0].result(), "env:// (SYMM_*) 0/2 saw 01");
+  EXPECT_EQ(processes[1].result(), "env:// (SYMM_*) 1/2 saw 01");
+}
+
+TEST(PmiJob, IsNamedAfterTheProcessAtTheOtherEnd) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  const std::string job = pmi_job(ends[0]);
+  EXPECT_NE(job.find(std::to_string(getpid())), std::string::npos) << job;
+  Process child([&](Process&) { return pmi_job(ends[1]); });
+  EXPECT_EQ(child.result(), job);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(failure_of([&] { pmi_job(ends[1]); }).status, Status::unavailable);
+}
+
+}  // namespace

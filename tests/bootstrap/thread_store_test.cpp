@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/thread_store.hpp"
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+TEST(ThreadStore, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
+  as_threads(4, [](int rank) {
+    for (int round = 0; round < 50; ++round) {
+      const auto store = open_thread_store("rounds", rank, 4, soon());
+      ASSERT_EQ(store->describe(), "thread://rounds");
+      ASSERT_EQ(store->directory(), "");
+      const auto value = [&](int of) { return bytes_of(std::to_string(round) + "." + std::to_string(of)); };
+      store->set(std::to_string(rank), value(rank), soon());
+      for (int peer = 0; peer < 4; ++peer) ASSERT_EQ(store->get(std::to_string(peer), soon()), value(peer));
+    }
+  });
+}
+
+TEST(ThreadStore, KeysAreSetOnceAndAwaitedUntilTheDeadline) {
+  const auto store = open_thread_store("keys", 0, 1, soon());
+  store->set("key", bytes_of("1"), soon());
+  EXPECT_EQ(failure_of([&] { store->set("key", bytes_of("2"), soon()); }).status, Status::mismatch);
+  EXPECT_EQ(text_of(store->get("key", soon())), "1");
+  const Failure failure = failure_of([&] { store->get("other", Deadline::after_ms(20)); });
+  EXPECT_EQ(failure.status, Status::timeout);
+  EXPECT_NE(failure.message.find("\"other\""), std::string::npos) << failure.message;
+}
+
+TEST(ThreadStore, KeysVanishWithTheirCreation) {
+  open_thread_store("again", 0, 1, soon())->set("key", bytes_of("old"), soon());
+  const auto store = open_thread_store("again", 0, 1, soon());
+  EXPECT_EQ(failure_of([&] { store->get("key", Deadline::after_ms(20)); }).status, Status::timeout);
+}
+
+TEST(ThreadStore, MissingRanksAreNamedByEveryRank) {
+  as_threads(2, [](int thread) {
+    const Failure failure = failure_of([&] { open_thread_store("missing", thread * 2, 4, Deadline::after_ms(200)); });
+    ASSERT_EQ(failure.status, Status::timeout);
+    ASSERT_EQ(failure.rank, 1);
+    ASSERT_NE(failure.message.find("ranks 1, 3 of 4"), std::string::npos) << failure.message;
+  });
+  // And what failed is forgotten.
+  as_threads(4, [](int rank) { ASSERT_NE(open_thread_store("missing", rank, 4, soon()), nullptr); });
+}
+
+TEST(ThreadStore, ARankTakenTwiceFailsAll) {
+  as_threads(2, [](int) {
+    const Failure failure = failure_of([] { open_thread_store("twice", 1, 3, soon()); });
+    ASSERT_EQ(failure.status, Status::mismatch);
+    ASSERT_EQ(failure.rank, 1);
+    ASSERT_NE(failure.message.find("rank 1 of thread://twice"), std::string::npos) << failure.message;
+  });
+}
+
+TEST(ThreadStore, DifferentSizesFailAll) {
+  as_threads(2, [](int rank) {
+    const Failure failure = failure_of([&] { open_thread_store("sizes", rank, 2 + rank, soon()); });
+    ASSERT_EQ(failure.status, Status::mismatch);
+    ASSERT_NE(failure.message.find("3"), std::string::npos) << failure.message;
+    ASSERT_NE(failure.message.find("2"), std::string::npos) << failure.message;
+  });
+}
+
+TEST(ThreadStore, ARankWhoseCreationFailsIsNotAwaited) {
+  as_threads(2, [](int rank) {
+    const Failure failure = failure_of([&] {
+      const auto store = open_thread_store("fails", rank, 2, soon());
+      if (rank == 1) throw Error(Status::out_of_memory, "something else went wrong");
+      store->get("address.1", soon());
+    });
+    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed) << failure.message;
+    ASSERT_EQ(failure.rank, rank == 1 ? -1 : 1);
+  });
+}
+
+}  // namespace

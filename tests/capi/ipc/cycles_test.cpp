@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kLess = 10;
+#else
+constexpr int kLess = 1;
+#endif
+
+// A way for tokens from one process to another, as a user's pipe would be.
+class Pipe {
+ public:
+  Pipe() {
+    if (pipe(ends_) != 0) throw std::runtime_error("pipe");
+  }
+  ~Pipe() {
+    for (const int end : ends_) close(end);
+  }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+  void send(const Token& token) const {
+    if (write(ends_[1], &token, sizeof token) != sizeof token) throw std::runtime_error("write");
+  }
+  Token receive() const {
+    Token token;
+    auto* bytes = reinterpret_cast<char*>(&token);
+    for (size_t got = 0; got < sizeof token;) {
+      const ssize_t more = read(ends_[0], bytes + got, sizeof token - got);
+      if (more <= 0) throw std::runtime_error("read");
+      got += static_cast<size_t>(more);
+    }
+    return token;
+  }
+
+ private:
+  int ends_[2];
+};
+
+size_t entries(const char* directory) {
+  size_t count = 0;
+  std::error_code error;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, error)) ++count;
+  return count;
+}
+
+// From the first process to the second, which hands each on to the third.
+TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
+  constexpr int kPieces = 100'000 / kLess;
+  constexpr size_t kPiece = 64;
+  constexpr size_t kSlots = 4096;
+  const Directory directory;
+  const Pipe first;
+  const Pipe second;
+  Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(kPiece * kSlots);
+      for (size_t i = 0; i < kSlots; ++i) *owned.at<int>(kPiece * i) = static_cast<int>(i);
+      Footprint before{};
+      for (int i = 0; i < kPieces; ++i) {
+        if (i == kPieces / 10) before = Footprint::settled();
+        first.send(make_token(owned.data + kPiece * (static_cast<size_t>(i) % kSlots), kPiece));
+      }
+      wait_for(facts->done, 2);
+      expect_eventually("all leases are over", [] { return stats().leased == 0; });
+      EXPECT_EQ(stats().tokens, static_cast<uint64_t>(kPieces));
+      EXPECT_EQ(stats().grants, 2 * static_cast<uint64_t>(kPieces));
+      EXPECT_EQ(stats().refused, 0U);
+      expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
+      reach(*facts, 1);
+      return;
+    }
+    const Pipe& from = rank == 1 ? first : second;
+    std::vector<Import> held(100);
+    for (int i = 0; i < kPieces; ++i) {
+      Import piece = import(from.receive());
+      ASSERT_EQ(*piece.at<int>(), i % static_cast<int>(kSlots));
+      if (rank == 1) second.send(make_token(piece.at<int>(), kPiece));
+      held[static_cast<size_t>(i) % held.size()] = std::move(piece);  // the second's own must last until the third has it
+    }
+    if (rank == 2) ++facts->done;
+    wait_for(facts->done, 1);
+    held.clear();
+    EXPECT_EQ(stats().imported, 0U);
+    EXPECT_EQ(stats().imported_blocks, 1U);
+    if (rank == 1) ++facts->done;
+    wait_for(facts->step, 1);
+  });
+  for (int rank = 0; rank < 3; ++rank) processes.wait(rank, 120'000);
+  processes.expect_success();
+}
+
+TEST(Cycles, TenThousandBuffers) {
+  constexpr int kCycles = 10'000 / kLess;
+  const Directory directory;
+  const Pipe to;
+  const Pipe back;
+  const size_t shm_before = entries("/dev/shm");
+  const size_t shared_before = ranks::machine_shared_memory();
+  Processes processes(2, [&](int rank) {
+    Footprint before{};
+    for (int i = 0; i < kCycles; ++i) {
+      if (i == kCycles / 10) before = Footprint::settled();
+      if (rank == 0) {
+        const Owned owned(64 + static_cast<size_t>(i % 3) * 5000);
+        *owned.at<int>() = i;
+        to.send(make_token(owned.data, 64));
+        back.receive();
+      } else {
+        const Import piece = import(to.receive());
+        ASSERT_EQ(*piece.at<int>(), i);
+        back.send({});
+      }
+    }
+    if (rank == 0) {
+      expect_eventually("limbo is empty", [] { return collect().blocks_in_limbo == 0; });
+      EXPECT_EQ(stats().leased, 0U);
+    } else {
+      expect_eventually("no mapping is kept", [] { return stats().imported_blocks == 0; });
+    }
+    expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
+    to.send({});  // neither leaves before the other has looked
+    rank == 0 ? back.receive() : Token{};
+    if (rank == 1) back.send({});
+  });
+  for (int rank = 0; rank < 2; ++rank) processes.wait(rank, 120'000);
+  processes.expect_success();
+  EXPECT_LT(entries("/dev/shm"), shm_before + 20) << "other programs put files there too, but not one for each cycle";
+  EXPECT_TRUE(eventually([&] { return ranks::machine_shared_memory() < shared_before + (size_t{64} << 20); }));
+}
+
+}  // namespace
+}  // namespace sharing

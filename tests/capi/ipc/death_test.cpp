@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+// A consumer that does `body` and is killed; the exporter must then hold nothing of it.
+void expect_written_off(const std::function<void(Facts&)>& body, uint64_t leases) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      Owned owned(1 << 16);
+      facts->token = make_token(owned.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      EXPECT_EQ(stats().leased, leases);
+      owned.buffer.reset();
+      EXPECT_EQ(stats().limbo_blocks, leases != 0 ? 1U : 0U);
+      reach(*facts, 2);
+      expect_eventually("its leases are written off", [] { return stats().leased == 0 && stats().consumers == 0; });
+      EXPECT_EQ(stats().written_off, leases);
+      EXPECT_EQ(stats().limbo_blocks, 0U);
+      EXPECT_EQ(collect().blocks_freed, 1U);
+      return;
+    }
+    wait_for(facts->step, 1);
+    body(*facts);
+  });
+  wait_for(facts->step, 2);
+  processes.kill(1, SIGKILL);
+  processes.reap(1, 20'000);
+  processes.wait(0);
+  processes.expect_success({1});
+}
+
+[[noreturn]] void hold(Facts& facts) {
+  facts.done = 1;
+  ranks::sleep_for_ever();
+}
+
+TEST(Death, BeforeImporting) {
+  expect_written_off([](Facts& facts) { hold(facts); }, 0);
+}
+
+TEST(Death, WhileHolding) {
+  expect_written_off(
+      [](Facts& facts) {
+        const Import one = import(facts.token);
+        const Import two = import(facts.token);
+        const Import three = import(facts.token);
+        hold(facts);
+      },
+      3);
+}
+
+TEST(Death, AfterReleasingSome) {
+  expect_written_off(
+      [](Facts& facts) {
+        const Import one = import(facts.token);
+        import(facts.token);
+        hold(facts);
+      },
+      1);
+}
+
+// Killed anywhere in importing and releasing, over and over.
+TEST(Death, InTheMiddle) {
+  const Directory directory;
+  Shared<Facts> facts;
+  constexpr int kVictims = 40;
+  Processes exporter(1, [&](int) {
+    const Owned owned(1 << 16);
+    for (size_t i = 0; i < 64; ++i) facts->tokens[i] = make_token(owned.data + 64 * i, 64);
+    reach(*facts, 1);
+    wait_for(facts->done, 1);
+    expect_eventually("all leases are over", [] { return stats().leased == 0; });
+    expect_eventually("all consumers are gone", [] { return stats().consumers == 0; });
+    EXPECT_EQ(stats().limbo_blocks, 0U);
+    EXPECT_EQ(stats().quarantined_blocks, 0U);
+    check(symm_ipc_withdraw(owned.data, 1 << 16, 1000));
+    reach(*facts, 2);
+  });
+  wait_for(facts->step, 1);
+  for (int i = 0; i < kVictims; ++i) {
+    Processes victim(1, [&](int) {
+      std::vector<Import> held(5);
+      for (size_t n = 0;; ++n) held[n % 5] = import(facts->tokens[n % 64]);
+    });
+    usleep(static_cast<useconds_t>(500 + i * 97));  // some in the middle of connecting, most of churning
+    victim.kill(0, SIGKILL);
+    victim.reap(0, 20'000);
+  }
+  facts->done = 1;
+  exporter.wait(0);
+  exporter.expect_success();
+}
+
+TEST(Death, TheExportersDataStays) {
+  const Directory directory;
+  Shared<Facts> facts;
+  constexpr size_t kInts = 1 << 18;
+  Processes processes(4, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(kInts * 4);
+      for (size_t i = 0; i < kInts; ++i) owned.at<int>()[i] = static_cast<int>(i);
+      facts->token = make_token(owned.data, kInts * 4);
+      reach(*facts, 1);
+      ranks::sleep_for_ever();
+    }
+    if (rank == 3) {  // gets it at second hand, from a process that is not the owner
+      wait_for(facts->step, 3);
+      const Import again = import(facts->tokens[1]);
+      EXPECT_EQ(again.at<int>()[0], 777);
+      EXPECT_NE(again.info().exporter_pid, static_cast<int64_t>(facts->tokens[2].size));
+      facts->done = 3;
+      return;
+    }
+    wait_for(facts->step, 1);
+    const Import mine = import(facts->token);
+    ++facts->done;
+    wait_for(facts->step, 2);
+    expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
+    for (size_t i = 0; i < kInts; ++i) ASSERT_EQ(mine.at<int>()[i], static_cast<int>(i));
+    EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
+    EXPECT_EQ(mine.at<int>()[5], 5);
+    if (rank != 1) return;
+    mine.at<int>()[100] = 777;
+    facts->tokens[1] = make_token(mine.at<int>() + 100, 4);  // the owner is dead: this process serves it
+    EXPECT_EQ(stats().exported_blocks, 1U);
+    reach(*facts, 3);
+    wait_for(facts->done, 3);
+    expect_eventually("its lease is over", [] { return stats().leased == 0; });
+  });
+  facts->tokens[2].size = static_cast<size_t>(processes.pid(0));
+  wait_for(facts->done, 2);
+  processes.kill(0, SIGKILL);
+  processes.reap(0, 20'000);
+  reach(*facts, 2);
+  for (int rank = 1; rank < 4; ++rank) processes.wait(rank);
+  processes.expect_success({0});
+}
+
+}  // namespace
+}  // namespace sharing

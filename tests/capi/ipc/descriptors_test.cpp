@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A process that runs out of descriptors in the middle of an import, on either side, gets an error and keeps nothing.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+// Leaves room for `room` more descriptors.
+class Scarce {
+ public:
+  explicit Scarce(int room) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const int lowest_free = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(lowest_free);
+    // Holes below are filled, so that the limit counts.
+    const rlimit tight{static_cast<rlim_t>(lowest_free + room), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &tight);
+  }
+  ~Scarce() { setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST(Descriptors, TheImporterHasNone) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      const Owned other(4096);
+      facts->tokens[0] = make_token(owned.data, 64);
+      facts->tokens[1] = make_token(other.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      expect_eventually("no lease is left of the failed ones", [] { return stats().leased == 2; });
+      reach(*facts, 2);
+      wait_for(facts->done, 2);
+      return;
+    }
+    wait_for(facts->step, 1);
+    int failures = 0;
+    const auto until_it_works = [&](const Token& token) {
+      for (int room = 0;; ++room) {
+        const Footprint before = Footprint::settled();
+        {
+          const Scarce scarce(room);
+          const Outcome outcome = outcome_of_import(token);
+          if (outcome.status == SYMM_OK) break;
+          EXPECT_NE(outcome.message.find("Too many open files"), std::string::npos) << room << ": " << outcome.message;
+          EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM) << room << ": " << outcome.message;
+          ++failures;
+        }
+        if (room > 20) throw std::runtime_error("no number of descriptors is enough");
+        const Footprint after = Footprint::settled();
+        // The first failures start the service, which stays.
+        if (room > 3) {
+          EXPECT_LE(after.descriptors, before.descriptors) << room;
+        }
+      }
+    };
+    until_it_works(facts->tokens[0]);
+    EXPECT_GE(failures, 4) << "socket, pidfd, pages and memory each take a descriptor";
+    const int connecting = failures;
+    until_it_works(facts->tokens[1]);
+    EXPECT_GE(failures, connecting + 1) << "its memory takes one";
+    const Import one = import(facts->tokens[0]);
+    const Import two = import(facts->tokens[1]);
+    facts->done = 1;
+    wait_for(facts->step, 2);
+    facts->done = 2;
+  });
+  processes.expect_success();
+}
+
+TEST(Descriptors, TheExporterHasNone) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      facts->token = make_token(owned.data, 64);
+      for (int room = 0; room < 3; ++room) {
+        const Scarce scarce(room);
+        reach(*facts, 2 * room + 1);
+        wait_for(facts->done, room + 1);
+      }
+      EXPECT_GE(stats().rejected_connections, 3U);
+      reach(*facts, 10);
+      wait_for(facts->done, 10);
+      return;
+    }
+    for (int room = 0; room < 3; ++room) {
+      wait_for(facts->step, 2 * room + 1);
+      const Outcome outcome = outcome_of_import(facts->token);
+      EXPECT_NE(outcome.status, SYMM_OK) << room;
+      EXPECT_NE(outcome.status, SYMM_ERR_TIMEOUT) << room << ": " << outcome.message;
+      facts->done = room + 1;
+    }
+    wait_for(facts->step, 10);
+    EXPECT_EQ(outcome_of_import(facts->token).message, "");
+    facts->done = 10;
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace sharing

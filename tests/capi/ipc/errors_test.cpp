@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each thing that can be wrong with a token says so by itself.
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+// FNV-1a, as in core/backend/token.cpp: the tests see the library from outside.
+void seal(Token& token) {
+  uint64_t value = 0xCBF29CE484222325U;
+  for (size_t i = 0; i < token.size - 8; ++i) value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;
+  for (size_t i = 0; i < 8; ++i) token.bytes[token.size - 8 + i] = static_cast<std::byte>(value >> (8 * i));
+}
+
+Token changed(Token token, size_t offset) {
+  token.bytes[offset] ^= std::byte{1};
+  seal(token);
+  return token;
+}
+
+void expect_error(const Token& token, symm_status_t status, const char* words, const char* what) {
+  const Outcome outcome = outcome_of_import(token);
+  EXPECT_EQ(outcome.status, status) << what << ": " << outcome.message;
+  EXPECT_NE(outcome.message.find(words), std::string::npos) << what << ": " << outcome.message;
+}
+
+TEST(Errors, EachHasItsOwnMessage) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      facts->token = make_token(owned.data, 64);
+      {
+        const Owned released(4096);
+        facts->tokens[1] = make_token(released.data, 64);
+      }
+      facts->tokens[2] = make_token(owned.data + 1024, 64);
+      check(symm_ipc_withdraw(owned.data + 1024, 1, 1000));
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      EXPECT_EQ(stats().leased, 0U);
+      EXPECT_GE(stats().refused, 5U);
+      return;
+    }
+    wait_for(facts->step, 1);
+    const Token good = facts->token;
+    for (const bool connected : {false, true}) {  // and mapped: then a lease is taken without asking
+      SCOPED_TRACE(connected ? "with the memory mapped" : "at first");
+      Token wrong = good;
+      wrong.size = 10;
+      expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "shorter than any token", "cut short");
+      wrong.size = good.size - 1;
+      expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "cut short", "cut short");
+      wrong = good;
+      wrong.bytes[90] ^= std::byte{4};
+      expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "checksum", "damaged");
+      wrong = good;
+      wrong.bytes[0] = std::byte{'X'};
+      expect_error(wrong, SYMM_ERR_INVALID_ARGUMENT, "no token", "something else");
+      wrong = good;
+      wrong.bytes[4] = std::byte{9};
+      seal(wrong);
+      expect_error(wrong, SYMM_ERR_UNSUPPORTED, "newer version", "of a newer library");
+      expect_error(changed(good, 16), SYMM_ERR_UNAVAILABLE, "another machine", "of another machine");
+      expect_error(changed(good, 64), SYMM_ERR_INVALID_ARGUMENT, "forged", "another secret");
+      expect_error(changed(good, 80 + 7), SYMM_ERR_INVALID_ARGUMENT, "forged", "another block");
+      expect_error(changed(good, 88 + 6), SYMM_ERR_INVALID_ARGUMENT, "forged", "a number of the future");
+      expect_error(changed(good, 104 + 2), SYMM_ERR_INVALID_ARGUMENT, "forged", "a larger piece");
+      expect_error(changed(good, 48), SYMM_ERR_PEER_FAILED, "is gone", "another exporter");
+      expect_error(facts->tokens[1], SYMM_ERR_INVALID_HANDLE, "released", "stale");
+      expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
+      EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
+    }
+    facts->done = 1;
+  });
+  processes.expect_success();
+}
+
+// Whatever is changed, with a right checksum: memory is had only by the secret that was given for it.
+TEST(Errors, RandomForgeries) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(1 << 16);
+      const Owned other(1 << 16);
+      facts->tokens[0] = make_token(owned.data, 64);
+      facts->tokens[1] = make_token(other.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      EXPECT_EQ(stats().leased, 0U);
+      return;
+    }
+    wait_for(facts->step, 1);
+    constexpr size_t kExporter = 48;  // then the secret, then the number of the block
+    constexpr size_t kAfterBlock = 88;
+    std::mt19937 random(11);
+    int refused = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const Token& good = facts->tokens[i % 2];
+      Token forged = good;
+      for (int changes = 1 + i % 3; changes > 0; --changes) {
+        forged.bytes[random() % (forged.size - 8)] ^= static_cast<std::byte>(1 + random() % 255);
+      }
+      seal(forged);
+      const Outcome outcome = outcome_of_import(forged);
+      EXPECT_NE(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+      EXPECT_NE(outcome.status, SYMM_ERR_INTERNAL) << outcome.message;
+      refused += outcome.status != SYMM_OK ? 1 : 0;
+      if (outcome.status == SYMM_OK) {
+        EXPECT_EQ(std::memcmp(good.bytes + kExporter, forged.bytes + kExporter, kAfterBlock - kExporter), 0);
+      }
+      EXPECT_EQ(outcome_of_import(good).message, "");
+    }
+    EXPECT_GT(refused, 1000);
+    facts->done = 1;
+  });
+  processes.expect_success();
+}
+
+TEST(Errors, AnExporterThatIsGone) {
+  const Directory directory;
+  Shared<Facts> facts;
+  for (const bool killed : {false, true}) {
+    Processes processes(2, [&](int rank) {
+      if (rank == 0) {
+        const Owned owned(4096);
+        facts->token = make_token(owned.data, 64);
+        reach(*facts, 1);
+        if (killed) raise(SIGKILL);
+        return;  // and ends by exit()
+      }
+      wait_for(facts->step, 2);
+      expect_error(facts->token, SYMM_ERR_PEER_FAILED, "is gone", killed ? "killed" : "ended");
+      EXPECT_EQ(stats().exporters, 0U);
+    });
+    processes.reap(0, 20'000);
+    reach(*facts, 2);
+    processes.wait(1);
+    processes.expect_success({0});
+    facts->step = 0;
+  }
+}
+
+TEST(Errors, AStoppedExporterIsATimeOut) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      facts->token = make_token(owned.data, 64);
+      facts->tokens[0].size = static_cast<size_t>(getpid());
+      reach(*facts, 1);
+      wait_for(facts->done, 2);
+      EXPECT_EQ(stats().leased, 1U) << "what was asked for in vain is not leased";
+      reach(*facts, 3);
+      wait_for(facts->done, 3);
+      return;
+    }
+    wait_for(facts->step, 2);
+    Outcome outcome = outcome_of_import(facts->token, 50);
+    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+    EXPECT_NE(outcome.message.find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos) << outcome.message;
+    facts->done = 1;
+    const Import late = import(facts->token);
+    facts->done = 2;
+    wait_for(facts->step, 3);
+    facts->done = 3;
+  });
+  wait_for(facts->step, 1);
+  processes.kill(0, SIGSTOP);
+  reach(*facts, 2);
+  wait_for(facts->done, 1);
+  processes.kill(0, SIGCONT);
+  processes.expect_success();
+}
+
+TEST(Errors, ADirectoryThatIsNotPrivate) {
+  const ranks::Meeting meeting;
+  Processes processes(1, [&](int) {
+    check(chmod(meeting.directory().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);
+    const Owned owned(4096);
+    try {
+      make_token(owned.data, 64);
+      ADD_FAILURE() << "was used";
+    } catch (const Failed& failed) {
+      EXPECT_EQ(failed.status, SYMM_ERR_UNAVAILABLE);
+      EXPECT_NE(std::string(failed.what()).find("0700"), std::string::npos) << failed.what();
+    }
+    check(chmod(meeting.directory().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    make_token(owned.data, 64);
+  });
+  processes.expect_success();
+}
+
+// Root can become somebody else, and both directions must be refused.
+TEST(Errors, AnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      facts->token = make_token(owned.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      EXPECT_EQ(stats().grants, 0U);
+      return;
+    }
+    wait_for(facts->step, 1);
+    if (setuid(65534) != 0) throw std::runtime_error("setuid");
+    expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
+    facts->done = 1;
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace sharing

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads of one process export, import, withdraw and release at once.
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+TEST(Threads, OfTheExportingProcess) {
+  const ranks::Meeting meeting;  // no Directory: it forks, and this process has threads
+  setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);
+  const Owned owned(1 << 20);
+  const Token shared = make_token(owned.data + (1 << 19), 4096);
+  ranks::as_threads(4, [&](int rank) {
+    std::byte* mine = owned.data + (static_cast<size_t>(rank) << 16);
+    for (int i = 0; i < 300; ++i) {
+      const Owned other(64);
+      const Token piece = make_token(mine, 4096);
+      const Token whole = make_token(other.data, 64);
+      Import a = import(piece);
+      const Import b = import(whole);
+      const Import c = import(shared);
+      EXPECT_EQ(a.at<std::byte>(), mine);
+      if (i % 100 == 0) {
+        EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT);
+      }
+      a.reset();
+      EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 20'000), SYMM_OK) << symm_last_error();
+      EXPECT_THROW(import(piece), Failed);
+      if (i % 50 == 0) collect();
+    }
+  });
+  EXPECT_EQ(stats().leased, 0U);
+  EXPECT_EQ(stats().limbo_blocks, 0U);
+  EXPECT_EQ(stats().grants, 4U * 300 * 3);
+}
+
+}  // namespace
+}  // namespace sharing

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Before memory is written anew, nobody may hold it any more.
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace sharing {
+namespace {
+
+symm_status_t try_withdraw(const void* pointer, size_t bytes, uint64_t timeout_ms) {
+  return symm_ipc_withdraw(pointer, bytes, timeout_ms);
+}
+
+TEST(Withdraw, EndsTheTokensOfAPieceOnly) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      for (size_t i = 0; i < 4; ++i) facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
+      facts->tokens[4] = make_token(owned.data, 2048);
+      reach(*facts, 2);
+      wait_for(facts->done, 2);
+      EXPECT_EQ(try_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT);
+      EXPECT_NE(std::string(symm_last_error()).find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos)
+          << symm_last_error();
+      reach(*facts, 3);
+      check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+      reach(*facts, 4);
+      wait_for(facts->done, 4);
+      return;
+    }
+    wait_for(facts->step, 1);
+    import(facts->tokens[2]);
+    facts->done = 1;
+    wait_for(facts->step, 2);
+    EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(outcome_of_import(facts->tokens[1]).status, SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(outcome_of_import(facts->tokens[2]).message, "");
+    EXPECT_EQ(outcome_of_import(facts->tokens[3]).message, "");
+    Import fresh = import(facts->tokens[4]);
+    facts->tokens[0].size = static_cast<size_t>(getpid());
+    facts->done = 2;
+    wait_for(facts->step, 3);
+    EXPECT_EQ(outcome_of_import(facts->tokens[4]).status, SYMM_ERR_INVALID_HANDLE);
+    fresh.reset();
+    wait_for(facts->step, 4);
+    facts->done = 4;
+  });
+  processes.expect_success();
+}
+
+// A ring of pieces of one buffer, each written anew as soon as its reader has let go: no reader ever sees half of two messages.
+TEST(Withdraw, ARingOfMessages) {
+  const Directory directory;
+  struct Ring {
+    std::atomic<int> sent, received;
+    Token tokens[8];
+  };
+  Shared<Ring> ring;
+  constexpr int kMessages = 3000;
+  constexpr size_t kPiece = 2048;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(8 * kPiece);
+      for (int i = 0; i < kMessages; ++i) {
+        std::byte* piece = owned.data + kPiece * static_cast<size_t>(i % 8);
+        wait_for(ring->received, i - 7);
+        check(symm_ipc_withdraw(piece, kPiece, 20'000));
+        std::memset(piece, i % 251, kPiece);
+        ring->tokens[i % 8] = make_token(piece, kPiece);
+        ring->sent = i + 1;
+      }
+      wait_for(ring->received, kMessages);
+      EXPECT_EQ(stats().grants, static_cast<uint64_t>(kMessages));
+      return;
+    }
+    for (int i = 0; i < kMessages; ++i) {
+      wait_for(ring->sent, i + 1);
+      const Import piece = import(ring->tokens[i % 8]);
+      ring->received = i + 1;  // before it has been read: the lease is what protects it
+      const auto* bytes = piece.at<unsigned char>();
+      for (size_t b = 0; b < kPiece; b += 127) ASSERT_EQ(bytes[b], i % 251) << "message " << i;
+    }
+  });
+  processes.expect_success();
+}
+
+TEST(Withdraw, ADeadHolderIsWrittenOff) {
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      facts->token = make_token(owned.data, 64);
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      check(symm_ipc_withdraw(owned.data, 4096, 20'000));  // ends when the holder is killed
+      EXPECT_EQ(stats().written_off, 1U);
+      EXPECT_EQ(stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
+      facts->token = make_token(owned.data, 64);
+      return;
+    }
+    wait_for(facts->step, 1);
+    const Import held = import(facts->token);
+    facts->done = 1;
+    usleep(20'000);
+    raise(SIGKILL);
+  });
+  processes.wait(0);
+  processes.reap(1, 20'000);
+  processes.expect_success({1});
+}
+
+// A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
+TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
+  constexpr size_t kLeases = 2000;
+  const Directory directory;
+  Shared<Facts> facts;
+  Processes processes(2, [&](int rank) {
+    if (rank == 0) {
+      const Owned owned(4096);
+      for (const bool by_asking : {false, true}) {
+        const int round = by_asking ? 4 : 0;
+        facts->token = make_token(owned.data, 64);
+        reach(*facts, round + 1);
+        wait_for(facts->step, round + 3);  // stopped in between
+        if (by_asking) {
+          expect_eventually("all leases are over", [] { return stats().leased == 0; });
+        } else {
+          check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+        }
+        EXPECT_EQ(stats().leased, 0U);
+        facts->done = round + 4;
+        wait_for(facts->step, round + 4);
+      }
+      return;
+    }
+    for (const int round : {0, 4}) {
+      wait_for(facts->step, round + 1);
+      std::vector<Import> held(kLeases);
+      for (Import& one : held) one = import(facts->token);
+      facts->done = round + 1;
+      wait_for(facts->step, round + 2);
+      held.clear();
+      facts->done = round + 2;
+      wait_for(facts->step, round + 4);
+    }
+  });
+  for (const int round : {0, 4}) {
+    wait_for(facts->done, round + 1);
+    processes.kill(0, SIGSTOP);
+    reach(*facts, round + 2);
+    wait_for(facts->done, round + 2);
+    reach(*facts, round + 3);
+    processes.kill(0, SIGCONT);
+    wait_for(facts->done, round + 4);
+    reach(*facts, round + 4);
+  }
+  processes.expect_success();
+}
+
+TEST(Withdraw, WhatWasNeverExportedIsFree) {
+  const Directory directory;
+  Processes processes(1, [](int) {
+    const Owned owned(4096);
+    check(symm_ipc_withdraw(owned.data, 4096, 1));
+    EXPECT_EQ(stats().tokens, 0U);
+  });
+  processes.expect_success();
+}
+
+}  // namespace
+}  // namespace sharing

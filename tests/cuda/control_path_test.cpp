@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control path of the CUDA back end on the fake driver: what is made is given back, and when any one driver call fails on one
+// rank, all ranks say the same and nothing is left.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <barrier>
+#include <optional>
+#include <thread>
+
+#include "core/group/collective.hpp"
+#include "core/group/memory.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace symm {
+namespace {
+
+using Live = std::map<std::string, long>;
+const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0},
+                       {"event", 0},  {"host", 0},        {"context", 0}, {"pushed", 0}};
+
+GroupConfig config_of(int rank, int size, const std::string& name) {
+  GroupConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.backend = BackendKind::cuda;
+  config.bootstrap = "thread://" + name;
+  config.create_timeout_ms = 20'000;
+  config.timeout_ms = 20'000;
+  return config;
+}
+
+std::string unique(const char* what) {
+  static std::atomic<int> next{0};
+  return std::string(what) + std::to_string(next++);
+}
+
+// Scratch of a size that a test can do without.
+const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+
+void on_ranks(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
+  fake_cuda::launches();
+  const std::string name = unique("whole");
+  on_ranks(3, [&](int rank) {
+    const auto group = Group::create(config_of(rank, 3, name));
+    EXPECT_EQ(group->backend().kind(), BackendKind::cuda);
+    EXPECT_EQ(group->backend().device(), rank);  // of four devices
+    const auto buffer = Buffer::allocate(*group, 1'000'000, 0);
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    *reinterpret_cast<int*>(memory->pointer(rank)) = 100 + rank;
+    group->barrier({}, 0, 0, nullptr);
+    for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
+    CollectiveCall call;
+    call.collective = Collective::allreduce;
+    call.send = call.recv = memory->pointer(rank);
+    call.count = 1000;
+    call.dtype = DType::bf16;
+    run_collective(*group, call);
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+  int barriers = 0;
+  int reductions = 0;
+  for (const auto& launch : fake_cuda::launches()) {
+    if (launch.stream != nullptr) continue;  // to make kernels ready
+    barriers += launch.kernel == "symm_barrier" ? 1 : 0;
+    reductions += launch.kernel == "symm_one_shot_bf16_16" ? 1 : 0;
+  }
+  EXPECT_EQ(barriers, 3);
+  EXPECT_EQ(reductions, 3);
+}
+
+TEST(CudaControlPath, MemoryIsShared) {
+  const std::string name = unique("shared");
+  std::barrier<> written(2);
+  on_ranks(2, [&](int rank) {
+    const auto group = Group::create(config_of(rank, 2, name));
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+    memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 2, nullptr);
+    written.arrive_and_wait();
+    EXPECT_EQ(*reinterpret_cast<uint32_t*>(memory->pointer(rank) + 68), 8U - static_cast<uint32_t>(rank));
+    written.arrive_and_wait();
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+}
+
+TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
+  for (const bool allowed : {false, true}) {
+    const std::string name = unique("overlap");
+    on_ranks(2, [&](int rank) {
+      GroupConfig config = config_of(rank, 2, name);
+      config.device = 1;
+      config.overlapping_devices = allowed;
+      try {
+        Group::create(config);
+        EXPECT_TRUE(allowed);
+      } catch (const Error& error) {
+        EXPECT_FALSE(allowed);
+        EXPECT_EQ(error.status(), Status::invalid_argument);
+        EXPECT_NE(std::string(error.what()).find("SYMM_GROUP_OVERLAPPING_DEVICES"), std::string::npos) << error.what();
+      }
+    });
+    EXPECT_EQ(fake_cuda::live(), kNothing);
+  }
+}
+
+// multicast_test.cpp has it with a process for each rank.
+TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
+  const std::string name = unique("multicast");
+  on_ranks(3, [&](int rank) {
+    GroupConfig config = config_of(rank, 3, name);
+    config.multicast = true;
+    const auto group = Group::create(config);
+    EXPECT_EQ(group->plane().why_no_multicast(), "");
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+    EXPECT_NE(memory->multicast(), nullptr);
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+  EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
+}
+
+// How a rank's creation and rendezvous ended.
+struct Outcome {
+  Status create = Status::ok;
+  Status allocate = Status::ok;
+  Status rendezvous = Status::ok;
+  std::string message;
+  std::string failed;
+};
+
+Outcome attempt(int rank, const std::string& name, int failing_call) {
+  Outcome outcome;
+  if (rank == 1) fake_cuda::fail_call(failing_call, 2);  // out of memory
+  Status* step = &outcome.create;
+  try {
+    const auto group = Group::create(config_of(rank, 2, name));
+    step = &outcome.allocate;
+    const auto buffer = Buffer::allocate(*group, 5000, 0);
+    step = &outcome.rendezvous;
+    Memory::rendezvous(group, buffer, 0);
+  } catch (const Error& error) {
+    *step = error.status();
+    outcome.message = error.what();
+  }
+  outcome.failed = fake_cuda::failed_call();
+  fake_cuda::fail_call(0, 0);
+  return outcome;
+}
+
+TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
+  ASSERT_TRUE(small_scratch);
+  // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
+  const std::string first = unique("first");
+  on_ranks(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });
+  std::set<std::string> calls;
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 1000);
+    const std::string name = unique("failing");
+    Outcome outcomes[2];
+    on_ranks(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n); });
+    const std::string what =
+        "call " + std::to_string(n) + ", " + outcomes[1].failed + ": " + outcomes[0].message + " / " + outcomes[1].message;
+    EXPECT_EQ(fake_cuda::live(), kNothing) << what;
+    if (outcomes[1].failed.empty()) break;  // there are fewer calls
+    calls.insert(outcomes[1].failed);
+    EXPECT_EQ(outcomes[0].create, outcomes[1].create) << what;
+    if (outcomes[1].allocate != Status::ok) {
+      // Allocation is local: the other rank hears that this one has left.
+      EXPECT_EQ(outcomes[0].rendezvous, Status::peer_failed) << what;
+      continue;
+    }
+    EXPECT_EQ(outcomes[0].rendezvous, outcomes[1].rendezvous) << what;
+    const bool tolerated = outcomes[1].create == Status::ok && outcomes[1].rendezvous == Status::ok;
+    if (!tolerated) {
+      EXPECT_NE(outcomes[0].message.find(outcomes[1].failed), std::string::npos) << what;
+      EXPECT_NE(outcomes[0].message.find("rank 1"), std::string::npos) << what;
+    }
+  }
+  for (const char* call : {"cuDevicePrimaryCtxRetain", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+                           "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle", "cuMemHostAlloc", "cuStreamCreate",
+                           "cuEventCreate", "cuLaunchKernelEx"}) {
+    EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
+  }
+}
+
+}  // namespace
+}  // namespace symm

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which kernels may begin while the one before them on the stream ends, on the fake driver: small ones, where device and driver
+// can do that and no two ranks share a device.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "core/cuda/driver.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/memory.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace symm::cuda {
+namespace {
+
+using Launches = std::vector<fake_cuda::Launch>;
+
+constexpr size_t kSmall = 1000;
+constexpr size_t kLarge = 1'000'000;
+
+// One rank on each of `devices` makes a barrier and reduces `count` bf16. All that was launched, from the groups' making to their
+// end.
+Launches all_launches(const std::vector<int>& devices, size_t count, bool overlapping) {
+  static int next = 0;
+  const std::string name = "thread://early" + std::to_string(next++);
+  fake_cuda::launches();
+  std::vector<std::thread> threads;
+  threads.reserve(devices.size());
+  for (int rank = 0; rank < static_cast<int>(devices.size()); ++rank) {
+    threads.emplace_back([&, rank] {
+      GroupConfig config;
+      config.rank = rank;
+      config.size = static_cast<int>(devices.size());
+      config.backend = BackendKind::cuda;
+      config.device = devices[static_cast<size_t>(rank)];
+      config.overlapping_devices = overlapping;
+      config.bootstrap = name;
+      config.create_timeout_ms = config.timeout_ms = 20'000;
+      const auto group = Group::create(config);
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2, 0), 0);
+      group->barrier({}, 0, 0, nullptr);
+      CollectiveCall call;
+      call.collective = Collective::allreduce;
+      call.send = call.recv = memory->pointer(rank);
+      call.count = count;
+      call.dtype = DType::bf16;
+      run_collective(*group, call);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return fake_cuda::launches();
+}
+
+// The barrier and the collective of each rank, without what a group launches for itself.
+Launches asked_for(const std::vector<int>& devices, size_t count = kSmall, bool overlapping = false) {
+  Launches launches = all_launches(devices, count, overlapping);
+  std::erase_if(launches, [](const auto& launch) { return launch.stream != nullptr; });
+  EXPECT_EQ(launches.size(), 2 * devices.size());
+  EXPECT_EQ(std::count_if(launches.begin(), launches.end(), [](const auto& launch) { return launch.kernel == "symm_barrier"; }),
+            static_cast<long>(devices.size()));
+  return launches;
+}
+
+void expect_all_early(const Launches& launches) {
+  for (const auto& launch : launches) EXPECT_TRUE(launch.early) << launch.kernel;
+}
+void expect_none_early(const Launches& launches) {
+  EXPECT_FALSE(launches.empty());
+  for (const auto& launch : launches) EXPECT_FALSE(launch.early) << launch.kernel;
+}
+
+class EarlyLaunch : public testing::Test {
+ protected:
+  void SetUp() override {
+    fake_cuda::set_attribute(kComputeMajor, 9);
+    tune("chunk=64K");
+  }
+  void TearDown() override {
+    fake_cuda::set_attribute(kComputeMajor, 1);
+    fake_cuda::set_attribute(kMultiprocessors, 16);
+    fake_cuda::set_version(13000);
+    if (before_) {
+      setenv("SYMM_CUDA_TUNE", before_->c_str(), 1);
+    } else {
+      unsetenv("SYMM_CUDA_TUNE");
+    }
+  }
+  // With scratch of a size that a test can do without.
+  static void tune(const std::string& more) {
+    setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,stripes=2," + more).c_str(), 1);
+  }
+
+ private:
+  static std::optional<std::string> tuning() {
+    const char* value = std::getenv("SYMM_CUDA_TUNE");
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  }
+  const std::optional<std::string> before_ = tuning();
+};
+
+TEST_F(EarlyLaunch, SmallCollectivesAndBarriers) { expect_all_early(asked_for({0, 1, 2})); }
+
+TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
+  const auto is_collective = [](const auto& launch) { return launch.kernel != "symm_barrier"; };
+  const Launches seen = asked_for({0, 1}, kLarge);
+  const auto reduction = std::find_if(seen.begin(), seen.end(), is_collective);
+  ASSERT_NE(reduction, seen.end());
+  const unsigned threads = reduction->blocks * reduction->threads;
+  ASSERT_GT(reduction->blocks, 1U);
+  for (const unsigned limit : {31U, 32U, reduction->threads, threads - 1, threads}) {
+    tune("chunk=64K,early=" + std::to_string(limit));
+    for (const auto& launch : asked_for({0, 1}, kLarge)) {
+      EXPECT_EQ(launch.early, is_collective(launch) ? limit >= threads : limit >= 32)
+          << launch.kernel << " of " << launch.blocks << " blocks, early=" << limit;
+    }
+  }
+  tune("chunk=64K,early=0");
+  expect_none_early(all_launches({0, 1}, kSmall, false));
+}
+
+TEST_F(EarlyLaunch, TheBuiltInLimitIsBelowAWholeDevice) {
+  fake_cuda::set_attribute(kMultiprocessors, 132);
+  tune("chunk=2M");
+  for (const auto& launch : asked_for({0, 1}, kLarge)) {
+    EXPECT_EQ(launch.early, launch.kernel == "symm_barrier") << launch.kernel << " of " << launch.blocks << " blocks";
+  }
+}
+
+TEST_F(EarlyLaunch, NotBeforeComputeCapability9) {
+  for (const int major : {7, 8}) {
+    fake_cuda::set_attribute(kComputeMajor, major);
+    expect_none_early(all_launches({0, 1}, kSmall, false));
+  }
+  for (const int major : {9, 10, 12}) {
+    fake_cuda::set_attribute(kComputeMajor, major);
+    expect_all_early(asked_for({0, 1}));
+  }
+}
+
+TEST_F(EarlyLaunch, NotBeforeDriver12_3) {
+  for (const int version : {12000, 12020}) {
+    fake_cuda::set_version(version);
+    expect_none_early(all_launches({0, 1}, kSmall, false));
+  }
+  fake_cuda::set_version(12030);
+  expect_all_early(asked_for({0, 1}));
+}
+
+// Nor on a device of its own, if others of the group share one. It is not the flag that counts.
+TEST_F(EarlyLaunch, NotWhereRanksShareADevice) {
+  expect_none_early(all_launches({1, 1}, kSmall, true));
+  expect_none_early(all_launches({0, 1, 1}, kSmall, true));
+  expect_all_early(asked_for({0, 1, 2}, kSmall, true));
+}
+
+}  // namespace
+}  // namespace symm::cuda

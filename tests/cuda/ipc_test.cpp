@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory of GPUs shared by tokens, on the fake driver: between processes, across masks of visible devices, in the order of
+// streams, and with everything given back.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+
+#include "core/cuda/driver.hpp"
+#include "core/group/memory.hpp"
+#include "core/ipc/ipc.hpp"
+#include "tests/bootstrap/support.hpp"
+#include "tests/cuda/somebody.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace symm::ipc {
+namespace {
+
+using support::Process;
+
+const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+
+// What the two processes of a test share beside the library.
+struct Facts {
+  std::atomic<int> step[8];
+  size_t size[4];
+  std::byte token[4][kMaxToken];
+  void put(int which, const std::vector<std::byte>& bytes) {
+    size[which] = bytes.size();
+    std::memcpy(token[which], bytes.data(), bytes.size());
+  }
+  std::span<const std::byte> get(int which) const { return {token[which], size[which]}; }
+};
+
+class CudaIpc : public testing::Test {
+ protected:
+  CudaIpc() {
+    void* memory = mmap(nullptr, sizeof(Facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    facts = new (memory) Facts{};
+    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
+  }
+  ~CudaIpc() override {
+    munmap(facts, sizeof(Facts));
+    unsetenv("SYMM_IPC_DIRECTORY");
+  }
+  void reach(int step) const { facts->step[step] = 1; }
+  std::string wait_for(int step) const {
+    const bool came = retry_until([&] { return facts->step[step] == 1; }, Deadline::after_ms(20'000));
+    return came ? "" : "nobody came to step " + std::to_string(step);
+  }
+
+  support::TemporaryDirectory directory;
+  Facts* facts = nullptr;
+};
+
+#define REQUIRE(condition) \
+  if (!(condition)) return std::string(#condition) + ", line " + std::to_string(__LINE__)
+#define STEP(number) \
+  if (const std::string late = wait_for(number); !late.empty()) return late
+
+struct Owned {
+  explicit Owned(size_t bytes, int device = 0) {
+    GroupConfig config;
+    config.size = 1;
+    config.backend = BackendKind::cuda;
+    config.device = device;
+    config.bootstrap = "thread://cuda-ipc";
+    group = Group::create(config);
+    buffer = Buffer::allocate(*group, bytes, 0);
+  }
+  std::shared_ptr<Group> group;
+  std::shared_ptr<Buffer> buffer;
+  uint32_t& word(size_t index) const { return reinterpret_cast<uint32_t*>(buffer->data())[index]; }
+};
+
+uint32_t& word(const std::shared_ptr<Imported>& import, size_t index) {
+  return reinterpret_cast<uint32_t*>(import->data())[index];
+}
+
+cuda::CUstream make_stream() {
+  cuda::CUstream stream = nullptr;
+  cuda::driver().require(cuda::driver().cuStreamCreate(&stream, 1), "cuStreamCreate");
+  return stream;
+}
+
+bool eventually(const std::function<bool()>& so) { return retry_until(so, Deadline::after_ms(20'000)); }
+
+TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(5'000'000, 2);  // of devices 0 .. 3
+    owned.word(1000) = 41;
+    facts->put(0, export_memory(&owned.word(1000), 400, {}, nullptr));
+    reach(0);
+    STEP(1);
+    REQUIRE(owned.word(1001) == 42);
+    REQUIRE(eventually([] { return stats().leased == 0; }));
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    fake_cuda::set_devices(2, 1);  // sees 1 and 2 as 0 and 1
+    STEP(0);
+    {
+      const auto import = import_memory(facts->get(0), {}, nullptr);
+      REQUIRE(import->device() == 1);
+      REQUIRE(import->kind() == BackendKind::cuda);
+      REQUIRE(import->offset() == 4000 && import->bytes() == 400);
+      REQUIRE(word(import, 0) == 41);
+      word(import, 1) = 42;
+      const auto again = import_memory(facts->get(0), {}, nullptr);
+      REQUIRE(again->data() == import->data());
+      ImportOptions other;
+      other.device = 0;  // mapped for another device: by itself
+      const auto peer = import_memory(facts->get(0), other, nullptr);
+      REQUIRE(peer->data() != import->data() && word(peer, 0) == 41);
+    }
+    reach(1);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+TEST_F(CudaIpc, AGpuThatIsNotVisible) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(4096, 3);
+    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
+    reach(0);
+    STEP(1);
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    fake_cuda::set_devices(2, 0);
+    STEP(0);
+    const Failure failure = support::failure_of([&] { import_memory(facts->get(0), {}, nullptr); });
+    REQUIRE(failure.status == Status::unavailable);
+    REQUIRE(failure.message.find("not visible") != std::string::npos);
+    ImportOptions beyond;
+    beyond.device = 2;
+    REQUIRE(support::failure_of([&] { import_memory(facts->get(0), beyond, nullptr); }).status == Status::invalid_argument);
+    ImportOptions over_there;
+    over_there.device = 1;
+    REQUIRE(import_memory(facts->get(0), over_there, nullptr)->device() == 1);
+    reach(1);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(4096);
+    const cuda::CUstream stream = make_stream();
+    uint32_t* data = &owned.word(0);
+    fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });  // a long kernel
+    fake_cuda::enqueue(stream, [data] { return *data = 7, true; });
+    facts->put(0, export_memory(data, 4, {}, stream));
+    fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });  // what comes later is nobody's business
+    reach(0);
+    STEP(2);
+    while (!fake_cuda::idle(stream) && facts->step[3] == 0) usleep(1000);
+    STEP(3);
+    reach(5);
+    REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const cuda::CUstream stream = make_stream();
+    const auto import = import_memory(facts->get(0), {}, stream);
+    uint32_t seen = 0;
+    fake_cuda::enqueue(stream, [&] { return seen = word(import, 0), true; });
+    usleep(20'000);
+    REQUIRE(!fake_cuda::idle(stream));
+    REQUIRE(seen == 0);
+    reach(2);
+    REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
+    REQUIRE(seen == 7);
+    const auto late = import_memory(facts->get(0), {}, stream);  // the producer is past that point: nothing to wait for
+    REQUIRE(fake_cuda::idle(stream));
+    reach(3);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(4096);
+    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
+    reach(0);
+    STEP(1);
+    REQUIRE(stats().leased == 1);  // released by its holder, but not on its stream
+    REQUIRE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 30); }).status == Status::timeout);
+    reach(2);
+    withdraw(owned.buffer->data(), 4096, 20'000);
+    REQUIRE(stats().leased == 0 && stats().quarantined_blocks == 0);
+    reach(3);
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const cuda::CUstream stream = make_stream();
+    auto import = import_memory(facts->get(0), {}, stream);
+    fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });
+    import->release_after(stream);
+    import.reset();
+    reach(1);
+    REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
+    STEP(3);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(4096);
+    const cuda::CUstream stream = make_stream();
+    fake_cuda::enqueue(stream, [] { return false; });  // never comes to an end
+    facts->put(0, export_memory(owned.buffer->data(), 4, {}, stream));
+    reach(0);
+    pause();
+    return "";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const cuda::CUstream stream = make_stream();
+    const auto import = import_memory(facts->get(0), {}, stream);
+    usleep(5000);
+    REQUIRE(!fake_cuda::idle(stream));
+    reach(1);
+    REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
+    REQUIRE(!import->exporter_alive());
+    word(import, 0) = 1;  // still mapped
+    return "done";
+  });
+  ASSERT_EQ(wait_for(1), "");
+  exporter.signal(SIGKILL);
+  EXPECT_EQ(importer.result(), "done");
+}
+
+TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
+  Process exporter([&](Process&) -> std::string {
+    Owned owned(4096);
+    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
+    reach(0);
+    REQUIRE(eventually([] { return stats().written_off == 1; }));
+    REQUIRE(stats().quarantined_blocks == 1);
+    REQUIRE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 20'000); }).status == Status::peer_failed);
+    owned.buffer.reset();
+    REQUIRE(stats().quarantined_blocks == 0 && stats().limbo_blocks == 0);
+    REQUIRE(collect().blocks_freed == 1);
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const auto import = import_memory(facts->get(0), {}, nullptr);
+    reach(1);
+    pause();
+    return "";
+  });
+  ASSERT_EQ(wait_for(1), "");
+  importer.signal(SIGKILL);
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+using Foreign = cuda::SomebodysMemory;
+
+// A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
+TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
+  Process exporter([&](Process&) -> std::string {
+    Owned owned(4096, 1);
+    Foreign foreign(cuda::kPosixFd);
+    owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
+    owned.word(10) = 8;
+    facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
+    foreign.free();
+    reach(0);
+    STEP(1);
+    REQUIRE(stats().exported_blocks == 1);
+    owned.buffer.reset();
+    REQUIRE(collect().blocks_in_limbo == 1 && stats().exported_blocks == 0);
+    reach(2);
+    REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const auto import = import_memory(facts->get(0), {}, nullptr);
+    REQUIRE(word(import, 0) == 8 && import->offset() == 4096 + 40);
+    reach(1);
+    STEP(2);
+    REQUIRE(word(import, 0) == 8);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
+  Process exporter([&](Process&) -> std::string {
+    Foreign foreign(cuda::kPosixFd);
+    foreign.words()[256] = 5;
+    facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
+    facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
+    REQUIRE(stats().exported_blocks == 1);
+    reach(0);
+    STEP(1);
+    foreign.free();  // without telling: symm still holds the memory
+    REQUIRE(fake_cuda::live()["handle"] == 1);
+    Foreign next(cuda::kPosixFd);  // may lie at the same address
+    const auto again = export_memory(next.words(), 4, {}, nullptr);
+    withdraw(next.words(), next.size, 20'000);
+    next.free();
+    reach(2);
+    REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
+    Foreign closed(0);
+    const Failure failure = support::failure_of([&] { export_memory(closed.words(), 4, {}, nullptr); });
+    REQUIRE(failure.status == Status::invalid_argument);
+    REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);
+    closed.free();
+    uint32_t ordinary = 0;
+    REQUIRE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const auto import = import_memory(facts->get(0), {}, nullptr);
+    REQUIRE(word(import, 0) == 5 && import->device() == 1 && import->offset() == 1024);
+    reach(1);
+    STEP(2);
+    REQUIRE(word(import, 0) == 5);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+// Objects that exist, once that does not change any more.
+std::map<std::string, long> settled() {
+  auto last = fake_cuda::live();
+  for (int same = 0; same < 20; ++same) {
+    usleep(1000);
+    const auto now = fake_cuda::live();
+    if (now != last) same = 0;
+    last = now;
+  }
+  return last;
+}
+
+TEST_F(CudaIpc, CyclesGiveEverythingBack) {
+  constexpr int kCycles = 200;
+  Process exporter([&](Process&) -> std::string {
+    std::map<std::string, long> before;
+    const cuda::CUstream stream = make_stream();
+    for (int i = 0; i < kCycles; ++i) {
+      Owned owned(4096);
+      owned.word(0) = static_cast<uint32_t>(i);
+      facts->put(0, export_memory(&owned.word(0), 4, {}, stream));
+      facts->step[0] = i + 1;
+      REQUIRE(eventually([&] { return facts->step[1] == i + 1; }));
+      owned.buffer.reset();
+      owned.group.reset();
+      REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
+      if (i == 2) before = settled();
+      // What is given back last is in the monitor's hands.
+      if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
+        return "something was added in cycle " + std::to_string(i);
+    }
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    std::map<std::string, long> before;
+    const cuda::CUstream stream = make_stream();
+    for (int i = 0; i < kCycles; ++i) {
+      REQUIRE(eventually([&] { return facts->step[0] == i + 1; }));
+      {
+        const auto import = import_memory(facts->get(0), {}, stream);
+        REQUIRE(word(import, 0) == static_cast<uint32_t>(i));
+        import->release_after(stream);
+      }
+      facts->step[1] = i + 1;
+      REQUIRE(eventually([] { return stats().imported_blocks == 0; }));
+      if (i == 2) before = settled();
+      // What is given back last is in the monitor's hands.
+      if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
+        return "something was added in cycle " + std::to_string(i);
+    }
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+// Whatever driver call fails in an export or an import, it is named and nothing stays.
+TEST_F(CudaIpc, AnyDriverCallMayFail) {
+  Process exporter([&](Process&) -> std::string {
+    const Owned owned(4096);
+    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
+    for (int n = 1;; ++n) {
+      fake_cuda::fail_call(n, 1);
+      const Failure failure = support::failure_of([&] { export_memory(owned.buffer->data(), 4, {}, nullptr); });
+      const std::string failed = fake_cuda::failed_call();
+      fake_cuda::fail_call(0, 0);
+      if (failed.empty()) break;
+      REQUIRE(n < 50);
+      REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
+    }
+    reach(0);
+    STEP(1);
+    REQUIRE(eventually([] { return stats().leased == 0; }));
+    return "done";
+  });
+  Process importer([&](Process&) -> std::string {
+    STEP(0);
+    const cuda::CUstream stream = make_stream();
+    import_memory(facts->get(0), {}, stream);  // what a process learns once
+    std::set<std::string> calls;
+    for (int n = 1;; ++n) {
+      collect();  // nothing is mapped, nobody connected
+      const auto before = fake_cuda::live();
+      fake_cuda::fail_call(n, 1);
+      const Failure failure = support::failure_of([&] { import_memory(facts->get(0), {}, stream); });
+      const std::string failed = fake_cuda::failed_call();
+      fake_cuda::fail_call(0, 0);
+      if (failed.empty()) break;
+      calls.insert(failed);
+      REQUIRE(n < 50);
+      REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
+      collect();
+      if (fake_cuda::live() != before) return "something is left after " + failed;
+    }
+    for (const char* call : {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+      if (!calls.contains(call)) return std::string(call) + " was not made to fail";
+    }
+    reach(1);
+    return "done";
+  });
+  EXPECT_EQ(importer.result(), "done");
+  EXPECT_EQ(exporter.result(), "done");
+}
+
+}  // namespace
+}  // namespace symm::ipc

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and their export
+// as DMA-BUF. On the fake driver.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <barrier>
+#include <filesystem>
+#include <set>
+
+#include "core/backends.hpp"
+#include "core/group/collective.hpp"
+#include "core/group/memory.hpp"
+#include "tests/bootstrap/support.hpp"
+#include "tests/cuda/somebody.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+
+namespace symm {
+namespace {
+
+using cuda::kOnDevice;
+using cuda::kOnHostNode;
+using cuda::kPosixFd;
+using cuda::SomebodysMemory;
+using support::as_threads;
+using support::failure_of;
+
+// What exists on the fake driver, by kind.
+std::map<std::string, long> left() {
+  auto live = fake_cuda::live();
+  std::erase_if(live, [](const auto& kind) { return kind.second == 0; });
+  return live;
+}
+const std::map<std::string, long> kNothing;
+
+const bool small_scratch =
+    setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2", 1) == 0;
+
+std::string unique() {
+  static std::atomic<int> next{0};
+  return "memory" + std::to_string(next++);
+}
+
+std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int device = -1) {
+  GroupConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.backend = BackendKind::cuda;
+  config.device = device;
+  config.bootstrap = "thread://" + name;
+  config.create_timeout_ms = 20'000;
+  config.timeout_ms = 20'000;
+  return Group::create(config);
+}
+
+uint64_t on_node(int node) { return kAllocateOnHost | static_cast<uint64_t>(node + 1) << kAllocateNodeShift; }
+
+size_t open_files() {
+  size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+class TheFakeDriver : public testing::Test {
+ protected:
+  void TearDown() override { EXPECT_EQ(left(), kNothing); }
+};
+using CudaAdopt = TheFakeDriver;
+using CudaHostMemory = TheFakeDriver;
+using CudaDmabuf = TheFakeDriver;
+
+// First, because a process asks the driver for its calls once.
+TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
+  support::Process process([](support::Process&) -> std::string {
+    fake_cuda::hide("cuMemGetHandleForAddressRange");
+    const auto group = group_of(0, 1, unique());
+    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
+    return std::string(name_of(failure.status)) + ": " + failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
+  });
+  const std::string reason = "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7";
+  EXPECT_EQ(process.result(),
+            std::string(name_of(Status::unavailable)) + ": buffer: cannot be exported as DMA-BUF: " + reason + ": " + reason);
+}
+
+// ---- adopted memory
+
+TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
+  const std::string name = unique();
+  as_threads(2, [&](int rank) {
+    const auto group = group_of(rank, 2, name);
+    SomebodysMemory foreign(kPosixFd, rank);
+    // Another place on each rank, with something in it.
+    uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
+    theirs[0] = 40 + static_cast<uint32_t>(rank);
+    auto buffer = Buffer::adopt(*group, theirs, 5000);
+    EXPECT_EQ(buffer->bytes(), 5000U);
+    EXPECT_NE(static_cast<void*>(buffer->data()), static_cast<void*>(theirs));
+    EXPECT_EQ(*reinterpret_cast<uint32_t*>(buffer->data()), 40U + static_cast<uint32_t>(rank));
+    auto memory = Memory::rendezvous(group, buffer, 0);
+    EXPECT_EQ(*reinterpret_cast<uint32_t*>(memory->pointer(1 - rank)), 41U - static_cast<uint32_t>(rank));
+    memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 1, nullptr);
+    static std::barrier<> written(2);
+    written.arrive_and_wait();
+    EXPECT_EQ(theirs[16], 8U - static_cast<uint32_t>(rank)) << "a peer's store is where the owner has it";
+
+    // By its owner's addresses, symm's own, and the peer's.
+    for (const std::byte* base : {reinterpret_cast<std::byte*>(theirs), buffer->data(), memory->pointer(1 - rank)}) {
+      const auto found = group->addresses().find(base + 4999);
+      EXPECT_EQ(found.memory, memory);
+      EXPECT_EQ(found.offset, 4999U);
+      EXPECT_EQ(found.rank, base == memory->pointer(1 - rank) ? 1 - rank : rank);
+    }
+    EXPECT_EQ(group->addresses().find(reinterpret_cast<std::byte*>(theirs) + 5000).memory, nullptr);
+    EXPECT_EQ(group->addresses().find(reinterpret_cast<std::byte*>(theirs) - 1).memory, nullptr);
+
+    // The owner goes first.
+    foreign.free();
+    EXPECT_EQ(group->addresses().find(theirs).memory, nullptr);
+    EXPECT_EQ(reinterpret_cast<uint32_t*>(buffer->data())[16], 8U - static_cast<uint32_t>(rank));
+    EXPECT_EQ(reinterpret_cast<uint32_t*>(memory->pointer(1 - rank))[16], 7U + static_cast<uint32_t>(rank));
+    written.arrive_and_wait();
+  });
+}
+
+TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
+  SomebodysMemory foreign(kPosixFd, 0);
+  foreign.words()[0] = 5;
+  const auto before = fake_cuda::live();
+  {
+    const auto group = group_of(0, 1, unique(), 0);
+    const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
+    *reinterpret_cast<uint32_t*>(memory->pointer(0)) = 6;
+  }
+  EXPECT_EQ(fake_cuda::live(), before);
+  EXPECT_EQ(foreign.words()[0], 6U);
+}
+
+TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
+  const auto group = group_of(0, 1, unique(), 0);
+  SomebodysMemory foreign(kPosixFd, 0);
+  const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), 4096), 0);
+  size_t offset = 0;
+  EXPECT_NE(group->addresses().containing(foreign.words() + 4, 16, &offset), nullptr);
+  EXPECT_EQ(offset, 16U);
+  foreign.unmap();
+  foreign.map();
+  EXPECT_EQ(group->addresses().containing(foreign.words() + 4, 16, &offset), nullptr);
+  EXPECT_NE(group->addresses().containing(memory->pointer(0) + 4, 16, &offset), nullptr);
+}
+
+// Results of other ranks come straight into recv if it is symmetric; else there is a third block for each stripe, to gather them.
+TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
+  ASSERT_TRUE(small_scratch);
+  const std::string name = unique();
+  as_threads(2, [&](int rank) {
+    const auto group = group_of(rank, 2, name);
+    SomebodysMemory foreign(kPosixFd, rank);
+    const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
+    CollectiveCall call;
+    call.collective = Collective::allreduce;
+    call.count = 200'000;
+    call.dtype = DType::bf16;
+    static std::atomic<unsigned> blocks[2];
+    static std::barrier<> turn(2);
+    for (const bool symmetric : {false, true}) {
+      std::vector<std::byte> ordinary(call.count * 2);
+      call.send = call.recv = symmetric ? static_cast<void*>(foreign.words()) : ordinary.data();
+      turn.arrive_and_wait();
+      if (rank == 0) fake_cuda::launches();
+      turn.arrive_and_wait();
+      run_collective(*group, call);
+      turn.arrive_and_wait();
+      if (rank == 0) {
+        const auto launched = fake_cuda::launches();
+        ASSERT_EQ(launched.size(), 2U);
+        blocks[symmetric ? 1 : 0] = launched[0].blocks;
+      }
+      turn.arrive_and_wait();
+    }
+    EXPECT_EQ(blocks[0], 6U);
+    EXPECT_EQ(blocks[1], 4U);
+  });
+}
+
+TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
+  const auto group = group_of(0, 1, unique(), 0);
+  const auto before = fake_cuda::live();
+  SomebodysMemory good(kPosixFd, 0);
+  SomebodysMemory other(kPosixFd, 1);
+  SomebodysMemory closed(0, 0);
+  SomebodysMemory of_host(kPosixFd, -1);
+  SomebodysMemory grown(kPosixFd, 0, 2 * SomebodysMemory::kUnit, 2);
+  void* const ordinary = fake_cuda::ordinary_memory(4096);
+  alignas(16) uint32_t own[4] = {};
+  const auto with_memory = fake_cuda::live();
+  const struct {
+    const void* pointer;
+    size_t bytes;
+    const char* said;
+  } rows[] = {{nullptr, 16, "pointer: is NULL"},
+              {good.words(), 0, "size: must be at least 1 byte"},
+              {good.words() + 1, 16, "is no multiple of 16"},
+              {good.words() + 4, good.size, "go beyond its allocation"},
+              {good.words(), SIZE_MAX, "go beyond its allocation"},
+              {grown.words(), grown.size, "piece by piece"},
+              {other.words(), 16, "lies on device 1, the group works on device 0"},
+              {closed.words(), 16, "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"},
+              {of_host.words(), 16, "does not lie on a device"},
+              {ordinary, 16, "allocated by cudaMalloc"},
+              {own, 16, "is no mapped memory of a device"}};
+  for (const auto& row : rows) {
+    const Failure failure = failure_of([&] { Buffer::adopt(*group, row.pointer, row.bytes); });
+    EXPECT_EQ(failure.status, Status::invalid_argument) << row.said;
+    EXPECT_NE(failure.message.find(row.said), std::string::npos) << failure.message;
+    EXPECT_EQ(fake_cuda::live(), with_memory) << row.said;
+  }
+  // The second piece of memory that grew in place.
+  EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, grown.words() + grown.size / 8, grown.size / 2); }).status, Status::ok);
+  // Should the driver not tell the pieces apart, none can be adopted.
+  fake_cuda::name_reservations(true);
+  for (const size_t piece : {size_t{0}, size_t{1}}) {
+    const Failure failure = failure_of([&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
+    EXPECT_EQ(failure.status, Status::invalid_argument) << piece;
+    EXPECT_NE(failure.message.find("several allocations"), std::string::npos) << failure.message;
+  }
+  EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
+  fake_cuda::name_reservations(false);
+  fake_cuda::free_ordinary(ordinary);
+  good.free();
+  other.free();
+  closed.free();
+  of_host.free();
+  grown.free();
+  EXPECT_EQ(fake_cuda::live(), before);
+}
+
+// ---- memory of the host
+
+TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
+  const std::string name = unique();
+  as_threads(4, [&](int rank) {
+    const auto group = group_of(rank, 4, name);
+    // The node nearest to the device, or one that is named.
+    const bool named = rank % 2 == 0;
+    const int node = named ? 1 - rank / 2 : rank / 2;
+    const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kAllocateOnHost);
+    EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(kOnHostNode, node));
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    using Access = std::vector<std::pair<int, int>>;
+    for (int peer = 0; peer < 4; ++peer) {
+      EXPECT_EQ(fake_cuda::access(memory->pointer(peer)), (Access{{kOnDevice, rank}, {kOnHostNode, 0}})) << peer;
+    }
+    EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{kOnDevice, rank}})) << "pads stay on the device";
+    auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
+    EXPECT_EQ(*word, 0U);
+    *word = 70 + static_cast<uint32_t>(rank);
+    static std::barrier<> written(4);
+    written.arrive_and_wait();
+    EXPECT_EQ(*reinterpret_cast<uint32_t*>(buffer->data()), 70U + static_cast<uint32_t>((rank + 3) % 4));
+    written.arrive_and_wait();
+  });
+}
+
+TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
+  const auto group = group_of(0, 1, unique(), 0);
+  EXPECT_EQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
+  EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
+  const Failure no_node = failure_of([&] { Buffer::allocate(*group, 64, on_node(7)); });
+  EXPECT_EQ(no_node.status, Status::cuda);
+  EXPECT_NE(no_node.message.find("NUMA node 7"), std::string::npos) << no_node.message;
+  EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, on_node(0) - kAllocateOnHost); }).status, Status::invalid_argument);
+  support::Process process([](support::Process&) -> std::string {
+    fake_cuda::set_attribute(cuda::kVmmOnHostNodes, 0);
+    const auto alone = group_of(0, 1, unique(), 0);
+    const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kAllocateOnHost); });
+    if (failure.status != Status::unavailable) return name_of(failure.status);
+    const std::string reason = device_info(BackendKind::cuda, 0).host_memory_reason;
+    return failure.message == "flags: no memory of the host: " + reason ? reason : failure.message;
+  });
+  EXPECT_NE(process.result().find("HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"), std::string::npos);
+}
+
+// ---- DMA-BUF
+
+TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
+  const auto group = group_of(0, 1, unique(), 0);
+  const auto buffer = Buffer::allocate(*group, 10'000, 0);
+  SomebodysMemory foreign(kPosixFd, 0);
+  const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
+  const size_t before = open_files();
+  {
+    const Fd whole = buffer->export_dmabuf(0, 10'000);
+    EXPECT_NE(fcntl(whole.get(), F_GETFD) & FD_CLOEXEC, 0);
+    uint32_t word = 3;
+    *reinterpret_cast<uint32_t*>(buffer->data()) = 77;
+    EXPECT_EQ(pread(whole.get(), &word, sizeof word, 0), 4);
+    EXPECT_EQ(word, 77U);
+    EXPECT_TRUE(buffer->export_dmabuf(8192, 1808));
+    EXPECT_TRUE(adopted->export_dmabuf(3072, 1));
+  }
+  EXPECT_EQ(open_files(), before);
+  const struct {
+    const Buffer& of;
+    size_t offset, bytes;
+    const char* said;
+  } rows[] = {{*buffer, 0, 0, "size: must be"},   {*buffer, 0, 10'001, "go beyond"}, {*buffer, 4096, SIZE_MAX, "go beyond"},
+              {*buffer, 10'001, 1, "go beyond"},  {*buffer, 1, 1, "page size"},      {*adopted, 0, 4096, "page size"},
+              {*adopted, 3072, 4929, "go beyond"}};
+  for (const auto& row : rows) {
+    const Failure failure = failure_of([&] { row.of.export_dmabuf(row.offset, row.bytes); });
+    EXPECT_EQ(failure.status, Status::invalid_argument) << row.said;
+    EXPECT_NE(failure.message.find(row.said), std::string::npos) << failure.message;
+  }
+  // A driver that has the call, but not for this memory.
+  const auto of_host = Buffer::allocate(*group, 4096, kAllocateOnHost);
+  const size_t with_host = open_files();  // memory of the fake driver is a file
+  const Failure failure = failure_of([&] { of_host->export_dmabuf(0, 4096); });
+  EXPECT_EQ(failure.status, Status::unavailable);
+  EXPECT_NE(failure.message.find("cuMemGetHandleForAddressRange"), std::string::npos) << failure.message;
+  EXPECT_EQ(open_files(), with_host);
+}
+
+TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
+  support::Process process([](support::Process&) -> std::string {
+    fake_cuda::set_attribute(cuda::kDmabufSupported, 0);
+    const auto group = group_of(0, 1, unique(), 0);
+    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
+    if (failure.status != Status::unavailable) return name_of(failure.status);
+    return failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
+  });
+  EXPECT_EQ(process.result(),
+            "buffer: cannot be exported as DMA-BUF: the device has no DMA-BUF export: the device has no "
+            "DMA-BUF export");
+}
+
+// ---- failures
+
+// How a rank's steps ended.
+struct Outcome {
+  Status make = Status::ok;
+  Status rendezvous = Status::ok;
+  Status dmabuf = Status::ok;
+  std::string message;
+  std::string failed;
+};
+
+using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
+
+Outcome attempt(int rank, const std::string& name, int failing_call, Make make, bool with_dmabuf) {
+  Outcome outcome;
+  const auto group = group_of(rank, 2, name);
+  SomebodysMemory foreign(kPosixFd, rank);
+  Status* step = &outcome.make;
+  if (rank == 1) fake_cuda::fail_call(failing_call, cuda::kOutOfMemory);
+  try {
+    const auto buffer = make(*group, foreign);
+    step = &outcome.rendezvous;
+    const auto memory = Memory::rendezvous(group, buffer, 0);
+    step = &outcome.dmabuf;
+    if (with_dmabuf) buffer->export_dmabuf(0, 4096);
+  } catch (const Error& error) {
+    *step = error.status();
+    outcome.message = error.what();
+  }
+  outcome.failed = fake_cuda::failed_call();
+  fake_cuda::fail_call(0, 0);
+  return outcome;
+}
+
+void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
+  ASSERT_TRUE(small_scratch);
+  as_threads(2, [&](int rank) { attempt(rank, "memory-first", 0, make, with_dmabuf); });  // what is learnt once
+  const size_t files = open_files();
+  std::set<std::string> calls;
+  for (int n = 1;; ++n) {
+    ASSERT_LT(n, 200);
+    const std::string name = unique();
+    Outcome outcomes[2];
+    as_threads(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n, make, with_dmabuf); });
+    const auto& [other, failing] = outcomes;
+    const std::string what = "call " + std::to_string(n) + ", " + failing.failed + ": " + other.message + " / " + failing.message;
+    EXPECT_EQ(left(), kNothing) << what;
+    if (failing.failed.empty()) break;  // there are fewer calls
+    calls.insert(failing.failed);
+    const bool failed = failing.make != Status::ok || failing.rendezvous != Status::ok || failing.dmabuf != Status::ok;
+    EXPECT_EQ(failed, !failing.message.empty()) << what;
+    if (failed) {
+      EXPECT_NE(failing.message.find(failing.failed), std::string::npos) << what;
+    }
+    if (failing.make != Status::ok) {
+      EXPECT_EQ(other.rendezvous, Status::peer_failed) << what;  // making a buffer is local: this rank has left
+      continue;
+    }
+    EXPECT_EQ(other.rendezvous, failing.rendezvous) << what;
+    if (failing.rendezvous != Status::ok) {
+      EXPECT_NE(other.message.find(failing.failed), std::string::npos) << what;
+      EXPECT_NE(other.message.find("rank 1"), std::string::npos) << what;
+    }
+  }
+  for (const char* call : expected) EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
+  // The mesh closes its sockets on the monitor's thread.
+  EXPECT_TRUE(retry_until([&] { return open_files() <= files; }, Deadline::after_ms(20'000))) << files << " were open";
+}
+
+TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {
+  any_call_may_fail([](Group& group, SomebodysMemory& foreign) { return Buffer::adopt(group, foreign.words() + 1024, 8192); },
+                    true,
+                    {"cuMemRetainAllocationHandle", "cuMemGetAllocationPropertiesFromHandle", "cuMemGetAddressRange",
+                     "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess", "cuMemExportToShareableHandle",
+                     "cuMemImportFromShareableHandle", "cuMemGetHandleForAddressRange"});
+}
+
+TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
+  any_call_may_fail([](Group& group, SomebodysMemory&) { return Buffer::allocate(group, 5000, on_node(1)); }, false,
+                    {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
+                     "cuMemsetD32Async", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
+}
+
+}  // namespace
+}  // namespace symm

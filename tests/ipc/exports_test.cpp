@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The exporter's book, and which tokens are void after which withdrawals.
+#include "core/ipc/exports.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "core/backend/segment.hpp"
+#include "core/backends.hpp"
+#include "core/ipc/holder.hpp"
+
+namespace symm::ipc {
+namespace {
+
+TEST(Withdrawn, AgreesWithAMapOfBytes) {
+  constexpr uint64_t kBytes = 64;
+  std::mt19937 random(7);
+  for (int round = 0; round < 200; ++round) {
+    Withdrawn withdrawn;
+    uint64_t before[kBytes] = {};
+    for (uint64_t number = 1; number < 20; ++number) {
+      const uint64_t offset = random() % kBytes;
+      const uint64_t bytes = 1 + random() % (kBytes - offset);
+      withdrawn.add(offset, bytes, number);
+      for (uint64_t i = 0; i < bytes; ++i) before[offset + i] = number;
+      for (int look = 0; look < 50; ++look) {
+        const uint64_t at = random() % kBytes;
+        const uint64_t size = 1 + random() % (kBytes - at);
+        const uint64_t token = random() % 22;
+        bool is_void = false;
+        for (uint64_t i = 0; i < size; ++i) is_void = is_void || token < before[at + i];
+        ASSERT_EQ(withdrawn.covers({1, at, size}, token), is_void) << at << "+" << size << " of number " << token;
+      }
+    }
+    EXPECT_LE(withdrawn.size(), kBytes);
+  }
+}
+
+struct Book {
+  std::unique_ptr<Board> board = std::make_unique<Board>();
+  Exports exports{*board};
+  std::vector<std::shared_ptr<Block>> garbage;
+  std::vector<uint64_t> retired;
+  ExportedBlock& add(size_t bytes) {
+    return exports.add(host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0);
+  }
+  static Token token_of(const ExportedBlock& block, uint64_t number, uint64_t offset, uint64_t bytes) {
+    Token token;
+    token.secret = block.secret;
+    token.block = block.id;
+    token.number = number;
+    token.offset = offset;
+    token.bytes = bytes;
+    return token;
+  }
+  Status status_of(const Token& token) {
+    try {
+      exports.require_valid(token);
+      return Status::ok;
+    } catch (const Error& error) {
+      return error.status();
+    }
+  }
+};
+
+TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
+  Book book;
+  ExportedBlock& first = book.add(4096);
+  const uint32_t slot = first.slot;
+  const uint64_t old = book.exports.number(first, 0, 0);
+  EXPECT_GE(old, book.board->valid_from[slot][5].load());
+  book.exports.release(first);
+  EXPECT_EQ(book.board->valid_from[slot][5].load(), kVoid);
+  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 1U);
+  ExportedBlock& second = book.add(4096);
+  ASSERT_EQ(second.slot, slot);
+  EXPECT_LT(old, book.board->valid_from[slot][5].load());
+}
+
+TEST(Exports, MoreBlocksThanSlots) {
+  Book book;
+  for (uint32_t i = 0; i < kSlots + 2; ++i) {
+    const ExportedBlock& block = book.add(64);
+    EXPECT_EQ(block.slot, i < kSlots ? i : kNoSlot);
+  }
+}
+
+TEST(Exports, AHoldEndsByImportsOrTime) {
+  Book book;
+  ExportedBlock& block = book.add(4096);
+  const uint64_t twice = book.exports.number(block, 60'000, 2);
+  const uint64_t brief = book.exports.number(block, 1, 0);
+  const uint64_t plain = book.exports.number(block, 0, 0);
+  const uint64_t id = block.id;
+  const Token token = Book::token_of(block, twice, 0, 64);
+  const Token plain_token = Book::token_of(block, plain, 0, 64);
+  const Token brief_token = Book::token_of(block, brief, 0, 64);
+  book.exports.release(block);
+  retry_until([] { return false; }, Deadline::after_ms(3));
+  EXPECT_EQ(book.status_of(brief_token), Status::invalid_handle);
+  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 0U);
+  EXPECT_TRUE(book.garbage.empty());
+  EXPECT_EQ(book.status_of(plain_token), Status::invalid_handle);
+  EXPECT_EQ(book.status_of(token), Status::ok);
+  book.exports.leased({id, 0, 64}, twice);
+  EXPECT_EQ(book.status_of(token), Status::ok);
+  book.exports.leased({id, 0, 64}, twice);
+  EXPECT_EQ(book.status_of(token), Status::invalid_handle);
+  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 0U) << "two leases";
+  EXPECT_EQ(book.garbage.size(), 1U) << "but our own reference is given up";
+  EXPECT_EQ(book.retired, std::vector<uint64_t>{id});
+  book.exports.ended({id, 0, 64});
+  book.exports.ended({id, 0, 64});
+  EXPECT_EQ(book.exports.settle(book.garbage, book.retired).bytes, 4096U);
+  EXPECT_EQ(book.retired.size(), 1U) << "is told once";
+}
+
+TEST(Exports, EndingMoreThanThereIsDoesNotUnderflow) {
+  Book book;
+  ExportedBlock& block = book.add(4096);
+  Holder holder;
+  holder.grant(book.exports, 1, {block.id, 0, 64}, 0);
+  EXPECT_EQ(holder.release(book.exports, 1, {}, {}), Holder::End::now);
+  EXPECT_EQ(holder.release(book.exports, 1, {}, {}), Holder::End::unknown);
+  EXPECT_EQ(holder.release(book.exports, 2, {}, {}), Holder::End::unknown);
+  EXPECT_EQ(block.leases, 0U);
+  book.exports.ended({block.id, 0, 64});
+  EXPECT_EQ(block.leases, 0U);
+}
+
+TEST(Holder, AReleaseOnAStreamEndsWhenTheWordSaysSo) {
+  Book book;
+  ExportedBlock& block = book.add(4096);
+  std::atomic<uint64_t> words[2] = {};
+  Holder holder;
+  holder.grant(book.exports, 1, {block.id, 0, 64}, 0);
+  EXPECT_EQ(holder.release(book.exports, 1, {1, 5}, words), Holder::End::later);
+  EXPECT_TRUE(holder.on_streams());
+  words[1] = 4;
+  EXPECT_EQ(holder.drain(book.exports, words), 0U);
+  EXPECT_EQ(block.leases, 1U);
+  words[1] = 6;
+  EXPECT_EQ(holder.drain(book.exports, words), 1U);
+  EXPECT_EQ(block.leases, 0U);
+  EXPECT_FALSE(holder.on_streams());
+}
+
+TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
+  Book book;
+  ExportedBlock& held = book.add(4096);
+  ExportedBlock& other = book.add(4096);
+  Holder holder;
+  holder.grant(book.exports, 1, {held.id, 0, 64}, 0);
+  EXPECT_EQ(holder.write_off(book.exports, false), 1U);
+  EXPECT_TRUE(held.quarantined);
+  EXPECT_FALSE(other.quarantined);
+  EXPECT_EQ(held.leases, 0U);
+}
+
+}  // namespace
+}  // namespace symm::ipc

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "core/socket/fdpass.hpp"
+#include "core/socket/socket.hpp"
+#include "tests/mesh/mesh_support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+// The name of rank 0's socket, once it is published.
+std::string socket_of_rank_0(const std::string& path) {
+  const Bytes record = FileStore(path, true).get("mesh/address/0", soon());
+  wire::Packet packet;
+  EXPECT_EQ(wire::decode(record, packet), nullptr);
+  return packet.address.name;
+}
+
+wire::Identity identity_of_rank_0(const std::string& path) {
+  const Bytes record = FileStore(path, true).get("mesh/identity/0", soon());
+  wire::Packet packet;
+  EXPECT_EQ(wire::decode(record, packet), nullptr);
+  return packet.identity;
+}
+
+std::vector<PeerFd> disturb(const std::string& path) {
+  const std::string name = socket_of_rank_0(path);
+  std::vector<PeerFd> open;
+  for (int i = 0; i < 200; ++i) {
+    PeerFd fd = dial(path, name);
+    if (!fd) {
+      --i;
+      std::this_thread::yield();
+      continue;
+    }
+    std::vector<std::byte> packet;
+    if (i % 4 == 1) packet.assign(static_cast<size_t>(1 + i), std::byte{static_cast<unsigned char>(i * 37)});
+    if (i % 4 == 2) packet.assign(60'000, std::byte{1});
+    if (i % 4 == 3) {
+      wire::Header header;
+      header.type = wire::Type::hello;
+      header.source = 1;
+      wire::Hello hello;
+      hello.nonce = identity_of_rank_0(path).nonce + (i % 8 == 3 ? 1U : 0U);  // wrong nonce, or right with a wrong cookie
+      hello.rank = 1;
+      hello.size = 2;
+      packet = wire::encode(header, hello);
+    }
+    const int gift[] = {0, 0, 0, 0};
+    if (!packet.empty()) fdpass::send(fd.get(), packet, i % 2 == 1 ? std::span(gift) : std::span<const int>());
+    open.push_back(std::move(fd));
+  }
+  return open;
+}
+
+TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
+  TemporaryDirectory directory;
+  Process rank0([&](Process&) {
+    const size_t before = open_descriptors();
+    const auto mesh = connect(directory.path(), 0, 2);
+    greet(*mesh, 1);
+    // socket, pidfd, epoll
+    return open_descriptors() <= before + 3 ? format("%llu", static_cast<unsigned long long>(mesh->rejected_connections()))
+                                            : format("leak of %zu", open_descriptors() - before - 3);
+  });
+  // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
+  Process rank1([&](Process&) {
+    struct Slow final : Store {
+      FileStore files;
+      explicit Slow(const std::string& path) : files(path, true) {}
+      void set(const std::string& key, const Bytes& value, Deadline deadline) override { files.set(key, value, deadline); }
+      Bytes get(const std::string& key, Deadline deadline) override {
+        if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(files.directory());
+        return files.get(key, deadline);
+      }
+      std::string directory() const override { return files.directory(); }
+      std::string describe() const override { return "slow"; }
+      std::vector<PeerFd> strangers;
+    } store(directory.path());
+    const auto mesh = Mesh::connect(store, 1, 2, "test", soon());
+    greet(*mesh, 1);
+    return std::string("ok");
+  });
+  EXPECT_EQ(rank1.result(), "ok");
+  const std::string rejected = rank0.result();
+  EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;  // the 50 that stay silent are closed uncounted at the end
+}
+
+TEST(MeshHostile, AnotherUserIsRefusedUnread) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  TemporaryDirectory directory;
+  Listener listener(directory.path(), "s");
+  ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);  // as if the directory did not protect us
+  ASSERT_EQ(chmod((directory / "s").c_str(), 0777), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setuid(65534) != 0) _exit(2);
+    const Fd fd(socket(AF_UNIX, SOCK_SEQPACKET, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    (directory / "s").copy(address.sun_path, sizeof address.sun_path - 1);
+    _exit(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  uint64_t refused = 0;
+  EXPECT_FALSE(listener.accept(refused));
+  EXPECT_EQ(refused, 1U);
+  EXPECT_EQ(chmod(directory.path().c_str(), 0700), 0);
+}
+
+TEST(MeshHostile, ADirectoryOpenToOthersIsRefused) {
+  TemporaryDirectory directory;
+  ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
+  EXPECT_NE(failure_of([&] { Listener(directory.path(), "s"); }).status, Status::ok);
+}
+
+}  // namespace

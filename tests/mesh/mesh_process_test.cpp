@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks that are processes. They are forked while this process has one thread; a mesh is only made in children, or in the parent
+// afterwards.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/mesh/mesh_support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+using Body = std::function<std::string(int rank, Process& self)>;
+
+// Processes 0 .. count-1 as ranks.
+std::vector<Process> start(int count, const Body& body) {
+  std::vector<Process> ranks;
+  ranks.reserve(static_cast<size_t>(count));
+  for (int rank = 0; rank < count; ++rank) ranks.emplace_back([rank, body](Process& self) { return body(rank, self); });
+  return ranks;
+}
+
+// UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kCanLackDescriptors = false;
+#else
+constexpr bool kCanLackDescriptors = true;
+#endif
+
+class MeshProcesses : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool());
+
+TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
+  TemporaryDirectory directory;
+  auto ranks = start(5, [&](int rank, Process&) {
+    setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
+    const auto mesh = connect(directory.path(), rank, 5, 20'000, GetParam());
+    greet(*mesh, 1);
+    for (int peer = 0; peer < 5; ++peer) {
+      if (peer != rank && (mesh->peer(peer).same_process || !mesh->peer(peer).watched)) return std::string("not watched");
+    }
+    greet(*mesh, 2);
+    return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "0 rejected");
+  for (const std::string& entry : entries(directory.path())) EXPECT_TRUE(entry[0] == 'k' || entry == "symm") << entry;
+  if (!GetParam()) {
+    EXPECT_TRUE(entries(directory / "symm").empty());
+  }
+}
+
+TEST(MeshProcess, LongDirectoryNames) {
+  TemporaryDirectory directory;
+  const std::string path = directory / std::string(120, 'd');
+  ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
+  auto ranks = start(2, [&](int rank, Process&) {
+    greet(*connect(path, rank, 2), 1);
+    return std::string("ok");
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
+}
+
+TEST(MeshProcess, MemoryTravels) {
+  TemporaryDirectory directory;
+  auto ranks = start(2, [&](int rank, Process&) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    if (rank == 0) {
+      const int fds[] = {memfd_create("test", MFD_CLOEXEC), dup(0), dup(0), dup(0)};
+      if (write(fds[0], "data", 4) != 4) return std::string("no write");
+      say(*mesh, 1, kTopic, "", fds);
+      return hear(*mesh, 1, kTopic, 4);
+    }
+    const Message message = mesh->receive(0, kTopic, 0, 4, nullptr, soon());
+    char text[4];
+    if (pread(message.fds[0].get(), text, 4, 0) != 4) return std::string("no read");
+    for (const Fd& fd : message.fds) {
+      if ((fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) == 0) return std::string("survives exec");
+    }
+    say(*mesh, 0, kTopic, std::string(text, 4));
+    return std::string("data");
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "data");
+}
+
+TEST(MeshProcess, ThreadsAndProcessesMix) {
+  TemporaryDirectory directory;
+  auto ranks = start(2, [&](int process, Process&) {
+    as_threads(3, [&](int thread) {
+      const int rank = 2 * thread + process;
+      const auto mesh = connect(directory.path(), rank, 6);
+      greet(*mesh, 1);
+      for (int peer = 0; peer < 6; ++peer) {
+        if (mesh->peer(peer).same_process != (peer % 2 == process)) throw Error(Status::internal, "wrong process");
+      }
+      greet(*mesh, 2);
+    });
+    return std::string("ok");
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
+}
+
+class MeshKill : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Sizes, MeshKill, testing::Values(2, 3, 8));
+
+TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
+  TemporaryDirectory directory;
+  const int size = GetParam();
+  const int victim = size - 1;
+  auto ranks = start(size, [&](int rank, Process& self) {
+    const auto mesh = connect(directory.path(), rank, size);
+    const auto revocation = attach_all(*mesh, kTopic.group);
+    greet(*mesh, 1);
+    self.tell();
+    if (rank == victim) pause();
+    const Failure failure = failure_of([&] { hear(*mesh, victim, kTopic, 4, revocation.get()); });
+    const Failure heard = await_failure(*revocation);
+    const bool confirmed = retry_until([&] { return mesh->confirmed_dead(victim); }, soon());
+    return format("%d %d %lld %s %d", static_cast<int>(failure.status), heard.rank, static_cast<long long>(heard.pid),
+                  heard.message.c_str(), confirmed);
+  });
+  for (auto& rank : ranks) ASSERT_TRUE(rank.told());
+  const int pid = ranks.back().pid();
+  ranks.back().signal(SIGKILL);
+  for (int rank = 0; rank < victim; ++rank) {
+    const std::string result = ranks[static_cast<size_t>(rank)].result();
+    EXPECT_EQ(result.rfind(format("-8 %d %d rank %d (pid %d) died", victim, pid, victim, pid), 0), 0U) << result;
+    EXPECT_EQ(result.back(), '1') << result;
+  }
+}
+
+TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
+  TemporaryDirectory directory;
+  auto ranks = start(3, [&](int rank, Process& self) {
+    if (rank == 2) {
+      // Comes, but dies at its first look for another rank's socket.
+      struct Dying final : Store {
+        FileStore files;
+        Process& self;
+        Dying(const std::string& path, Process& process) : files(path, true), self(process) {}
+        void set(const std::string& key, const Bytes& value, Deadline deadline) override { files.set(key, value, deadline); }
+        Bytes get(const std::string& key, Deadline deadline) override {
+          if (key.find("address") != std::string::npos) raise(SIGKILL);
+          return files.get(key, deadline);
+        }
+        std::string directory() const override { return files.directory(); }
+        std::string describe() const override { return "dying"; }
+      } store(directory.path(), self);
+      Mesh::connect(store, rank, 3, "test", soon());
+    }
+    const Failure failure = failure_of([&] { connect(directory.path(), rank, 3, 20'000); });
+    return format("%d %d", static_cast<int>(failure.status), failure.rank);
+  });
+  EXPECT_EQ(ranks[0].result(), "-8 2");
+  EXPECT_EQ(ranks[1].result(), "-8 2");
+}
+
+TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
+  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
+  TemporaryDirectory directory;
+  auto ranks = start(4, [&](int rank, Process&) {
+    if (rank == 1) {
+      leave_descriptors(3);  // enough for the store, too few for the connections
+    }
+    const Failure failure = failure_of([&] { connect(directory.path(), rank, 4, 20'000); });
+    return format("%d %d %s", static_cast<int>(failure.status), failure.rank, failure.message.c_str());
+  });
+  std::vector<std::string> results;
+  for (auto& rank : ranks) results.push_back(rank.result());
+  for (const std::string& result : results) {
+    EXPECT_EQ(result, results[0]);
+    EXPECT_EQ(result.rfind("-10 1 rank 1 (pid ", 0), 0U) << result;
+  }
+}
+
+TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
+  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
+  TemporaryDirectory directory;
+  auto ranks = start(2, [&](int rank, Process&) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    const auto revocation = attach_all(*mesh, kTopic.group);
+    if (rank == 1) {
+      rlimit limit{};
+      getrlimit(RLIMIT_NOFILE, &limit);
+      limit.rlim_cur = 1;
+      setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    greet(*mesh, 1);
+    if (rank == 0) {
+      const int fds[] = {0, 0};
+      say(*mesh, 1, kTopic, "fds", fds);
+      return hear(*mesh, 1, kTopic, 2);
+    }
+    const Failure failure = failure_of([&] { mesh->receive(0, kTopic, 3, 2, nullptr, soon()); });
+    say(*mesh, 0, kTopic, "ok");  // the connection is as good as before
+    return failure.status == Status::system && !revocation->revoked() ? std::string("ok") : failure.message;
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
+}
+
+TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
+  TemporaryDirectory directory;
+  auto ranks = start(2, [&](int rank, Process&) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    const auto revocation = attach_all(*mesh, kTopic.group);
+    greet(*mesh, 1);
+    if (rank == 1) exit(0);
+    const bool departed = await_departure(*revocation, 1);
+    retry_until([&] { return mesh->confirmed_dead(1); }, soon());
+    return format("%d %d", departed, revocation->revoked());
+  });
+  EXPECT_EQ(ranks[0].result(), "1 0");
+}
+
+TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
+  TemporaryDirectory directory;
+  auto ranks = start(2, [&](int rank, Process& self) {
+    auto mesh = connect(directory.path(), rank, 2);
+    const auto revocation = attach_all(*mesh, kTopic.group);
+    greet(*mesh, 1);
+    if (rank == 0) {
+      self.tell();
+      return await_failure(*revocation).message;
+    }
+    const size_t before = open_descriptors();
+    const pid_t child = fork();
+    if (child == 0) {
+      // Closed at the fork: socket, pidfd, epoll. What the child does with the mesh it inherited must not reach anybody.
+      const bool closed = open_descriptors() + 3 == before;
+      const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
+      mesh->detach(kTopic.group);
+      mesh.reset();
+      if (closed && failure.status == Status::invalid_handle) std::ofstream(directory / "well").put('y');
+      self.tell();
+      sleep(2);  // outlives its parent
+      _exit(0);
+    }
+    pause();
+    return std::string();
+  });
+  for (auto& rank : ranks) ASSERT_TRUE(rank.told());
+  const int pid = ranks[1].pid();
+  ranks[1].signal(SIGKILL);
+  const std::string message = ranks[0].result();
+  EXPECT_NE(message.find(format("rank 1 (pid %d) died", pid)), std::string::npos) << message;
+  EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
+}
+
+TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer cannot start threads in the child of a process with threads";
+#endif
+  TemporaryDirectory directory;
+  TemporaryDirectory second;
+  auto ranks = start(2, [&](int rank, Process&) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    greet(*mesh, 1);
+    Process child([&](Process&) {
+      greet(*connect(second.path(), rank, 2), 1);
+      return std::string("ok");
+    });
+    const std::string result = child.result();
+    greet(*mesh, 2);
+    return result;
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
+}
+
+TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
+  TemporaryDirectory directory;
+  constexpr int kCycles = 300;
+  auto ranks = start(2, [&](int rank, Process&) {
+    size_t descriptors = 0;
+    size_t running = 0;
+    for (int cycle = 0; cycle < kCycles; ++cycle) {
+      const std::string path = directory / std::to_string(cycle);
+      mkdir(path.c_str(), 0700);
+      greet(*connect(path, rank, 2), 1);
+      if (cycle == 0) {
+        retry_until([&] { return open_descriptors() <= 16; }, Deadline::after_ms(100));
+        descriptors = open_descriptors();
+        running = threads();
+      }
+    }
+    const auto as_before = [&] { return open_descriptors() <= descriptors && threads() == running; };
+    return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok")
+                                                             : format("%zu %zu", descriptors, open_descriptors());
+  });
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
+}
+
+}  // namespace

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stores and waits for the tests of the mesh.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/mesh.hpp"
+#include "tests/bootstrap/support.hpp"
+
+namespace support {
+
+// Keys as files of a directory: enough for ranks that are threads, processes or both, and readable by a test that plays a hostile
+// rank.
+class FileStore final : public symm::Store {
+ public:
+  FileStore(std::string path, bool for_sockets) : path_(std::move(path)), for_sockets_(for_sockets) {}
+  void set(const std::string& key, const symm::Bytes& value, symm::Deadline deadline) override;
+  symm::Bytes get(const std::string& key, symm::Deadline deadline) override;
+  std::string directory() const override { return for_sockets_ ? path_ : ""; }
+  std::string describe() const override { return "files of " + path_; }
+
+ private:
+  std::string file_of(const std::string& key) const;
+  std::string path_;
+  bool for_sockets_;
+};
+
+inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
+
+std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000,
+                                    bool for_sockets = true, const std::string& name = "test");
+std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
+// The failure that the revocation holds once it has one; status ok if none comes in time.
+symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);
+bool await_departure(const symm::Revocation& revocation, int rank, uint64_t milliseconds = 10'000);
+void say(symm::Mesh& mesh, int peer, const symm::Topic& topic, const std::string& text, std::span<const int> fds = {});
+std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size, const symm::Revocation* revocation = nullptr,
+                 uint64_t milliseconds = 20'000);
+// All to all: says to each peer who it is, and checks what each says.
+void greet(symm::Mesh& mesh, uint64_t tag);
+size_t open_descriptors();
+// Lets this process open so many more descriptors, whatever holes its starter left between those it has.
+void leave_descriptors(int more);
+size_t threads();
+
+}  // namespace support

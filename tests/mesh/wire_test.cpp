@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/wire.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace {
+
+using namespace symm;
+using namespace symm::wire;
+
+Header header_of(Type type, uint16_t source = 3) {
+  Header header;
+  header.type = type;
+  header.source = source;
+  return header;
+}
+
+std::vector<Buffer> samples() {
+  const std::vector<std::byte> body(17, std::byte{9});
+  Header user = header_of(Type::first_user);
+  user.nfds = 4;
+  user.group = 0x0123456789ABCDEF;
+  Identity identity;
+  identity.size = 8;
+  identity.pid = 4711;
+  return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}),
+          encode(header_of(Type::leave)),
+          encode(header_of(Type::bye)),
+          encode(header_of(Type::failure), Report{Status::aborted, 2, 99, "enough"}),
+          encode(header_of(Type::verdict), Report{}),
+          encode(header_of(Type::identity), identity),
+          encode(header_of(Type::address), Address{"r1-0a", "/run/x"}),
+          encode(user, body)};
+}
+
+TEST(Wire, RoundTrip) {
+  Packet packet;
+  const auto all = samples();
+  ASSERT_EQ(decode(all[0], packet), nullptr);
+  EXPECT_EQ(packet.hello.cookie, 3U);
+  EXPECT_EQ(packet.hello.rank, 3U);
+  ASSERT_EQ(decode(all[3], packet), nullptr);
+  EXPECT_EQ(packet.report.status, Status::aborted);
+  EXPECT_EQ(packet.report.pid, 99);
+  EXPECT_EQ(packet.report.text, "enough");
+  ASSERT_EQ(decode(all[5], packet), nullptr);
+  EXPECT_EQ(packet.identity.pid, 4711);
+  ASSERT_EQ(decode(all[6], packet), nullptr);
+  EXPECT_EQ(packet.address.name, "r1-0a");
+  EXPECT_EQ(packet.address.directory, "/run/x");
+  ASSERT_EQ(decode(all[7], packet), nullptr);
+  EXPECT_EQ(packet.header.group, 0x0123456789ABCDEFU);
+  EXPECT_EQ(packet.header.nfds, 4);
+  EXPECT_EQ(packet.body.size(), 17U);
+}
+
+TEST(Wire, LittleEndianOnEveryMachine) {
+  const Buffer packet = samples()[7];
+  EXPECT_EQ(packet[0], std::byte{'S'});
+  EXPECT_EQ(packet[8], std::byte{17});
+  EXPECT_EQ(packet[16], std::byte{0xEF});
+}
+
+TEST(Wire, EveryOtherLengthIsRefused) {
+  for (const Buffer& good : samples()) {
+    Packet packet;
+    for (size_t size = 0; size < good.size(); ++size) EXPECT_NE(decode({good.data(), size}, packet), nullptr);
+    Buffer longer = good;
+    longer.push_back({});
+    EXPECT_NE(decode(longer, packet), nullptr);
+  }
+}
+
+TEST(Wire, FixedFieldsMustBeRight) {
+  for (const Buffer& good : samples()) {
+    Packet packet;
+    for (const size_t at : {0U, 1U, 2U, 3U, 4U, 5U, 7U, 8U, 9U, 10U, 11U, 13U}) {  // magic, version, type, length, nfds
+      Buffer bad = good;
+      bad[at] ^= std::byte{0x80};
+      EXPECT_NE(decode(bad, packet), nullptr) << at;
+    }
+  }
+}
+
+TEST(Wire, NamesCannotLeaveTheDirectory) {
+  for (const char* name : {"../x", "/x", "a/b", ".", "A"})
+    EXPECT_THROW(encode(header_of(Type::address), Address{name, ""}), Error) << name;
+  EXPECT_THROW(encode(header_of(Type::address), Address{"a", "relative"}), Error);
+}
+
+TEST(Wire, TextIsCutAndCleaned) {
+  Packet packet;
+  const Buffer cut = encode(header_of(Type::failure), Report{Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"});
+  ASSERT_EQ(decode(cut, packet), nullptr);
+  EXPECT_EQ(packet.report.text, std::string(511, 'a'));
+  const Buffer lines = encode(header_of(Type::failure), Report{Status::system, -1, 0, "two\nlines"});
+  ASSERT_EQ(decode(lines, packet), nullptr);
+  EXPECT_EQ(packet.report.text, "two lines");
+}
+
+TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
+  std::mt19937 random(1);
+  const auto all = samples();
+  int accepted = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    Buffer bytes = all[random() % all.size()];
+    for (auto flips = 1 + random() % 3; flips > 0; --flips) bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    Packet packet;
+    if (decode(bytes, packet) != nullptr) continue;
+    ++accepted;
+    // What was accepted is encoded to the same bytes again.
+    const Type type = packet.header.type;
+    Buffer again;
+    switch (type) {
+      case Type::hello: again = encode(packet.header, packet.hello); break;
+      case Type::failure:
+      case Type::verdict: again = encode(packet.header, packet.report); break;
+      case Type::identity: again = encode(packet.header, packet.identity); break;
+      case Type::address: again = encode(packet.header, packet.address); break;
+      default: again = encode(packet.header, packet.body); break;
+    }
+    ASSERT_EQ(again, bytes);
+  }
+  EXPECT_GT(accepted, 1'000);
+}
+
+}  // namespace

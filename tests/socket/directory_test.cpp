@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/directory.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+TEST(PrivateDirectory, IsMadeWithModeSevenHundred) {
+  const TemporaryDirectory top;
+  EXPECT_EQ(failure_of([&] { open_private_directory(top / "new", false); }).status, Status::system);
+  const Fd directory = open_private_directory(top / "new", true);
+  struct stat status {};
+  ASSERT_EQ(fstat(directory.get(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0700u);
+  EXPECT_NE(fcntl(directory.get(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_TRUE(open_private_directory(top / "new", true));
+}
+
+TEST(PrivateDirectory, OpenToOthersIsRefusedAndLeftAlone) {
+  const TemporaryDirectory top;
+  for (const mode_t mode : {0755u, 0770u, 0701u, 0720u}) {
+    ASSERT_EQ(chmod(top.path().c_str(), mode), 0);
+    const Failure failure = failure_of([&] { open_private_directory(top.path(), true); });
+    EXPECT_EQ(failure.status, Status::unavailable);
+    EXPECT_NE(failure.message.find(top.path()), std::string::npos) << failure.message;
+    EXPECT_NE(failure.message.find(format("%04o", mode)), std::string::npos) << failure.message;
+    struct stat status {};
+    ASSERT_EQ(stat(top.path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, mode);
+  }
+  ASSERT_EQ(chmod(top.path().c_str(), 0700), 0);
+}
+
+TEST(PrivateDirectory, LinksAndFilesAreRefused) {
+  const TemporaryDirectory top;
+  ASSERT_EQ(mkdir((top / "real").c_str(), 0700), 0);
+  ASSERT_EQ(symlink((top / "real").c_str(), (top / "link").c_str()), 0);
+  std::ofstream(top / "file") << "x";
+  EXPECT_EQ(failure_of([&] { open_private_directory(top / "link", true); }).status, Status::unavailable);
+  EXPECT_EQ(failure_of([&] { open_private_directory(top / "file", true); }).status, Status::unavailable);
+}
+
+TEST(PrivateDirectory, OfAnotherUserIsRefused) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to give a directory away";
+  const TemporaryDirectory top;
+  ASSERT_EQ(mkdir((top / "theirs").c_str(), 0700), 0);
+  ASSERT_EQ(chown((top / "theirs").c_str(), 12345, 12345), 0);
+  const Failure failure = failure_of([&] { open_private_directory(top / "theirs", true); });
+  EXPECT_EQ(failure.status, Status::unavailable);
+  EXPECT_NE(failure.message.find("12345"), std::string::npos) << failure.message;
+}
+
+TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
+  const TemporaryDirectory top;
+  const std::string fallback = "/tmp/symm-" + std::to_string(geteuid());
+  const char* const before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string saved = before == nullptr ? "" : before;
+  setenv("XDG_RUNTIME_DIR", top.path().c_str(), 1);
+  EXPECT_EQ(default_parent(), top / "symm");
+  setenv("XDG_RUNTIME_DIR", (top / "missing").c_str(), 1);
+  EXPECT_EQ(default_parent(), fallback);
+  ASSERT_EQ(chmod(top.path().c_str(), 0777), 0);
+  setenv("XDG_RUNTIME_DIR", top.path().c_str(), 1);
+  EXPECT_EQ(default_parent(), fallback);
+  unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(default_parent(), fallback);
+  if (before != nullptr) setenv("XDG_RUNTIME_DIR", saved.c_str(), 1);
+}
+
+TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
+  const TemporaryDirectory top;
+  const std::string base = top / "base";
+  std::optional<SharedDirectory> first = SharedDirectory::make(base, "g-x");
+  const std::string name = first->name();
+  std::ofstream(first->path() + "/content") << "x";
+  std::optional<SharedDirectory> second = SharedDirectory::enter(base, name);
+  ASSERT_TRUE(second);
+  first.reset();
+  EXPECT_EQ(entries(base), std::vector{name});
+  sweep(base);
+  EXPECT_EQ(entries(base), std::vector{name});
+  second.reset();
+  EXPECT_TRUE(entries(base).empty());
+  EXPECT_FALSE(SharedDirectory::enter(base, name));
+  EXPECT_FALSE(SharedDirectory::enter(top / "none", name));
+}
+
+TEST(SharedDirectory, NamesSortByTimeAndDiffer) {
+  const TemporaryDirectory top;
+  const SharedDirectory first = SharedDirectory::make(top.path(), "g-x");
+  const SharedDirectory second = SharedDirectory::make(top.path(), "g-x");
+  EXPECT_LT(first.name(), second.name());
+}
+
+TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
+  const TemporaryDirectory top;
+  mkdir((top / "j-job").c_str(), 0700);
+  Process victim([&](Process& self) {
+    const SharedDirectory one = SharedDirectory::make(top.path(), "g-x");
+    const SharedDirectory two = SharedDirectory::make(top / "j-job", "g-y");
+    std::ofstream(one.path() + "/content") << "x";
+    self.tell();
+    pause();
+    return std::string();
+  });
+  ASSERT_TRUE(victim.told());
+  std::ofstream(top / "g-file") << "not a directory";
+  mkdir((top / "unrelated").c_str(), 0700);
+  mkdir((top / "g-unlocked").c_str(), 0700);  // its maker died before it made the lock
+  mkdir((top / "g-foreign").c_str(), 0700);   // has no lock, but is not empty
+  std::ofstream(top / "g-foreign/content") << "x";
+  const SharedDirectory mine = SharedDirectory::make(top.path(), "g-z");
+  sweep(top.path());
+  EXPECT_EQ(entries(top.path()).size(), 6u);
+  victim.signal(SIGKILL);
+  victim.result();
+  sweep(top.path());
+  EXPECT_EQ(entries(top.path()), (std::vector<std::string>{"g-file", "g-foreign", mine.name(), "unrelated"}));
+}
+
+TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
+  const TemporaryDirectory top;
+  as_threads(4, [&](int thread) {
+    for (int round = 0; round < 300; ++round) {
+      if (thread < 2) {
+        sweep(top.path());
+        continue;
+      }
+      const SharedDirectory made = SharedDirectory::make(top.path(), "g-x");
+      const Fd file(openat(made.fd(), "content", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      ASSERT_TRUE(file);
+      ASSERT_TRUE(std::filesystem::exists(made.path() + "/content"));
+    }
+  });
+  EXPECT_TRUE(entries(top.path()).empty());
+}
+
+}  // namespace

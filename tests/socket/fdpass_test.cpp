@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/fdpass.hpp"
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+
+#include "tests/mesh/mesh_support.hpp"
+
+namespace {
+
+using namespace symm;
+using fdpass::Received;
+
+struct Pair {
+  Pair() {
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
+      throw Error(Status::system, "socketpair");
+    a.reset(ends[0]);
+    b.reset(ends[1]);
+  }
+  Fd a, b;
+};
+
+// As a hostile peer would: any number of descriptors, in any number of parts.
+void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
+  std::vector<char> data(bytes);
+  iovec part{data.data(), data.size()};
+  std::vector<char> control(static_cast<size_t>(parts) * CMSG_SPACE(sizeof(int) * static_cast<size_t>(fds_per_part)));
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  for (int i = 0; i < parts; ++i, header = CMSG_NXTHDR(&message, header)) {
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int) * static_cast<size_t>(fds_per_part));
+    std::memset(CMSG_DATA(header), 0, sizeof(int) * static_cast<size_t>(fds_per_part));
+  }
+  ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes));
+}
+
+TEST(FdPass, CountsAndNothingLeaks) {
+  Pair pair;
+  const size_t before = support::open_descriptors();
+  for (const int count : {1, 3, 4}) {
+    send_raw(pair.a.get(), 10, count, 1);
+    std::array<std::byte, 64> buffer;
+    const Received received = fdpass::receive(pair.b.get(), buffer);
+    EXPECT_EQ(received.size, 10U);
+    EXPECT_EQ(received.fds.size(), static_cast<size_t>(count));
+    EXPECT_FALSE(received.fds_cut);
+  }
+  EXPECT_EQ(support::open_descriptors(), before);
+}
+
+TEST(FdPass, TooManyDescriptorsAreAllClosed) {
+  Pair pair;
+  const size_t before = support::open_descriptors();
+  for (const int count : {5, 6, 200}) {
+    send_raw(pair.a.get(), 10, count, 1);
+    std::array<std::byte, 64> buffer;
+    const Received received = fdpass::receive(pair.b.get(), buffer);
+    EXPECT_TRUE(received.fds_cut);
+    EXPECT_TRUE(received.fds.empty());
+    EXPECT_EQ(received.fds_arrived, 4U);
+    EXPECT_EQ(support::open_descriptors(), before);
+  }
+}
+
+TEST(FdPass, SeveralPartsAreAllSeen) {
+  Pair pair;
+  const size_t before = support::open_descriptors();
+  send_raw(pair.a.get(), 10, 1, 3);
+  std::array<std::byte, 64> buffer;
+  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).fds_arrived, 3U);
+  EXPECT_EQ(support::open_descriptors(), before);
+}
+
+TEST(FdPass, ALongPacketLosesItsDescriptors) {
+  Pair pair;
+  const size_t before = support::open_descriptors();
+  send_raw(pair.a.get(), 100, 2, 1);
+  std::array<std::byte, 64> buffer;
+  const Received received = fdpass::receive(pair.b.get(), buffer);
+  EXPECT_TRUE(received.too_long);
+  EXPECT_TRUE(received.fds.empty());
+  EXPECT_EQ(support::open_descriptors(), before);
+}
+
+TEST(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
+  Pair pair;
+  send_raw(pair.a.get(), 10, 2, 1);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::array<std::byte, 64> buffer;
+  const Received received = fdpass::receive(pair.b.get(), buffer);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(received.what, Received::What::packet);
+  EXPECT_EQ(received.size, 10U);
+  EXPECT_TRUE(received.fds_cut);
+  EXPECT_EQ(received.fds_arrived, 0U);
+}
+
+TEST(FdPass, TheEndComesAfterTheLastPacketEvenIfOursWentUnread) {
+  Pair pair;
+  const std::array<std::byte, 3> packet{};
+  EXPECT_EQ(fdpass::send(pair.b.get(), packet, {}), fdpass::Sent::done);
+  EXPECT_EQ(fdpass::send(pair.a.get(), packet, {}), fdpass::Sent::done);
+  pair.a.reset();
+  std::array<std::byte, 64> buffer;
+  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).size, 3U);
+  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).what, Received::What::closed);
+  EXPECT_EQ(fdpass::send(pair.b.get(), packet, {}), fdpass::Sent::closed);
+}
+
+TEST(FdPass, NeverWaits) {
+  Pair pair;
+  std::array<std::byte, 64> buffer{};
+  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).what, Received::What::nothing);
+  fdpass::Sent sent = fdpass::Sent::done;
+  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(pair.a.get(), buffer, {});
+  EXPECT_EQ(sent, fdpass::Sent::would_block);
+}
+
+}  // namespace
