@@ -70,7 +70,9 @@ Line::Line(const std::string& text, int rank) : rank_(rank) {
   const std::vector<std::string> halves = split(text, " -> ");
   if (halves.size() == 2) {
     const std::vector<std::string> parts = split(halves[1], ": ");
-    failure = parts.at(0);
+    const std::vector<std::string> status_and_rank = split(parts.at(0), " rank=");
+    failure = status_and_rank[0];
+    if (status_and_rank.size() == 2) blamed = parse(status_and_rank[1]);
     words = split(parts.at(1), " & ");
   }
   std::istringstream stream(halves[0]);

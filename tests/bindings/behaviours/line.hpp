@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,6 +27,7 @@ class Line {
   bool mine = false;  // whether this rank runs it
   std::string verb;
   std::string failure;             // the status with which it must fail, or ""
+  std::optional<int64_t> blamed;   // the rank that the failure must name, -1: none
   std::vector<std::string> words;  // that the message must contain
 
   bool has(const std::string& key) const { return values_.contains(key); }

@@ -22,8 +22,12 @@ namespace behaviours {
 namespace {
 
 struct Failed : std::runtime_error {
-  explicit Failed(symm_status_t s) : std::runtime_error(symm_last_error()), status(s) {}
+  explicit Failed(symm_status_t s) : std::runtime_error(symm_last_error()), status(s) {
+    failure.struct_size = sizeof failure;
+    if (symm_last_failure(&failure) != SYMM_OK) throw std::runtime_error(symm_last_error());
+  }
   symm_status_t status;
+  symm_failure_t failure = {};
 };
 
 void check(symm_status_t status) {
@@ -71,11 +75,7 @@ class Runner {
 
   void begin(const std::string& scenario) {
     things_ = std::make_unique<Things>();
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.backend = SYMM_BACKEND_HOST;
-    config.name = scenario.c_str();
-    config.create_timeout_ms = config.timeout_ms = 60'000;
-    check(symm_group_create(&config, &things_->groups["group"]));
+    create("group", scenario, 60'000);
   }
 
   void run(const Line& line) {
@@ -83,6 +83,7 @@ class Runner {
     if (verb == "expect_group") return expect_group(line);
     if (verb == "expect_status") return expect_status(line, std::chrono::seconds(0));
     if (verb == "await") return expect_status(line, std::chrono::seconds(20));
+    if (verb == "create") return create(line.text("as"), line.text("as"), line.size("timeout_ms"));
     if (verb == "split") return split(line);
     if (verb == "finalize") return check(symm_group_finalize(group(line), 0));
     if (verb == "abort") return check(symm_group_abort(group(line), line.text("reason").c_str()));
@@ -128,6 +129,17 @@ class Runner {
     void* block = nullptr;
     check(symm_memory_pointer(memory, key == "at" ? line.integer32("rank", own) : own, &block));
     return static_cast<std::byte*>(block) + offset;
+  }
+
+  void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms) {
+    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+    config.backend = SYMM_BACKEND_HOST;
+    config.name = name.c_str();
+    config.create_timeout_ms = create_timeout_ms;
+    config.timeout_ms = 60'000;
+    symm_group_t* made = nullptr;
+    check(symm_group_create(&config, &made));
+    things_->groups[as] = made;
   }
 
   void expect_group(const Line& line) {
@@ -275,6 +287,7 @@ void run_line(Runner& runner, const Line& line) {
     if (line.failure.empty()) throw;
     const std::string message = failed.what();
     require(failed.status, constant("STATUS", line.failure), "status (" + message + ")");
+    if (line.blamed) require(failed.failure.rank, *line.blamed, "the rank to blame (" + message + ")");
     for (const std::string& words : line.words) {
       if (message.find(words) == std::string::npos) throw std::runtime_error("'" + words + "' is not in '" + message + "'");
     }
