@@ -1,22 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""generate.py write|compare: Julia's generated layer from the header; `compare` fails where the committed file differs."""
+"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs."""
 import difflib
 import sys
 from pathlib import Path
 
+import golden
 import header
 import julia
 
-root = Path(__file__).resolve().parents[2]
-target = root / "bindings/julia/Symm.jl/src/generated.jl"
-text = julia.render(header.read(root / "capi/include/symm/symm.h"))
-if sys.argv[1:] == ["write"]:
-    target.write_text(text, encoding="utf-8")
-elif sys.argv[1:] == ["compare"]:
-    committed = target.read_text(encoding="utf-8").splitlines(keepends=True)
-    difference = list(difflib.unified_diff(committed, text.splitlines(keepends=True), "generated.jl", "from symm.h"))
-    sys.stdout.writelines(difference)
-    print("generated.jl: " + ("differs from what symm.h gives; run bindings/julia/dev generate" if difference else "as symm.h gives it"))
-    sys.exit(bool(difference))
-else:
-    sys.exit(__doc__)
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = "capi/include/symm/symm.h"
+TARGETS = {
+    "tests/abi/layout.txt": golden.render,
+    "bindings/julia/Symm.jl/src/generated.jl": julia.render,
+}
+
+
+def compare(root):
+    """The lines in which the committed files differ from what the header gives."""
+    found = header.read(root / HEADER)
+    for name, render in TARGETS.items():
+        committed = (root / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        yield from difflib.unified_diff(committed, render(found).splitlines(keepends=True), name, "from symm.h")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["write"]:
+        read = header.read(ROOT / HEADER)
+        for target, make in TARGETS.items():
+            (ROOT / target).write_text(make(read), encoding="utf-8")
+    elif sys.argv[1:] == ["compare"]:
+        lines = list(compare(ROOT))
+        sys.stdout.writelines(lines)
+        sys.exit("run bindings/generator/generate.py write" if lines else None)
+    else:
+        sys.exit(__doc__)

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""symm.h as libclang understands it. A declaration of a kind that is not known here is an error, so that nothing is left out of the
-bindings in silence."""
+"""symm.h as libclang understands it: the one reader of the header. A declaration of a kind that is not known here is an error, so that
+nothing is left out of the bindings in silence."""
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clang import cindex
-from clang.cindex import CursorKind, TypeKind
+# Debian's package is plain Python: it serves another Python, first in PATH, as well.
+sys.path.append("/usr/lib/python3/dist-packages")
+try:
+    from clang import cindex
+    from clang.cindex import CursorKind, TypeKind
+
+    cindex.Index.create()
+except Exception as why:
+    print(f"SKIPPED: no libclang for Python (Debian: python3-clang): {why}")
+    sys.exit(77)
 
 INTEGERS = {
     TypeKind.CHAR_S, TypeKind.SCHAR, TypeKind.UCHAR, TypeKind.SHORT, TypeKind.USHORT, TypeKind.INT, TypeKind.UINT, TypeKind.LONG,
@@ -71,13 +80,14 @@ class Function:
     result: Type
     parameters: tuple  # of (name, Type)
     comment: str
+    prototype: str     # in C
 
 
 @dataclass
 class Header:
     integers: dict = field(default_factory=dict)   # typedef -> (Type, comment)
     handles: dict = field(default_factory=dict)    # typedef -> comment
-    callbacks: dict = field(default_factory=dict)  # typedef -> comment
+    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment)
     enums: list = field(default_factory=list)
     structs: list = field(default_factory=list)
     macros: list = field(default_factory=list)
@@ -103,7 +113,8 @@ def read(path):
             typedef(header, cursor)
         elif cursor.kind == CursorKind.FUNCTION_DECL:
             parameters = tuple((p.spelling, type_of(p.type)) for p in cursor.get_arguments())
-            header.functions.append(Function(cursor.spelling, type_of(cursor.result_type), parameters, text(cursor)))
+            result, prototype = type_of(cursor.result_type), declaration(cursor.result_type, cursor.spelling, cursor.get_arguments())
+            header.functions.append(Function(cursor.spelling, result, parameters, text(cursor), prototype))
         elif cursor.kind not in (CursorKind.STRUCT_DECL, CursorKind.MACRO_INSTANTIATION, CursorKind.INCLUSION_DIRECTIVE):
             raise SystemExit(f"{cursor.location}: {cursor.kind} is not understood")
     header.macros = evaluate(path, macros)
@@ -126,7 +137,9 @@ def typedef(header, cursor):
     if underlying.kind in INTEGERS:
         header.integers[name] = (type_of(cursor.type), text(cursor))
     elif underlying.kind == TypeKind.POINTER and underlying.get_pointee().kind == TypeKind.FUNCTIONPROTO:
-        header.callbacks[name] = text(cursor)
+        parameters = [c for c in cursor.get_children() if c.kind == CursorKind.PARM_DECL]
+        form = "typedef " + declaration(underlying.get_pointee().get_result(), f"(*{name})", parameters)
+        header.callbacks[name] = (form, text(cursor))
     elif underlying.kind == TypeKind.RECORD:
         fields = tuple(
             Field(f.spelling, type_of(f.type), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
@@ -136,6 +149,13 @@ def typedef(header, cursor):
             header.handles[name] = text(cursor)
     else:
         raise SystemExit(f"{cursor.location}: typedef {name} is not understood")
+
+
+def declaration(result, name, parameters):
+    """In C, on one line."""
+    def declared(type_, name):
+        return f"{type_.spelling}{'' if type_.spelling.endswith('*') else ' '}{name}"
+    return declared(result, name) + "(" + (", ".join(declared(p.type, p.spelling) for p in parameters) or "void") + ")"
 
 
 def offset(record, cursor):

@@ -4,7 +4,7 @@ import re
 
 TITLE = """# SPDX-License-Identifier: Apache-2.0
 #
-# Generated from symm.h by bindings/generator. Do not edit: `bindings/julia/dev generate` writes it, a test compares.
+# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
 # Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl."""
 
@@ -23,7 +23,7 @@ def render(header):
             lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
             parts.append(lead + constants(enum, "Int32"))
     parts += [documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()]
-    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, comment in header.callbacks.items()]
+    parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
     names = [f"    :{function.name}," for function in header.functions]

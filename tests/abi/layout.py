@@ -1,38 +1,55 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled caller relies on, as text: sizes, offsets, values, prototypes. layout.py <header> <C compiler> > layout.txt"""
+"""layout.py <layout.txt> <exports.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt what a C compiler sees?
+
+Compiles a program that asserts every size, offset and value, declares every function once more and links with the library."""
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from header import parse
+LAYOUT = Path(__file__).with_name("layout.txt")
 
-header_path, compiler = Path(sys.argv[1]).resolve(), sys.argv[2]
-header = parse(header_path)
 
-# What is a value of the ABI among the macros; the rest describes the header itself or is spelt out by the structs.
-values = [name for name in header.macros
-          if not name.startswith("SYMM_VERSION") and not name.endswith("_INIT") and name not in ("SYMM_API", "SYMM_SYMM_H")]
+def functions(path=LAYOUT):
+    """name -> [(type, name)] of its parameters."""
+    found = {}
+    for name, inside in re.findall(r"^(?!typedef).*?\b(symm_\w+)\((.*)\)$", Path(path).read_text(encoding="utf-8"), flags=re.M):
+        parameters = [] if inside == "void" else inside.split(", ")
+        found[name] = [re.fullmatch(r"(.*?)\s*(\w+)", parameter).groups() for parameter in parameters]
+    return found
 
-lines = ['#include <stdio.h>', '#include "symm/symm.h"', "int main(void) {"]
-for name in header.typedefs:
-    lines.append(f'  printf("typedef {name} size %zu signed %d\\n", sizeof({name}), ({name})-1 < ({name})0);')
-for name, constants in header.enums.items():
-    lines.append(f'  printf("\\nenum {name}\\n");')
-    lines += [f'  printf("  {constant} %lld\\n", (long long){constant});' for constant in constants]
-lines.append('  printf("\\n");')
-lines += [f'  printf("macro {name} 0x%llx\\n", (unsigned long long){name});' for name in values]
-for name, fields in header.structs.items():
-    lines.append(f'  printf("\\nstruct {name} size %zu align %zu\\n", sizeof({name}), _Alignof({name}));')
-    lines += [f'  printf("  {f} offset %zu size %zu\\n", offsetof({name}, {f}), sizeof((({name} *)0)->{f}));' for f in fields]
-lines += ["  return 0;", "}"]
 
-with tempfile.TemporaryDirectory() as scratch:
-    source, program = Path(scratch, "layout.c"), Path(scratch, "layout")
-    source.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    subprocess.run([*compiler.split(), "-std=c11", "-I", header_path.parent.parent, source, "-o", program], check=True)
-    print(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+def program(path):
+    """A line that is not understood is an error."""
+    asserted, declared, struct = [], [], None
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        if match := re.fullmatch(r"typedef (\w+) size (\d+) signed (\d)", line):
+            asserted.append(f"sizeof({match[1]}) == {match[2]} && (({match[1]})-1 < 0) == {match[3]}")
+        elif match := re.fullmatch(r"struct (\w+) size (\d+) align (\d+)", line):
+            struct = match[1]
+            asserted.append(f"sizeof({struct}) == {match[2]} && _Alignof({struct}) == {match[3]}")
+        elif match := re.fullmatch(r"  (\w+) offset (\d+) size (\d+)", line):
+            asserted.append(f"offsetof({struct}, {match[1]}) == {match[2]} && sizeof((({struct} *)0)->{match[1]}) == {match[3]}")
+        elif match := re.fullmatch(r"(?:  |macro )(SYMM_\w+) (\w+|-\d+)", line):
+            asserted.append(f"{match[1]} == {match[2]}")
+        elif match := re.fullmatch(r"handle (\w+)", line):
+            declared.append(f"extern {match[1]} *a_{match[1]};")
+        elif line and not line.startswith("enum "):
+            declared.append(f"{line};")
+    lines = ["#include <stddef.h>", '#include "symm/symm.h"', *(f'_Static_assert({a}, "{a}");' for a in asserted), *declared]
+    addresses = "".join(f"(void (*)(void)){name}, " for name in functions(path))
+    return "\n".join([*lines, f"void (*const volatile all[])(void) = {{{addresses}}};", "int main(void) { return !all[0]; }", ""])
 
-print("\n".join(f"handle {name}" for name in header.handles))
-print()
-print("\n".join([*header.callbacks.values(), *header.functions.values()]))
+
+def main(layout, exports, include, library, compiler):
+    exported = set(re.findall(r"^T (symm_\w+)@", Path(exports).read_text(encoding="utf-8"), flags=re.M))
+    if exported != set(functions(layout)):
+        sys.exit(f"only in one of {layout} and {exports}: {', '.join(sorted(exported ^ set(functions(layout))))}")
+    with tempfile.TemporaryDirectory() as scratch:
+        command = [*compiler.split(), "-std=c11", "-Werror", "-I", include, "-x", "c", "-", "-x", "none", library, "-o", f"{scratch}/layout"]
+        sys.exit(subprocess.run(command, input=program(layout), text=True).returncode)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every parameter of every function of symm.h, as rows of a C++ table. parameters.py <header> > parameters.inc"""
+"""Every parameter of every function of symm.h, as rows of a C++ table. parameters.py <folder of layout.py> > parameters.inc"""
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "abi"))
-from header import parameters, parse
+sys.path.insert(0, sys.argv[1])
+from layout import functions
 
-for function, prototype in parse(sys.argv[1]).functions.items():
-    for type_name, name in parameters(prototype):
+for function, parameters in functions().items():
+    for type_name, name in parameters:
         print(f'{{"{function}", "{name}", "{type_name}"}},')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Generated from symm.h by bindings/generator. Do not edit: `bindings/julia/dev generate` writes it, a test compares.
+# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
 # Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl.
 
