@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The header's comments as Markdown.
+//! What bindgen asks: the header's comments as Markdown, and further derives.
 
-use bindgen::callbacks::ParseCallbacks;
+use bindgen::callbacks::{DeriveInfo, ParseCallbacks};
 use syn::visit_mut::VisitMut;
-use syn::{Attribute, Expr, Lit, Meta, parse_quote};
+use syn::{Attribute, Expr, ExprLit, Lit, Meta, MetaNameValue, parse_quote};
 
 /// Rewrites comments so that rustdoc shows them as they were meant.
 #[derive(Debug)]
@@ -12,6 +12,12 @@ pub struct ToMarkdown;
 impl ParseCallbacks for ToMarkdown {
     fn process_comment(&self, comment: &str) -> Option<String> {
         Some(markdown(comment))
+    }
+
+    /// The structs of numbers that the safe layer hands out as they are.
+    fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
+        let plain = matches!(info.name, "symm_ipc_report_t" | "symm_ipc_stats_t");
+        if plain { ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec() } else { Vec::new() }
     }
 }
 
@@ -45,22 +51,12 @@ impl VisitMut for OneLineEach {
 }
 
 fn split(attribute: Attribute) -> Vec<Attribute> {
-    let Some(text) = doc(&attribute) else { return vec![attribute] };
-    let spaced =
-        text.lines().map(|line| if line.is_empty() { String::new() } else { format!(" {}", line.trim_start()) });
-    spaced.map(|line| parse_quote!(#[doc = #line])).collect()
-}
-
-fn doc(attribute: &Attribute) -> Option<String> {
     match &attribute.meta {
-        Meta::NameValue(pair) if pair.path.is_ident("doc") => match &pair.value {
-            Expr::Lit(literal) => match &literal.lit {
-                Lit::Str(text) => Some(text.value()),
-                _ => None,
-            },
-            _ => None,
-        },
-        _ => None,
+        Meta::NameValue(MetaNameValue { value: Expr::Lit(ExprLit { lit: Lit::Str(text), .. }), .. }) => {
+            let spaced = |line: &str| if line.is_empty() { String::new() } else { format!(" {}", line.trim_start()) };
+            text.value().lines().map(spaced).map(|line| parse_quote!(#[doc = #line])).collect()
+        }
+        _ => vec![attribute],
     }
 }
 

@@ -1,62 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Generates the raw Rust layer from `symm.h`: bindgen reads the header, and its functions become a table.
+//! Generates the raw Rust layer from `symm.h`: bindgen reads the header, and what it says is sorted into lists, which the
+//! macros of `symm-sys/src/header.rs` expand.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod comments;
-mod table;
-mod types;
 
 use std::error::Error;
 use std::path::Path;
 use syn::visit_mut::VisitMut;
+use syn::{ForeignItem, Item, ItemConst, ItemType, Type, parse_quote};
 
 /// The header, seen from this crate.
 pub const HEADER: &str = "../../../capi/include/symm/symm.h";
-/// Where the generated files live, seen from this crate.
-pub const OUTPUT: &str = "../symm-sys/src/generated";
+/// The generated file, seen from this crate.
+pub const OUTPUT: &str = "../symm-sys/src/generated.rs";
 
-/// One generated file.
-pub struct File {
-    /// Its name in [`OUTPUT`].
-    pub name: &'static str,
-    /// What belongs in it.
-    pub text: String,
-}
+const HEAD: &str = "// SPDX-License-Identifier: Apache-2.0
+// Types, constants and functions of `symm.h`, for the macros of header.rs.
+// Generated from symm.h by bindings/rust/generate. Do not edit.
 
-/// Everything that is generated from `header`.
-pub fn generate(header: &Path) -> Result<Vec<File>, Box<dyn Error>> {
-    let header = header.to_str().ok_or("the header's path is not UTF-8")?;
+";
+
+/// What belongs in [`OUTPUT`].
+pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
     let bindings = bindgen::Builder::default()
-        .header(header)
+        .header(header.to_str().ok_or("the header's path is not UTF-8")?)
         .allowlist_item("(symm|SYMM)_.*")
         .rust_target(bindgen::RustTarget::stable(85, 0).map_err(|error| error.to_string())?)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .use_core()
         .ctypes_prefix("::core::ffi")
         .prepend_enum_name(false) // the constants are called as in C
-        .layout_tests(true)
-        .merge_extern_blocks(true)
+        .layout_tests(false)
         .disable_header_comment()
         .formatter(bindgen::Formatter::None)
         .parse_callbacks(Box::new(comments::ToMarkdown))
         .generate()?;
-    let (functions, types): (Vec<_>, Vec<_>) = syn::parse_file(&bindings.to_string())?
-        .items
-        .into_iter()
-        .partition(|item| matches!(item, syn::Item::ForeignMod(_)));
-    let functions = table::functions(functions)?;
-    Ok(vec![
-        file("types.rs", "Types and constants of `symm.h`.", types::polish(types)?),
-        file("linked.rs", "The functions of `symm.h`, for the linker.", table::extern_block(&functions)),
-        file("api.rs", "The functions of `symm.h` as a table that is filled at run time.", table::table(&functions)),
-    ])
+    let (mut types, mut constants, mut structs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut enums, mut functions) = (Vec::<Enum>::new(), String::new());
+    // The C preprocessor's UINT64_MAX is no literal, so bindgen does not see it.
+    constants.push(parse_quote!(
+        /// No deadline.
+        pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
+    ));
+    for item in syn::parse_file(&bindings.to_string())?.items {
+        match item {
+            // `symm_x_values` is the enum, and `symm_x_t` the integer in structs and parameters.
+            Item::Type(alias) if alias.ident.to_string().ends_with("_values") => {}
+            Item::Type(alias) if name(&alias.ty) == "i32" => enums.push(Enum { alias, constants: Vec::new() }),
+            Item::Type(_) => types.push(item),
+            Item::Const(mut constant) => match name(&constant.ty).strip_suffix("_values") {
+                None => constants.push(Item::Const(constant)),
+                Some(stem) => match enums.iter_mut().find(|one| one.alias.ident == format!("{stem}_t")) {
+                    Some(one) => one.constants.push(constant),
+                    None => {
+                        *constant.ty = match stem {
+                            "symm_misc" => parse_quote!(i32),
+                            "symm_group_flag" | "symm_alloc_flag" => parse_quote!(u64),
+                            _ => return Err(syn::Error::new_spanned(&constant.ident, "of no integer type").into()),
+                        };
+                        constants.push(Item::Const(constant));
+                    }
+                },
+            },
+            Item::Struct(_) => structs.push(item),
+            Item::ForeignMod(block) => {
+                for function in block.items {
+                    functions += &one_line(function);
+                }
+            }
+            other => return Err(syn::Error::new_spanned(other, "neither a type, a constant nor a function").into()),
+        }
+    }
+    let list = |name, text: String| format!("\n{name}! {{\n{text}}}\n");
+    Ok([
+        format!("{HEAD}use crate::MissingSymbol;\n\n{}", print(types)),
+        list("enums", enums.into_iter().map(Enum::print).collect()),
+        list("constants", print(constants)),
+        list("structs", print(structs)),
+        list("functions", functions),
+    ]
+    .concat())
 }
 
-fn file(name: &'static str, summary: &str, items: Vec<syn::Item>) -> File {
+/// The name of a plain type.
+fn name(ty: &Type) -> String {
+    match ty {
+        Type::Path(path) => path.path.get_ident().map(ToString::to_string).unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// An integer type of the header, and the constants of its enum.
+struct Enum {
+    alias: ItemType,
+    constants: Vec<ItemConst>,
+}
+
+impl Enum {
+    /// `symm_op_t` and `SYMM_OP_SUM` are `Op` and `Sum` in Rust.
+    fn print(self) -> String {
+        let c_name = self.alias.ident.to_string();
+        let stem = c_name.trim_start_matches("symm_").trim_end_matches("_t").to_owned();
+        let prefix = stem.split('_').next().unwrap_or_default().to_uppercase() + "_";
+        let head = print(vec![Item::Type(self.alias)])
+            .replace(&format!("pub type {c_name}"), &format!("pub enum {}: {c_name}", camel(&stem)));
+        let mut out = head.replace("= i32;", "{");
+        for constant in self.constants {
+            let c_name = constant.ident.to_string();
+            let word = c_name.trim_start_matches("SYMM_");
+            let word = word.strip_prefix(&prefix).or(word.strip_prefix("ERR_")).unwrap_or(word);
+            // `Unknown` is a value of a newer library.
+            let word = if word == "UNKNOWN" { "Other".to_owned() } else { camel(word) };
+            let text = print(vec![Item::Const(constant)]);
+            let start = text.find("pub const").unwrap_or_default();
+            let value = text[start..].split_once("= ").map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
+            out += &format!("{}{word} = {c_name} = {value},\n", &text[..start]);
+        }
+        out + "}\n"
+    }
+}
+
+fn camel(words: &str) -> String {
+    words.split('_').map(|word| word[..1].to_uppercase() + &word[1..].to_lowercase()).collect()
+}
+
+fn print(items: Vec<Item>) -> String {
     let mut tree = syn::File { shebang: None, attrs: Vec::new(), items };
     comments::OneLineEach.visit_file_mut(&mut tree);
-    let head = format!(
-        "// SPDX-License-Identifier: Apache-2.0\n// {summary}\n// Generated from symm.h by bindings/rust/generate. Do not edit.\n\n"
+    prettyplease::unparse(&tree)
+}
+
+/// The function's documentation, then all of its declaration in one line.
+fn one_line(function: ForeignItem) -> String {
+    let mut block: syn::ItemForeignMod = parse_quote!(
+        unsafe extern "C" {}
     );
-    File { name, text: head + &prettyplease::unparse(&tree) }
+    block.items.push(function);
+    let text = print(vec![Item::ForeignMod(block)]);
+    let lines = text.lines().map(str::trim).filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
+    let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
+    let declaration = declaration.join(" ").replace("( ", "(").replace(", )", ")");
+    docs.iter().map(|line| format!("{line}\n")).collect::<String>() + &declaration + "\n"
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can go wrong before the library itself can say so.
 
+use crate::Status;
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
@@ -45,6 +46,29 @@ struct Version(u32);
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.0 >> 16, (self.0 >> 8) & 0xff, self.0 & 0xff)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            Self::Ok => "ok",
+            Self::InvalidArgument => "invalid argument",
+            Self::InvalidHandle => "invalid handle",
+            Self::OutOfMemory => "out of memory",
+            Self::Unavailable => "unavailable",
+            Self::Unsupported => "unsupported",
+            Self::Timeout => "timeout",
+            Self::Aborted => "aborted",
+            Self::PeerFailed => "peer failed",
+            Self::Mismatch => "mismatch",
+            Self::System => "system call failed",
+            Self::Cuda => "CUDA driver call failed",
+            Self::Busy => "busy",
+            Self::Internal => "internal error",
+            Self::Unknown(value) => return write!(f, "unknown status {value}"),
+        };
+        f.write_str(name)
     }
 }
 

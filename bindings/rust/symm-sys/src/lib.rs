@@ -29,6 +29,8 @@
 //! also in a module `linked`, and [`api()`] always succeeds unless the library's major version is another one.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+#[macro_use]
+mod header;
 mod error;
 mod load;
 
@@ -36,17 +38,9 @@ mod load;
 #[rustfmt::skip]
 #[allow(missing_docs, reason = "fields and constants that explain themselves in the header")]
 #[allow(non_camel_case_types, reason = "called as in C")]
-#[allow(clippy::undocumented_unsafe_blocks, clippy::doc_lazy_continuation, reason = "generated")]
-mod generated {
-    pub mod api;
-    #[cfg(feature = "linked")]
-    pub mod linked;
-    pub mod types;
-}
+#[allow(clippy::too_many_arguments, clippy::doc_lazy_continuation, unused_parens, reason = "generated")]
+mod generated;
 
 pub use error::{LoadError, MissingSymbol};
-pub use generated::api::Api;
-#[cfg(feature = "linked")]
-pub use generated::linked;
-pub use generated::types::*;
+pub use generated::*;
 pub use load::api;

@@ -59,9 +59,9 @@ impl Api {
         // SAFETY: the caller vouches for the library's initialisers.
         let library = unsafe { libloading::Library::new(path) }
             .map_err(|cause| LoadError::Open { path: path.to_owned(), cause })?;
-        let find = |name: &std::ffi::CStr| {
+        let find = |name: &str| {
             // SAFETY: the address is not used as anything but an address here.
-            let symbol = unsafe { library.get::<*const core::ffi::c_void>(name.to_bytes_with_nul()) };
+            let symbol = unsafe { library.get::<*const core::ffi::c_void>(name.as_bytes()) };
             symbol.ok().map(|symbol| *symbol)
         };
         // SAFETY: the caller vouches for the signatures; the library stays loaded, since it is forgotten below.

@@ -89,7 +89,7 @@ impl Group {
         let bytes = bytes::<T>(len)?;
         let mut out = ptr::null_mut();
         // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
-        self.call(|api| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, &mut out) })?;
+        call(|api| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, &mut out) })?;
         self.take_buffer(out, len)
     }
 
@@ -97,7 +97,7 @@ impl Group {
         let bytes = bytes::<T>(len)?;
         let mut out = ptr::null_mut();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, &mut out) })?;
+        call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, &mut out) })?;
         self.take_buffer(out, len)
     }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The devices of this machine.
 
-use crate::error::{Error, Result, call};
-use crate::group::count;
-use crate::text::from_array;
-use crate::{Backend, TopologyClass};
+use crate::convert::{Feature, count, feature, filled, index};
+use crate::error::{Error, Result, call, from_array};
+use crate::{Backend, Status, TopologyClass};
 use symm_sys as sys;
-
-/// A feature of a device: there, or why not.
-pub type Feature = std::result::Result<(), String>;
 
 /// What is known of one device.
 #[derive(Debug, Clone)]
@@ -38,10 +34,6 @@ pub struct DeviceInfo {
     pub numa_node: Option<usize>,
 }
 
-pub(crate) fn feature(there: i32, reason: &[std::ffi::c_char]) -> Feature {
-    if there != 0 { Ok(()) } else { Err(from_array(reason)) }
-}
-
 /// Number of devices of a back end. The host back end has one.
 ///
 /// # Errors
@@ -58,12 +50,9 @@ pub fn device_count(backend: Backend) -> Result<usize> {
 /// # Errors
 /// `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
-    // SAFETY: all zeros is a value of this struct of integers and characters.
-    let mut info: sys::symm_device_info_t = unsafe { std::mem::zeroed() };
-    info.struct_size = size_of_val(&info);
-    let device = crate::group::index(device);
-    // SAFETY: the struct says its size.
-    call(|api| unsafe { api.symm_device_info(backend.as_raw(), device, &mut info) })?;
+    // SAFETY: a struct of symm.h, and the function that fills it.
+    let info: sys::symm_device_info_t =
+        unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }?;
     Ok(DeviceInfo {
         backend: Backend::from_raw(info.backend),
         device: count(info.device),
@@ -96,7 +85,7 @@ pub struct Topology {
 pub fn topology(backend: Backend) -> Result<Topology> {
     let devices = device_count(backend)?;
     if devices == 0 {
-        return Err(Error::from_parts(crate::Status::Unavailable, "the back end has no devices"));
+        return Err(Error::from_parts(Status::Unavailable, "the back end has no devices"));
     }
     let (mut class, mut links) = (0, vec![0; devices * devices]);
     let to = links.as_mut_ptr();

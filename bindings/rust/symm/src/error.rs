@@ -2,9 +2,9 @@
 //! What a failing call says.
 
 use crate::Status;
-use std::ffi::CStr;
+use std::ffi::c_char;
 use std::fmt;
-use symm_sys::{Api, LoadError, MissingSymbol, symm_status_t};
+use symm_sys::{Api, LoadError, MissingSymbol, symm_failure_t, symm_status_t};
 
 /// Result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -20,24 +20,35 @@ pub struct Error {
     /// The rank that caused the failure, in the group of the call, where that is known: the one that died, aborted, disagreed
     /// or did not come in time.
     pub rank: Option<usize>,
+    /// Its process id, as its own machine numbers it, where that is known.
+    pub pid: Option<i64>,
 }
 
 impl Error {
     /// An error of a program's own layer over the raw calls.
     pub fn from_parts(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), rank: None }
+        Self { status, message: message.into(), rank: None, pid: None }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::from_parts(Status::InvalidArgument, message)
     }
 
+    /// What the library says of the call that has just failed on this thread.
     #[cold]
     fn last(api: &Api, status: symm_status_t) -> Self {
-        // SAFETY: the string is never NULL and valid until the next failing call on this thread, of which there is none
-        // before it is copied.
-        let message = unsafe { api.symm_last_error().map(|text| CStr::from_ptr(text).to_string_lossy().into_owned()) };
-        Self::from_parts(Status::from_raw(status), message.unwrap_or_default())
+        // SAFETY: the struct begins with its size, and all zeros is a value of its other fields, which are numbers.
+        let mut failure: symm_failure_t = unsafe { std::mem::zeroed() };
+        failure.struct_size = size_of_val(&failure);
+        // SAFETY: the struct says its size.
+        if let Err(missing) = unsafe { api.symm_last_failure(&mut failure) } {
+            return missing.into();
+        }
+        Self {
+            rank: usize::try_from(failure.rank).ok(),
+            pid: (failure.pid > 0).then_some(failure.pid),
+            ..Self::from_parts(Status::from_raw(status), from_array(&failure.message))
+        }
     }
 }
 
@@ -48,29 +59,6 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = match self {
-            Self::Ok => "ok",
-            Self::InvalidArgument => "invalid argument",
-            Self::InvalidHandle => "invalid handle",
-            Self::OutOfMemory => "out of memory",
-            Self::Unavailable => "unavailable",
-            Self::Unsupported => "unsupported",
-            Self::Timeout => "timeout",
-            Self::Aborted => "aborted",
-            Self::PeerFailed => "peer failed",
-            Self::Mismatch => "mismatch",
-            Self::System => "system call failed",
-            Self::Cuda => "CUDA driver call failed",
-            Self::Busy => "busy",
-            Self::Internal => "internal error",
-            Self::Unknown(value) => return write!(f, "unknown status {value}"),
-        };
-        f.write_str(name)
-    }
-}
 
 impl From<&LoadError> for Error {
     fn from(error: &LoadError) -> Self {
@@ -92,4 +80,11 @@ pub(crate) fn call(function: impl FnOnce(&Api) -> std::result::Result<symm_statu
         status if status < 0 => Err(Error::last(api, status)),
         _ => Ok(()),
     }
+}
+
+/// The text in a fixed array of a struct.
+pub(crate) fn from_array(array: &[c_char]) -> String {
+    let bytes: Vec<u8> =
+        array.iter().map(|c| u8::from_ne_bytes(c.to_ne_bytes())).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -24,7 +24,7 @@
 //! # Failure
 //!
 //! Every call that can fail returns [`Error`]: a [`Status`], one line that names the argument, rank or process, and the rank
-//! that is to blame. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
+//! that is to blame, with its process id. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
 //! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
 //! Nothing in this crate panics on what the library or another rank does.
 //!
@@ -49,7 +49,7 @@
 
 mod buffer;
 mod collective;
-mod constants;
+mod convert;
 #[cfg(feature = "cudarc")]
 pub mod cudarc;
 mod device;
@@ -65,14 +65,13 @@ mod memory;
 mod span;
 mod store;
 mod stream;
-mod text;
 mod timeout;
 mod view;
 
 pub use buffer::Buffer;
 pub use collective::{Operand, Place, Plan, Raw, Source, Target};
-pub use constants::{Algorithm, Backend, Collective, LogLevel, Op, Status, TopologyClass};
-pub use device::{DeviceInfo, Feature, Topology, device_count, device_info, topology};
+pub use convert::Feature;
+pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
 pub use element::{Element, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
@@ -90,3 +89,4 @@ pub use view::View;
 
 #[doc(no_inline)]
 pub use symm_sys;
+pub use symm_sys::{Algorithm, Backend, Collective, LogLevel, Op, Status, TopologyClass};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The library itself.
 
+use crate::convert::from_static;
 use crate::error::Result;
-use crate::text::from_static;
 use std::fmt;
 
 /// Version of a library.

@@ -26,7 +26,7 @@ fn a_killed_peer_is_named() {
         assert!(error.message.contains("rank 2"), "{error}");
         let status = group.status().expect("it can still be asked");
         assert_eq!((status.status, status.failed_rank), (Status::PeerFailed, Some(2)));
-        assert!(status.failed_pid.is_some(), "{status:?}");
+        assert!(status.failed_pid.is_some() && error.pid == status.failed_pid, "{status:?} {error:?}");
         assert_eq!(memory.wait_signal(2, 0).expect_err("rank 2 is dead").rank, Some(2));
         assert_eq!(memory.view(2).expect("still mapped").load(9), 42, "what it left can be read");
     };
@@ -51,6 +51,17 @@ fn a_late_rank_is_named() {
         }
         let error = group.allreduce_in_place(&mut [1u8], Op::Sum).expect_err("the group is revoked");
         assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
+    });
+}
+
+#[test]
+fn who_does_not_signal_is_named() {
+    threads(2, |group| {
+        let (memory, other) = (group.memory::<u8>(64).expect("a block each"), 1 - group.rank());
+        let error = memory.wait_signal_for(other, 0, Duration::from_millis(5)).expect_err("nobody signals");
+        assert_eq!((error.status, error.rank), (Status::Timeout, Some(other)), "{error}");
+        assert_eq!(group.status().expect("it is alive").status, Status::Ok, "a time-out harms nothing");
+        group.barrier().expect("both come");
     });
 }
 

@@ -77,6 +77,7 @@ fn what_cannot_be_a_group() {
         GroupConfig::new().ranks(0, 2).backend(Backend::Host).bootstrap(format!("thread://{}", unique("alone")));
     let error = refused(alone.create_timeout(Duration::from_millis(50)));
     assert!(error.status == Status::Timeout && error.message.contains('1'), "{error}");
+    assert_eq!(error.rank, Some(1), "{error}");
 }
 
 type Values = HashMap<String, Vec<u8>>;

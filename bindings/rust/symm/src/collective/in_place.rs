@@ -2,8 +2,8 @@
 //! Collectives whose result takes the place of their input.
 
 use super::Target;
-use crate::error::Result;
-use crate::group::index;
+use crate::convert::index;
+use crate::error::{Result, call};
 use crate::{Element, Group, Op};
 
 /// # Collectives in place
@@ -19,7 +19,7 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| {
                 api.symm_allreduce(self.as_raw(), at, at, count, dtype, op.as_raw(), o, self.stream.as_raw())
             })
@@ -36,7 +36,7 @@ impl Group {
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
         let (send, recv) = (data.pointer(), data.pointer_at(self.rank() * count));
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| {
                 api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
             })
@@ -53,7 +53,7 @@ impl Group {
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
         let (send, recv) = (data.pointer_at(self.rank() * count), data.pointer());
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
         })
     }
@@ -66,7 +66,7 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| {
                 api.symm_broadcast(self.as_raw(), at, at, count, dtype, index(root), o, self.stream.as_raw())
             })
@@ -81,7 +81,7 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype, op) = (data.pointer(), data.len(), D::Element::DTYPE, op.as_raw());
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| {
                 api.symm_reduce(self.as_raw(), at, at, count, dtype, op, index(root), o, self.stream.as_raw())
             })
@@ -96,7 +96,7 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), self.part(data.len())?, D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             self.options(|o| api.symm_alltoall(self.as_raw(), at, at, count, dtype, o, self.stream.as_raw()))
         })
     }

@@ -8,8 +8,8 @@ mod plan;
 pub use operand::{Operand, Place, Raw, Source, Target};
 pub use plan::Plan;
 
-use crate::error::{Error, Result};
-use crate::group::index;
+use crate::convert::index;
+use crate::error::{Error, Result, call};
 use crate::{Algorithm, Element, Group, Op, Timeout};
 use std::ptr;
 use symm_sys as sys;
@@ -39,7 +39,7 @@ impl Group {
         same(send.len(), recv.len())?;
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and both operands have `count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| {
                 api.symm_allreduce(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
@@ -60,7 +60,7 @@ impl Group {
         self.all_parts("send", send.len(), "recv", recv.len())?;
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and the operands have `size * count` and `count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| {
                 api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
@@ -81,7 +81,7 @@ impl Group {
         self.all_parts("recv", recv.len(), "send", send.len())?;
         let (count, dtype) = (send.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and the operands have `count` and `size * count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
         })
@@ -102,7 +102,7 @@ impl Group {
         }
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, `recv` has `count` elements of that type, and so has `send` where it is read.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| {
                 api.symm_broadcast(self.as_raw(), send, recv, count, dtype, index(root), o, self.stream.as_raw())
@@ -125,7 +125,7 @@ impl Group {
         }
         let (count, dtype, op) = (send.len(), S::Element::DTYPE, op.as_raw());
         // SAFETY: the handle is alive, `send` has `count` elements of that type, and so has `recv` where it is written.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| {
                 api.symm_reduce(self.as_raw(), send, recv, count, dtype, op, index(root), o, self.stream.as_raw())
@@ -146,7 +146,7 @@ impl Group {
         same(send.len(), recv.len())?;
         let (count, dtype) = (self.part(recv.len())?, S::Element::DTYPE);
         // SAFETY: the handle is alive, and both operands have `size * count` elements of that type.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             let (send, recv) = (send.pointer(), recv.pointer());
             self.options(|o| api.symm_alltoall(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
         })

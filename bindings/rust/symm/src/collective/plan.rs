@@ -2,8 +2,8 @@
 //! Which algorithm a call would use, and why.
 
 use super::Source;
-use crate::error::Result;
-use crate::text::from_array;
+use crate::convert::{count as counted, filled};
+use crate::error::{Result, from_array};
 use crate::{Algorithm, Collective, Element, Group, Op};
 use symm_sys as sys;
 
@@ -37,19 +37,18 @@ impl Group {
         let send = send.operand().on(&self.shared, &self.stream)?.pointer();
         let recv = recv.operand().on(&self.shared, &self.stream)?.pointer();
         let dtype = S::Element::DTYPE;
-        // SAFETY: all zeros is a value of this struct of integers and characters.
-        let mut plan: sys::symm_plan_info_t = unsafe { std::mem::zeroed() };
-        plan.struct_size = size_of_val(&plan);
-        // SAFETY: the handle is alive, the addresses are only looked at, and the struct says its size.
-        self.call(|api| unsafe {
-            let (collective, op) = (collective.as_raw(), op.as_raw());
-            self.options(|o| {
-                api.symm_collective_plan(self.as_raw(), collective, send, recv, count, dtype, op, o, &mut plan)
+        let (collective, op) = (collective.as_raw(), op.as_raw());
+        // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
+        let plan: sys::symm_plan_info_t = unsafe {
+            filled(|api, out| {
+                self.options(|o| {
+                    api.symm_collective_plan(self.as_raw(), collective, send, recv, count, dtype, op, o, out)
+                })
             })
-        })?;
+        }?;
         Ok(Plan {
             algorithm: Algorithm::from_raw(plan.algorithm),
-            slices: crate::group::count(plan.slices),
+            slices: counted(plan.slices),
             chunk_bytes: plan.chunk_bytes,
             nontemporal: plan.nontemporal != 0,
             reason: from_array(&plan.reason),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ending pending calls from elsewhere.
 
-use super::Shared;
+use super::shared::Shared;
 use crate::Status;
-use crate::error::{Error, Result, call};
-use crate::text::to_c;
+use crate::error::{Error, Result};
 use std::sync::{Arc, Weak};
 
 /// Aborts a group from any thread, while another is in a call on it. Does not keep the group alive.
@@ -27,13 +26,5 @@ impl AbortHandle {
                 Err(Error::from_parts(Status::InvalidHandle, "the group was released, so there is nothing to abort"))
             }
         }
-    }
-}
-
-impl Shared {
-    pub(super) fn abort(&self, reason: &str) -> Result<()> {
-        let reason = to_c("reason", reason)?;
-        // SAFETY: the handle is alive, the string until the end of the call.
-        call(|api| unsafe { api.symm_group_abort(self.handle.as_ptr(), reason.as_ptr()) })
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How to make a group.
 
+use crate::convert::to_c;
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::store::{Adapter, Store};
-use crate::text::to_c;
 use crate::{Backend, Group, Timeout};
 use std::ffi::CString;
 use std::ptr;
@@ -143,6 +143,16 @@ impl GroupConfig {
         })?;
         // SAFETY: a successful create gives one reference.
         Group::from_handle(unsafe { Handle::new(out) }?)
+    }
+}
+
+impl Group {
+    /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
+    ///
+    /// # Errors
+    /// As [`GroupConfig::create`].
+    pub fn from_env() -> Result<Self> {
+        GroupConfig::new().create()
     }
 }
 

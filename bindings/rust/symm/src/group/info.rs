@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a group.
 
-use crate::device::{Feature, feature};
-use crate::error::{Result, call};
+use crate::convert::{Feature, count, feature, filled};
+use crate::error::{Result, from_array};
 use crate::handle::Handle;
-use crate::text::from_array;
 use crate::{Backend, Status};
 use symm_sys::{self as sys, symm_group};
 
@@ -50,18 +49,10 @@ pub struct GroupStatus {
     pub message: String,
 }
 
-/// The library never answers with a negative number where one is counted.
-pub(crate) fn count(value: i32) -> usize {
-    usize::try_from(value).unwrap_or(0)
-}
-
 impl GroupInfo {
     pub(super) fn of(handle: &Handle<symm_group>) -> Result<Self> {
-        // SAFETY: all zeros is a value of this struct of integers and characters.
-        let mut info: sys::symm_group_info_t = unsafe { std::mem::zeroed() };
-        info.struct_size = size_of_val(&info);
-        // SAFETY: the handle is alive, and the struct says its size.
-        call(|api| unsafe { api.symm_group_info(handle.as_ptr(), &mut info) })?;
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        let info: sys::symm_group_info_t = unsafe { filled(|api, out| api.symm_group_info(handle.as_ptr(), out)) }?;
         Ok(Self {
             rank: count(info.rank),
             size: count(info.size),
@@ -80,11 +71,9 @@ impl GroupInfo {
 
 impl GroupStatus {
     pub(crate) fn of(handle: &Handle<symm_group>) -> Result<Self> {
-        // SAFETY: all zeros is a value of this struct of integers and characters.
-        let mut status: sys::symm_group_status_t = unsafe { std::mem::zeroed() };
-        status.struct_size = size_of_val(&status);
-        // SAFETY: the handle is alive, and the struct says its size.
-        call(|api| unsafe { api.symm_group_status(handle.as_ptr(), &mut status) })?;
+        // SAFETY: as in GroupInfo::of().
+        let status: sys::symm_group_status_t =
+            unsafe { filled(|api, out| api.symm_group_status(handle.as_ptr(), out)) }?;
         Ok(Self {
             status: Status::from_raw(status.status),
             failed_rank: usize::try_from(status.failed_rank).ok(),

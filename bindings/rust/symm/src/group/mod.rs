@@ -4,24 +4,26 @@
 mod abort;
 mod config;
 mod info;
+mod shared;
 
 pub use abort::AbortHandle;
 pub use config::GroupConfig;
-pub(crate) use info::count;
 pub use info::{GroupInfo, GroupStatus};
+pub(crate) use shared::Shared;
 
+use crate::convert::index;
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
-use crate::{Algorithm, Backend, Status, Stream, Timeout};
+use crate::{Algorithm, Backend, Stream, Timeout};
 use std::fmt;
 use std::ptr;
 use std::sync::Arc;
-use symm_sys::{Api, MissingSymbol, symm_group, symm_status_t};
+use symm_sys::symm_group;
 
 /// Ranks that share memory.
 ///
 /// A clone is another handle to the same group. The group is released when the last of its handles, buffers and memories is
-/// dropped; peers that still wait for this rank then get [`Status::PeerFailed`]. To part politely, [`finalize`](Self::finalize)
+/// dropped; peers that still wait for this rank then get [`Status::PeerFailed`](crate::Status::PeerFailed). To part politely, [`finalize`](Self::finalize)
 /// first.
 ///
 /// Collective calls must be made in the same order on all ranks. Calls from several threads of one rank are put one after the
@@ -34,23 +36,7 @@ pub struct Group {
     pub(crate) timeout: Timeout,
 }
 
-/// What the handles to a group have in common.
-pub(crate) struct Shared {
-    pub(crate) handle: Handle<symm_group>,
-    pub(crate) rank: usize,
-    pub(crate) size: usize,
-    pub(crate) backend: Backend,
-}
-
 impl Group {
-    /// Forms the group of which the environment speaks: the launcher's job, or a group of one. As `GroupConfig::new().create()`.
-    ///
-    /// # Errors
-    /// As [`GroupConfig::create`].
-    pub fn from_env() -> Result<Self> {
-        GroupConfig::new().create()
-    }
-
     pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
         let info = GroupInfo::of(&handle)?;
         let shared = Shared { handle, rank: info.rank, size: info.size, backend: info.backend };
@@ -125,7 +111,7 @@ impl Group {
         };
         let mut out = ptr::null_mut();
         // SAFETY: the handle is alive, and `out` is written on success.
-        self.call(|api| unsafe { api.symm_group_split(self.as_raw(), color, key, &mut out) })?;
+        call(|api| unsafe { api.symm_group_split(self.as_raw(), color, key, &mut out) })?;
         if out.is_null() {
             return Ok(None);
         }
@@ -151,12 +137,12 @@ impl Group {
         let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
         let (channel, timeout) = (index(channel), self.timeout.as_millis());
         // SAFETY: the handle is alive, and the list has that many elements.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, timeout, self.stream.as_raw())
         })
     }
 
-    /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`]. Never waits; any thread; idempotent.
+    /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
     ///
     /// # Errors
     /// `InvalidArgument` for a reason with a NUL character, `InvalidHandle` in a forked child.
@@ -177,7 +163,7 @@ impl Group {
     pub fn finalize(&self) -> Result<()> {
         let timeout = self.timeout.as_millis();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_group_finalize(self.as_raw(), timeout) })
+        call(|api| unsafe { api.symm_group_finalize(self.as_raw(), timeout) })
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.
@@ -185,36 +171,6 @@ impl Group {
     pub fn as_raw(&self) -> *mut symm_group {
         self.shared.handle.as_ptr()
     }
-
-    #[inline]
-    pub(crate) fn call(
-        &self,
-        function: impl FnOnce(&Api) -> std::result::Result<symm_status_t, MissingSymbol>,
-    ) -> Result<()> {
-        call(function).map_err(|error| self.shared.blame(error))
-    }
-}
-
-impl Shared {
-    /// Adds the rank that is to blame, which the group's status knows if the group was revoked.
-    #[cold]
-    pub(crate) fn blame(&self, mut error: Error) -> Error {
-        if matches!(error.status, Status::InvalidArgument | Status::InvalidHandle) {
-            return error;
-        }
-        if let Ok(status) = GroupStatus::of(&self.handle) {
-            if status.status == error.status {
-                error.rank = status.failed_rank;
-            }
-        }
-        error
-    }
-}
-
-/// A rank, channel or root as C has it. What does not fit is out of range for the library too, which says so.
-#[inline]
-pub(crate) fn index(value: usize) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }
 
 impl fmt::Debug for Group {

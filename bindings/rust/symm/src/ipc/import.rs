@@ -3,9 +3,8 @@
 
 use super::Token;
 use super::imported::{Import, Lease};
+use crate::convert::{index, to_c};
 use crate::error::{Error, Result, call};
-use crate::group::index;
-use crate::text::to_c;
 use crate::{Element, Status, Stream, Timeout};
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};

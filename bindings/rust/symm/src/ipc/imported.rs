@@ -2,8 +2,8 @@
 //! Memory of another process.
 
 use crate::buffer::on_host;
+use crate::convert::{count, filled};
 use crate::error::{Error, Result, call};
-use crate::group::count;
 use crate::{Backend, Element, Span, Stream, View};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -72,11 +72,8 @@ pub struct ImportInfo {
 
 impl Lease {
     fn info(&self) -> Result<ImportInfo> {
-        // SAFETY: all zeros is a value of this struct of integers.
-        let mut info: sys::symm_ipc_info_t = unsafe { std::mem::zeroed() };
-        info.struct_size = size_of_val(&info);
-        // SAFETY: the handle is alive, and the struct says its size.
-        call(|api| unsafe { api.symm_ipc_info(self.raw.as_ptr(), &mut info) })?;
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        let info: sys::symm_ipc_info_t = unsafe { filled(|api, out| api.symm_ipc_info(self.raw.as_ptr(), out)) }?;
         Ok(ImportInfo {
             backend: Backend::from_raw(info.backend),
             device: count(info.device),

@@ -5,9 +5,9 @@ use super::Memory;
 use crate::Element;
 use crate::buffer::bytes;
 use crate::collective::{Source, Target};
+use crate::convert::index;
 use crate::element::Word;
-use crate::error::Result;
-use crate::group::index;
+use crate::error::{Result, call};
 
 /// Offsets and counts are in elements.
 impl<T: Element> Memory<T> {
@@ -23,7 +23,7 @@ impl<T: Element> Memory<T> {
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive, and `source` is valid for that many elements.
-        self.call(|api| unsafe { api.symm_put(self.as_raw(), index(rank), offset, from.pointer(), size, stream) })
+        call(|api| unsafe { api.symm_put(self.as_raw(), index(rank), offset, from.pointer(), size, stream) })
     }
 
     /// Copies from element `offset` of a rank's block to `target`, as many elements as it has. A local call.
@@ -38,7 +38,7 @@ impl<T: Element> Memory<T> {
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive, and `target` is valid for that many elements.
-        self.call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
+        call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
     }
 
     /// [`put`](Self::put), then [`put_signal`](Self::put_signal), in one call.
@@ -53,7 +53,7 @@ impl<T: Element> Memory<T> {
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive, and `source` is valid for that many elements.
-        self.call(|api| unsafe {
+        call(|api| unsafe {
             api.symm_put_with_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
         })
     }
@@ -69,7 +69,7 @@ impl<T: Word> Memory<T> {
         let offset = bytes::<T>(offset)?;
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_fill32(self.as_raw(), index(rank), offset, value.bits(), count, stream) })
+        call(|api| unsafe { api.symm_fill32(self.as_raw(), index(rank), offset, value.bits(), count, stream) })
     }
 
     /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
@@ -80,6 +80,6 @@ impl<T: Word> Memory<T> {
         let offset = bytes::<T>(offset)?;
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_write_value32(self.as_raw(), index(rank), offset, value.bits(), stream) })
+        call(|api| unsafe { api.symm_write_value32(self.as_raw(), index(rank), offset, value.bits(), stream) })
     }
 }

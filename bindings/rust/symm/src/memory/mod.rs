@@ -8,8 +8,9 @@ mod signal;
 pub use rendezvous::Found;
 
 use crate::buffer::on_host;
+use crate::convert::{Feature, count, feature, index};
 use crate::error::{Result, call};
-use crate::group::{Shared, index};
+use crate::group::Shared;
 use crate::handle::Handle;
 use crate::{Element, Span, Stream, View};
 use std::ffi::c_void;
@@ -18,7 +19,7 @@ use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::ptr;
 use std::sync::Arc;
-use symm_sys::{self as sys, Api, MissingSymbol, symm_buffer, symm_memory, symm_status_t};
+use symm_sys::{self as sys, symm_buffer, symm_memory};
 
 /// Blocks of all ranks, mapped here: made by [`Group::rendezvous`](crate::Group::rendezvous).
 ///
@@ -108,12 +109,12 @@ impl<T: Element> Memory<T> {
 
     /// This rank, in the memory's group.
     pub fn rank(&self) -> usize {
-        crate::group::count(self.inner.info.rank)
+        count(self.inner.info.rank)
     }
 
     /// Number of ranks.
     pub fn size(&self) -> usize {
-        crate::group::count(self.inner.info.size)
+        count(self.inner.info.size)
     }
 
     /// The same on all ranks, different for every memory.
@@ -123,7 +124,7 @@ impl<T: Element> Memory<T> {
 
     /// Signal channels: `0 .. channels`.
     pub fn channels(&self) -> usize {
-        crate::group::count(self.inner.info.channels)
+        count(self.inner.info.channels)
     }
 
     /// The address at which a rank's block is mapped here, for code of your own. Of device memory in a CUDA group.
@@ -133,7 +134,7 @@ impl<T: Element> Memory<T> {
     pub fn pointer(&self, rank: usize) -> Result<*mut T> {
         let mut pointer = ptr::null_mut();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), &mut pointer) })?;
+        call(|api| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), &mut pointer) })?;
         Ok(pointer.cast())
     }
 
@@ -144,13 +145,13 @@ impl<T: Element> Memory<T> {
     pub fn multicast_pointer(&self) -> Result<*mut T> {
         let mut pointer = ptr::null_mut();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), &mut pointer) })?;
+        call(|api| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), &mut pointer) })?;
         Ok(pointer.cast())
     }
 
     /// Whether it has a multicast address, then on all ranks, or why not.
-    pub fn multicast(&self) -> crate::device::Feature {
-        crate::device::feature(self.inner.info.multicast, &self.inner.info.multicast_reason)
+    pub fn multicast(&self) -> Feature {
+        feature(self.inner.info.multicast, &self.inner.info.multicast_reason)
     }
 
     /// This rank's own block.
@@ -209,11 +210,6 @@ impl<T: Element> Memory<T> {
     #[inline]
     fn own(&self) -> *mut T {
         self.inner.own.cast()
-    }
-
-    #[inline]
-    fn call(&self, function: impl FnOnce(&Api) -> std::result::Result<symm_status_t, MissingSymbol>) -> Result<()> {
-        call(function).map_err(|error| self.inner.group.blame(error))
     }
 }
 

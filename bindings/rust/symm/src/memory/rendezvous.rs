@@ -3,6 +3,7 @@
 
 use super::{Inner, Memory};
 use crate::buffer::Buffer;
+use crate::convert::{count, filled};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::{Element, Group, Status};
@@ -48,18 +49,16 @@ impl Group {
     pub fn find<T: Element>(&self, address: *const T) -> Result<Found> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
         // SAFETY: the handle is alive; the address is only looked up.
-        self.call(|api| unsafe {
-            api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset)
-        })?;
+        call(|api| unsafe { api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset) })?;
         // SAFETY: a successful call gives one reference.
         let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
-        Ok(Found { memory, rank: crate::group::count(rank), offset })
+        Ok(Found { memory, rank: count(rank), offset })
     }
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
         let mut out = ptr::null_mut();
         // SAFETY: both handles are alive.
-        self.call(|api| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, &mut out) })?;
+        call(|api| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, &mut out) })?;
         // SAFETY: a successful rendezvous gives one reference.
         unsafe { Handle::new(out) }
     }
@@ -79,11 +78,8 @@ pub struct Found {
 
 impl<T: Element> Memory<T> {
     fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
-        // SAFETY: all zeros is a value of this struct of integers.
-        let mut info: sys::symm_memory_info_t = unsafe { std::mem::zeroed() };
-        info.struct_size = size_of_val(&info);
-        // SAFETY: the handle is alive, and the struct says its size.
-        call(|api| unsafe { api.symm_memory_info(handle.as_ptr(), &mut info) })?;
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_ptr(), out)) }?;
         let mut own = ptr::null_mut();
         // SAFETY: the handle is alive.
         call(|api| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, &mut own) })?;

@@ -2,9 +2,9 @@
 //! Signals between ranks.
 
 use super::Memory;
-use crate::error::Result;
-use crate::group::index;
-use crate::{Element, Status, Timeout};
+use crate::convert::index;
+use crate::error::{Result, call};
+use crate::{Element, Timeout};
 use std::ptr;
 
 impl<T: Element> Memory<T> {
@@ -16,7 +16,7 @@ impl<T: Element> Memory<T> {
     pub fn put_signal(&self, rank: usize, channel: usize) -> Result<()> {
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_put_signal(self.as_raw(), index(rank), index(channel), stream) })
+        call(|api| unsafe { api.symm_put_signal(self.as_raw(), index(rank), index(channel), stream) })
     }
 
     /// Takes one signal from `rank` on `channel`, waiting for it if need be.
@@ -36,15 +36,7 @@ impl<T: Element> Memory<T> {
         let timeout = timeout.into().as_millis();
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        let result = self
-            .call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), timeout, stream) });
-        result.map_err(|mut error| {
-            // A deadline does not revoke a host group, so its status blames nobody. It is this rank that was awaited.
-            if error.status == Status::Timeout {
-                error.rank = error.rank.or(Some(rank));
-            }
-            error
-        })
+        call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), timeout, stream) })
     }
 
     /// Address of a rank's signal pad, `u32 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
@@ -55,7 +47,7 @@ impl<T: Element> Memory<T> {
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u32> {
         let mut pad = ptr::null_mut();
         // SAFETY: the handle is alive.
-        self.call(|api| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), &mut pad) })?;
+        call(|api| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), &mut pad) })?;
         Ok(pad.cast())
     }
 }

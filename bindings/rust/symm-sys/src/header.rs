@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the lists of `generated.rs` become.
+
+/// Each integer type with an enum of values becomes the type, its constants, and an enum of Rust.
+macro_rules! enums {
+    ($($(#[$meta:meta])* pub enum $name:ident: $type:ident {
+        $($(#[$doc:meta])* $variant:ident = $constant:ident = $value:literal,)*
+    })*) => {
+        $(
+            $(#[$meta])*
+            pub type $type = i32;
+            $($(#[$doc])* pub const $constant: $type = $value;)*
+
+            $(#[$meta])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+            #[non_exhaustive]
+            pub enum $name {
+                $(
+                    #[doc = concat!("`", stringify!($constant), "`")]
+                    ///
+                    $(#[$doc])*
+                    $variant,
+                )*
+                /// A value of a newer library.
+                Unknown(i32),
+            }
+
+            impl $name {
+                /// From the value in C.
+                pub const fn from_raw(value: i32) -> Self {
+                    match value {
+                        $($constant => Self::$variant,)*
+                        other => Self::Unknown(other),
+                    }
+                }
+
+                /// The value in C.
+                pub const fn as_raw(self) -> i32 {
+                    match self {
+                        $(Self::$variant => $constant,)*
+                        Self::Unknown(other) => other,
+                    }
+                }
+            }
+        )*
+
+        #[cfg(test)]
+        pub fn lines_of_enums() -> Vec<String> {
+            let types = [$((stringify!($type), size_of::<$type>(), $type::MIN < 0)),*];
+            let types = types.map(|(name, size, signed)| format!("typedef {name} size {size} signed {}", signed as u8));
+            let values = [$($((stringify!($constant), $constant)),*),*].map(|(name, value)| format!("  {name} {value}"));
+            types.into_iter().chain(values).collect()
+        }
+    };
+}
+
+/// Constants that are no values of an integer type: flags and macros.
+macro_rules! constants {
+    ($($(#[$doc:meta])* pub const $name:ident: $type:ty = $value:expr;)*) => {
+        $($(#[$doc])* pub const $name: $type = $value;)*
+
+        #[cfg(test)]
+        pub fn constants() -> Vec<(&'static str, i128)> {
+            vec![$((stringify!($name), i128::from($name))),*]
+        }
+    };
+}
+
+/// Structs as they are.
+macro_rules! structs {
+    ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)* })*) => {
+        $($(#[$meta])* pub struct $name { $($(#[$doc])* $vis $field: $type,)* })*
+
+        #[cfg(test)]
+        pub fn lines_of_structs() -> Vec<String> {
+            let mut out = Vec::new();
+            $(
+                let (name, size, align) = (stringify!($name), size_of::<$name>(), align_of::<$name>());
+                out.push(if size == 0 { format!("handle {name}_t") } else { format!("struct {name} size {size} align {align}") });
+                $(
+                    let (offset, size) = (core::mem::offset_of!($name, $field), size_of::<$type>());
+                    out.push(format!("{name}.{} offset {offset} size {size}", stringify!($field)));
+                )*
+            )*
+            out
+        }
+    };
+}
+
+/// Functions become the methods of `Api`, a table of addresses that the loader or the linker has found.
+macro_rules! functions {
+    ($($(#[$doc:meta])* pub fn $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {
+        /// The functions of one loaded library. A function that the library does not have is an error when it is called.
+        pub struct Api { $($name: Option<unsafe extern "C" fn($($type),*) $(-> $result)?>,)* }
+
+        impl Api {
+            /// The names of all functions of the header that these bindings were made from.
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+
+            /// The functions that the loaded library does not have.
+            pub fn missing(&self) -> impl Iterator<Item = &'static str> {
+                let there = [$(self.$name.is_some()),*];
+                Self::NAMES.iter().copied().zip(there).filter_map(|(name, there)| (!there).then_some(name))
+            }
+
+            /// # Safety
+            /// `find` returns the address of the C function of that name and `symm.h`'s type, or `None`.
+            pub(crate) unsafe fn resolve(find: impl Fn(&'static str) -> Option<*const core::ffi::c_void>) -> Self {
+                type Address = *const core::ffi::c_void;
+                Self {
+                    // SAFETY: by the contract of this function, the addresses are of functions of these types.
+                    $($name: find(stringify!($name)).map(|address| unsafe {
+                        core::mem::transmute::<Address, unsafe extern "C" fn($($type),*) $(-> $result)?>(address)
+                    }),)*
+                }
+            }
+
+            /// The functions that the linker found.
+            #[cfg(feature = "linked")]
+            pub(crate) fn linked() -> Self {
+                Self { $($name: Some(linked::$name),)* }
+            }
+
+            $(
+                $(#[$doc])*
+                ///
+                /// # Safety
+                /// As the C function: pointers are valid for what it does with them, handles are its own.
+                #[inline]
+                pub unsafe fn $name(&self, $($argument: $type),*) -> Result<($($result)?), MissingSymbol> {
+                    match self.$name {
+                        // SAFETY: the caller keeps the contract of the C function.
+                        Some(function) => Ok(unsafe { function($($argument),*) }),
+                        None => Err(MissingSymbol { name: stringify!($name) }),
+                    }
+                }
+            )*
+        }
+
+        /// The functions, for the linker.
+        #[cfg(feature = "linked")]
+        pub mod linked {
+            use super::*;
+            unsafe extern "C" {
+                $(
+                    #[doc = concat!("See [`Api::", stringify!($name), "`].")]
+                    pub fn $name($($argument: $type),*) $(-> $result)?;
+                )*
+            }
+        }
+
+        #[cfg(test)]
+        pub fn lines_of_functions() -> Vec<String> {
+            let in_c = crate::header::tests::in_c;
+            vec![$({
+                let arguments: &[String] = &[$(in_c(stringify!($type), stringify!($argument), false)),*];
+                let arguments = if arguments.is_empty() { "void".to_owned() } else { arguments.join(", ") };
+                in_c(concat!($(stringify!($result),)? ""), &format!("{}({arguments})", stringify!($name)), false)
+            }),*]
+        }
+    };
+}
+
+#[cfg(test)]
+pub mod tests {
+    use crate::generated;
+    use std::collections::BTreeSet;
+
+    /// A declaration of C: `name` as something of a type of Rust, which is const or not.
+    pub fn in_c(ty: &str, name: &str, is_const: bool) -> String {
+        let pointer =
+            ty.strip_prefix("*mut ").map(|to| (to, false)).or(ty.strip_prefix("*const ").map(|to| (to, true)));
+        if let Some((to, const_target)) = pointer {
+            return in_c(to, &format!("*{}{name}", if is_const { "const " } else { "" }), const_target);
+        }
+        let plain = match ty.rsplit("::").next().unwrap_or(ty).trim() {
+            "" | "c_void" => "void".to_owned(),
+            "c_char" => "char".to_owned(),
+            "usize" => "size_t".to_owned(),
+            integer @ ("i32" | "i64") => format!("int{}_t", &integer[1..]),
+            integer @ ("u32" | "u64") => format!("uint{}_t", &integer[1..]),
+            named => named.to_owned(),
+        };
+
+        format!("{}{plain} {name}", if is_const { "const " } else { "" })
+    }
+
+    /// tests/abi/layout.txt, which a program of C has printed. Fields get the name of their struct.
+    fn golden(text: &str) -> BTreeSet<String> {
+        let mut of = "";
+        let relevant =
+            text.lines().filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains("(*"));
+        let full = relevant.map(|line| {
+            of = line.strip_prefix("struct ").map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
+            match line.strip_prefix("  ") {
+                Some(field) if line.contains(" offset ") => format!("{of}.{field}"),
+                _ => line.to_owned(),
+            }
+        });
+        full.collect()
+    }
+
+    #[test]
+    fn sizes_offsets_values_and_prototypes_are_those_of_c() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/abi/layout.txt");
+        let Ok(text) = std::fs::read_to_string(path) else {
+            return eprintln!("skipped: {path} is in the repository only");
+        };
+        let constants = generated::constants().into_iter().filter(|(name, _)| !name.starts_with("SYMM_VERSION"));
+        let golden = golden(&text);
+        // A macro of C has no type, so it is written down in another way than a value of an enum.
+        let constants = constants.map(|(name, value)| {
+            let as_macro = format!("macro {name} {value:#x}");
+            if golden.contains(&as_macro) { as_macro } else { format!("  {name} {value}") }
+        });
+        let lists = [generated::lines_of_enums(), generated::lines_of_structs(), generated::lines_of_functions()];
+        let here: BTreeSet<String> =
+            lists.concat().into_iter().chain(constants).filter(|line| !line.contains("._unused ")).collect();
+        let (missing, more) = (golden.difference(&here), here.difference(&golden));
+        assert!(
+            here == golden,
+            "only in C: {:#?}\nonly here: {:#?}",
+            missing.collect::<Vec<_>>(),
+            more.collect::<Vec<_>>()
+        );
+    }
+}

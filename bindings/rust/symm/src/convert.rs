@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Values to and from C.
+
+use crate::error::{Error, Result, call, from_array};
+use std::ffi::{CStr, CString, c_char};
+use std::mem::MaybeUninit;
+use symm_sys::{Api, MissingSymbol, symm_status_t};
+
+/// A feature: there, or why not.
+pub type Feature = std::result::Result<(), String>;
+
+pub(crate) fn feature(there: i32, reason: &[c_char]) -> Feature {
+    if there != 0 { Ok(()) } else { Err(from_array(reason)) }
+}
+
+/// A rank, channel or root as C has it. What does not fit is out of range for the library too, which says so.
+#[inline]
+pub(crate) fn index(value: usize) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+/// The library never answers with a negative number where one is counted.
+pub(crate) fn count(value: i32) -> usize {
+    usize::try_from(value).unwrap_or(0)
+}
+
+/// A struct that `function` fills.
+///
+/// # Safety
+/// `T` is a struct of `symm.h` without references that begins with `struct_size`, and `function` fills no other.
+pub(crate) unsafe fn filled<T>(
+    function: impl FnOnce(&Api, *mut T) -> std::result::Result<symm_status_t, MissingSymbol>,
+) -> Result<T> {
+    let mut out = MaybeUninit::<T>::zeroed();
+    // SAFETY: the struct begins with its size.
+    unsafe { out.as_mut_ptr().cast::<usize>().write(size_of::<T>()) };
+    call(|api| function(api, out.as_mut_ptr()))?;
+    // SAFETY: all zeros is a value of a struct of integers, characters and raw pointers, and so is what the library wrote.
+    Ok(unsafe { out.assume_init() })
+}
+
+/// A C string, or an error that names the argument.
+pub(crate) fn to_c(name: &str, text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::argument(format!("{name} contains a NUL character")))
+}
+
+/// A static string of the library.
+///
+/// # Safety
+/// `text` is NULL or a C string that lives for ever.
+pub(crate) unsafe fn from_static(text: *const c_char) -> &'static str {
+    if text.is_null() {
+        return "";
+    }
+    // SAFETY: by contract.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+}
