@@ -7,12 +7,15 @@ from pathlib import Path
 import golden
 import header
 import julia
+import python
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = "capi/include/symm/symm.h"
 TARGETS = {
     "tests/abi/layout.txt": golden.render,
     "bindings/julia/Symm.jl/src/generated.jl": julia.render,
+    "bindings/python/src/symm/_generated.py": python.classes,
+    "bindings/python/src/symm/_raw.pyi": python.stub,
 }
 
 

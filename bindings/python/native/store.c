@@ -61,22 +61,13 @@ static symm_status_t get(void* user, const char* key, void* value, size_t capaci
 int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store) {
   const symm_group_config_t defaults = SYMM_GROUP_CONFIG_INIT;
   PyObject* user = NULL;
-  unsigned long long flags = 0;
-  unsigned long long create_timeout_ms = 0;
-  unsigned long long timeout_ms = 0;
   memset(store, 0, sizeof *store);
   *to = defaults;
-  if (!PyTuple_Check(from)) {
-    PyErr_SetString(PyExc_TypeError, "config: must be a tuple");
+  if (!symm_py_is_tuple(from) ||
+      !PyArg_ParseTuple(from, "iiiikzOkkz:config", &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap, &user,
+                        &to->create_timeout_ms, &to->timeout_ms, &to->name)) {
     return 0;
   }
-  if (!PyArg_ParseTuple(from, "iiiiKzOKKz:config", &to->rank, &to->size, &to->backend, &to->device, &flags, &to->bootstrap, &user,
-                        &create_timeout_ms, &timeout_ms, &to->name)) {
-    return 0;
-  }
-  to->flags = flags;
-  to->create_timeout_ms = create_timeout_ms;
-  to->timeout_ms = timeout_ms;
   if (user == Py_None) return 1;
   Py_INCREF(user);
   store->store = user;

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How structs travel: what the library fills comes out as a dictionary, what the caller fills goes in as a tuple.
+// How structs travel: what the library fills comes out as its bytes, which symm._values.Filled reads; what the caller fills goes in as a
+// tuple.
 
-%define OUT_STRUCT(type, convert)
+%define OUT_STRUCT(type)
 %typemap(in, numinputs=0) type *out (type filled) {
   memset(&filled, 0, sizeof filled);
   filled.struct_size = sizeof filled;
   $1 = &filled;
 }
 %typemap(argout) type *out {
-  $result = symm_py_append($result, convert($1));
+  $result = symm_py_append($result, PyBytes_FromStringAndSize((const char *)$1, (Py_ssize_t)sizeof *$1));
 }
 %ignore type;
 %enddef
-OUT_STRUCT(symm_device_info_t, symm_py_device_info)
-OUT_STRUCT(symm_group_info_t, symm_py_group_info)
-OUT_STRUCT(symm_group_status_t, symm_py_group_status)
-OUT_STRUCT(symm_memory_info_t, symm_py_memory_info)
-OUT_STRUCT(symm_plan_info_t, symm_py_plan_info)
-OUT_STRUCT(symm_ipc_info_t, symm_py_ipc_info)
-OUT_STRUCT(symm_ipc_report_t, symm_py_ipc_report)
-OUT_STRUCT(symm_ipc_stats_t, symm_py_ipc_stats)
+OUT_STRUCT(symm_failure_t)
+OUT_STRUCT(symm_device_info_t)
+OUT_STRUCT(symm_group_info_t)
+OUT_STRUCT(symm_group_status_t)
+OUT_STRUCT(symm_memory_info_t)
+OUT_STRUCT(symm_plan_info_t)
+OUT_STRUCT(symm_ipc_info_t)
+OUT_STRUCT(symm_ipc_report_t)
+OUT_STRUCT(symm_ipc_stats_t)
 
 // (rank, size, backend, device, flags, bootstrap, store, create_timeout_ms, timeout_ms, name); the tuple keeps the strings alive.
 %typemap(in) const symm_group_config_t *config (symm_group_config_t config, symm_py_store store) {
@@ -30,7 +32,7 @@ OUT_STRUCT(symm_ipc_stats_t, symm_py_ipc_stats)
 // An exception of the store is the cause of the failure.
 %typemap(out) symm_status_t symm_group_create {
   if ($1 != SYMM_OK) {
-    symm_py_raise($1, store1.exception);
+    symm_py_raise(store1.exception);
     SWIG_fail;
   }
   $result = symm_py_none();
@@ -41,14 +43,16 @@ OUT_STRUCT(symm_ipc_stats_t, symm_py_ipc_stats)
 %ignore symm_group_config_t;
 %ignore symm_store_t;
 
-// Options: None, or a tuple of what comes after struct_size: (algorithm, timeout_ms), (hold_ms, hold_imports),
-// (timeout_ms, directory, device).
-%define OPTIONS(type, convert)
-%typemap(in) const type *options (type options) {
-  if (!convert($input, &options, (const type **)&$1)) SWIG_fail;
+// Options: None, or a tuple of what comes after struct_size.
+%define OPTIONS(type, defaults, format, fields...)
+%typemap(in) const type *options (type given) {
+  const type none = defaults;
+  given = none;
+  if ($input != Py_None && (!symm_py_is_tuple($input) || !PyArg_ParseTuple($input, format, fields))) SWIG_fail;
+  $1 = $input == Py_None ? NULL : &given;
 }
 %ignore type;
 %enddef
-OPTIONS(symm_collective_options_t, symm_py_options)
-OPTIONS(symm_ipc_export_options_t, symm_py_export_options)
-OPTIONS(symm_ipc_import_options_t, symm_py_import_options)
+OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT, "ik", &given.algorithm, &given.timeout_ms)
+OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "kk", &given.hold_ms, &given.hold_imports)
+OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "kzi", &given.timeout_ms, &given.directory, &given.device)

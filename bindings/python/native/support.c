@@ -11,14 +11,15 @@ PyObject* set_error_factory(PyObject* factory) {
   return symm_py_none();
 }
 
-void symm_py_raise(symm_status_t status, PyObject* cause) {
-  const char* message = symm_last_error();
+void symm_py_raise(PyObject* cause) {
+  symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, ""};
   PyObject* exception;
+  symm_last_failure(&failure);
   if (error_factory == NULL) {
-    PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(status), message);
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", symm_status_string(failure.status), failure.message);
     return;
   }
-  exception = PyObject_CallFunction(error_factory, "is", (int)status, message);
+  exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)&failure, sizeof failure));
   if (exception == NULL) return;
   if (cause != NULL) {
     Py_INCREF(cause);
@@ -54,6 +55,12 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
   Py_DECREF(result);
   Py_DECREF(next);
   return both;
+}
+
+int symm_py_is_tuple(PyObject* from) {
+  if (PyTuple_Check(from)) return 1;
+  PyErr_Format(PyExc_TypeError, "a tuple is needed, not %R", from);
+  return 0;
 }
 
 int symm_py_address(PyObject* from, void** to) {

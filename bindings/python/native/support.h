@@ -9,10 +9,10 @@
 #include <string.h>
 #include <symm/symm.h>
 
-/* What makes an exception of (status, message): symm/errors.py. */
+/* What makes an exception of the bytes of a symm_failure_t: symm/errors.py. */
 PyObject* set_error_factory(PyObject* factory);
-/* Raise it, with symm_last_error() as the message; `cause` may be NULL. */
-void symm_py_raise(symm_status_t status, PyObject* cause);
+/* Raise it for symm_last_failure(); `cause` may be NULL. */
+void symm_py_raise(PyObject* cause);
 
 PyObject* symm_py_none(void);
 /* Collect results: one stands for itself, several are a tuple. Takes both references. */
@@ -21,14 +21,7 @@ int symm_py_address(PyObject* from, void** to);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count); /* free(*to) */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 
-PyObject* symm_py_device_info(const symm_device_info_t* info);
-PyObject* symm_py_group_info(const symm_group_info_t* info);
-PyObject* symm_py_group_status(const symm_group_status_t* status);
-PyObject* symm_py_memory_info(const symm_memory_info_t* info);
-PyObject* symm_py_plan_info(const symm_plan_info_t* info);
-PyObject* symm_py_ipc_info(const symm_ipc_info_t* info);
-PyObject* symm_py_ipc_report(const symm_ipc_report_t* report);
-PyObject* symm_py_ipc_stats(const symm_ipc_stats_t* stats);
+int symm_py_is_tuple(PyObject* from);
 
 /* A store written in Python: an object with set(key, value, timeout_ms) and get(key, timeout_ms) -> bytes. */
 typedef struct {
@@ -38,9 +31,6 @@ typedef struct {
 } symm_py_store;
 int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store);
 void symm_py_store_done(symm_py_store* store);
-int symm_py_options(PyObject* from, symm_collective_options_t* storage, const symm_collective_options_t** to);
-int symm_py_export_options(PyObject* from, symm_ipc_export_options_t* storage, const symm_ipc_export_options_t** to);
-int symm_py_import_options(PyObject* from, symm_ipc_import_options_t* storage, const symm_ipc_import_options_t** to);
 
 /* Writes one record "<level><message>\n" to the descriptor in `user`, or drops it if there is no room. */
 void symm_py_log_to_descriptor(void* user, symm_log_level_t level, const char* message);

@@ -2,10 +2,10 @@
 //
 // How single parameters travel.
 
-// Statuses become exceptions. The message is read before anything else can fail on this thread.
+// Statuses become exceptions. The failure is read before anything else can fail on this thread.
 %typemap(out) symm_status_t {
   if ($1 != SYMM_OK) {
-    symm_py_raise($1, NULL);
+    symm_py_raise(NULL);
     SWIG_fail;
   }
   $result = symm_py_none();

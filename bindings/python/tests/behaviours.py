@@ -40,7 +40,8 @@ def encode(dtype: DType, value: int) -> int:
 class Line:
     def __init__(self, text: str, rank: int):
         call, _, failure = text.partition(" -> ")
-        self.status, _, words = failure.partition(": ")
+        head, _, words = failure.partition(": ")
+        self.status, _, self.blamed = head.partition(" rank=")
         self.words = words.split(" & ") if words else []
         ranks, self.verb, *pairs = call.split()
         self.mine = ranks == "all" or str(rank) in ranks.split(",")
@@ -130,6 +131,10 @@ class Runner:
         while self.group(line).status().ok and time.monotonic() < deadline:
             time.sleep(0.001)
         self.do_expect_status(line)
+
+    def do_create(self, line: Line) -> None:
+        name, timeout = line.text("as"), line.timeout()
+        self.things[name] = symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout)
 
     def do_split(self, line: Line) -> None:
         color, name = line.integer("color"), line.text("as")
@@ -260,6 +265,9 @@ def run_line(runner: Runner, line: Line) -> None:
         assert error.status == symm.Status[line.status], f"the status is {error.status!r}: {error}"
         for words in line.words:
             assert words in str(error), f"{words!r} is not in {str(error)!r}"
+        if line.blamed:
+            blamed = -1 if error.rank is None else error.rank
+            assert blamed == line.parse(line.blamed), f"the rank to blame is {error.rank}: {error}"
     else:
         assert not line.status, "it succeeded"
 

@@ -34,6 +34,7 @@ def test_a_killed_peer_is_named(fork, call):
         with pytest.raises(symm.PeerFailedError, match="rank 2") as caught:
             call(group, array)
         assert caught.value.rank == 2
+        assert caught.value.pid == group.status().failed_pid
         assert caught.value.status is symm.Status.PEER_FAILED
         status = group.status()
         assert (status.status, status.failed_rank) == (symm.Status.PEER_FAILED, 2)

@@ -2,7 +2,9 @@
 """The extension, its stub and the header say the same."""
 
 import ast
+import dataclasses
 import re
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,10 @@ from conftest import REPOSITORY
 
 import symm
 from symm import _raw as raw
+from symm._generated import Failure
+from symm._values import Filled
 
+LAYOUT = REPOSITORY / "tests" / "abi" / "layout.txt"
 HEADER = REPOSITORY / "capi" / "include" / "symm" / "symm.h"
 STUB = Path(symm.__file__).with_name("_raw.pyi")
 # Filled in C, where the structs are; see native/structs.i.
@@ -88,14 +93,46 @@ def test_every_status_has_its_exception():
     for status in symm.Status:
         if status == symm.Status.OK:
             continue
-        error = symm.errors.error_of(status, "words of rank 3")
+        error = symm.errors.error_of(Failure(status, 3, 14, "words of rank 3"))
         assert error.status is status
         assert str(error) == "words of rank 3"
+        assert (error.rank, error.pid) == ((None, None) if status == symm.Status.MISMATCH else (3, 14))
         seen.add(type(error))
     assert len(seen) == len(symm.Status) - 1
-    newer = symm.errors.error_of(-99, "words")
+    newer = symm.errors.error_of(Failure(symm.Status(-99), -1, 0, "words"))
     assert newer.status == -99
     assert "-99" in str(newer)
+    assert (newer.rank, newer.pid) == (None, None)
+
+
+def test_what_only_a_newer_library_knows_is_no_error():
+    for kind in (symm.Status, symm.Op, symm.Backend, symm.Algorithm, symm.Collective, symm.TopologyClass):
+        newer = kind(99)
+        assert newer == 99
+        assert isinstance(newer, kind)
+        assert newer.name == "UNKNOWN_99"
+        assert "UNKNOWN_99" in repr(newer)
+
+
+@pytest.mark.skipif(not LAYOUT.exists(), reason="the golden layout is in the repository only")
+def test_layouts_are_those_of_the_header():
+    structs = {}
+    for size, fields in re.findall(r"^struct \w+ size (\d+) align \d+\n((?:  .*\n)*)", LAYOUT.read_text(), re.MULTILINE):
+        places = re.findall(r"^  (\w+) offset (\d+) size (\d+)$", fields, re.MULTILINE)
+        structs[tuple(name for name, _, _ in places[1:])] = (
+            int(size),
+            [(int(offset), int(bytes_)) for _, offset, bytes_ in places[1:]],
+        )
+    kinds = Filled.__subclasses__()
+    assert len(kinds) > 8
+    for kind in kinds:
+        size, places = structs[tuple(field.name for field in dataclasses.fields(kind))]
+        skipped, *letters = kind.LAYOUT.split()
+        ends = [struct.calcsize(" ".join([skipped, *letters[: i + 1]])) for i in range(len(letters))]
+        assert [
+            (end - struct.calcsize(letter), struct.calcsize(letter)) for end, letter in zip(ends, letters, strict=True)
+        ] == places
+        assert struct.calcsize(kind.LAYOUT + " 0Q") == size
 
 
 def test_exceptions_are_those_of_python_too():

@@ -16,10 +16,10 @@ when the work is done, [stream] ones are ordered on a CUDA stream, and blocking 
 bytes where the name says so, else in elements.
 """
 
+from symm._generated import DeviceInfo, GroupInfo, ImportInfo, IpcReport, IpcStats, MemoryInfo, Plan
 from symm._library import version
 from symm.array import SymmArray
-from symm.collectives import Plan
-from symm.devices import DeviceInfo, Topology, build_info, device_count, device_info, topology
+from symm.devices import Topology, build_info, device_count, device_info, topology
 from symm.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, u8, u32, u64
 from symm.enums import Algorithm, Backend, Collective, Op, Status, TopologyClass
 from symm.errors import (
@@ -38,10 +38,10 @@ from symm.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from symm.group import Group, GroupInfo, GroupStatus
-from symm.ipc import ImportedArray, ImportInfo, IpcReport, IpcStats, import_token, ipc_collect, ipc_stats
+from symm.group import Group, GroupStatus
+from symm.ipc import ImportedArray, import_token, ipc_collect, ipc_stats
 from symm.logs import log_to
-from symm.memory import Buffer, Memory, MemoryInfo
+from symm.memory import Buffer, Memory
 
 __version__ = "0.1.0"
 

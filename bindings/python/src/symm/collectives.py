@@ -13,9 +13,9 @@ name the rank; `MismatchError` if ranks disagree in operation, element type, op,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from symm._generated import Plan
 from symm._library import raw
 from symm._streams import milliseconds
 from symm.array import SymmArray
@@ -31,25 +31,6 @@ if TYPE_CHECKING:
     AnyOperand: TypeAlias = Operand | View
 
 _allreduce = raw.symm_allreduce
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The algorithm chosen for a call, and why.
-
-    Attributes:
-        algorithm: the algorithm.
-        slices: parts into which the work is divided among the ranks.
-        chunk_bytes: bytes moved per step and rank when staged, else 0.
-        nontemporal: whether results bypass the cache.
-        reason: why, in words.
-    """
-
-    algorithm: Algorithm
-    slices: int
-    chunk_bytes: int
-    nontemporal: bool
-    reason: str
 
 
 def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[int, int] | None:
@@ -341,4 +322,4 @@ class Collectives:
         found = raw.symm_collective_plan(
             self._handle, kind, send_at, recv_at, count, source.code, member(Op, op), _options(algorithm, None)
         )
-        return Plan(**(found | {"algorithm": Algorithm(found["algorithm"])}))
+        return Plan.read(found)

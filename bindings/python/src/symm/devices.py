@@ -7,47 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from symm._generated import DeviceInfo
 from symm._library import raw
 from symm.enums import Backend, TopologyClass, member
-
-
-@dataclass(frozen=True)
-class DeviceInfo:
-    """What is known of one device.
-
-    Attributes:
-        backend: to which it belongs.
-        device: its ordinal.
-        memory_bytes: total memory.
-        compute_units: processors that this process may use, or multiprocessors.
-        multicast: whether multicast addresses can be had.
-        fabric: whether memory can be shared across machines.
-        dmabuf: whether memory can be exported as DMA-BUF.
-        name: product name.
-        uuid: of the GPU; for the host, the boot id.
-        multicast_reason: why there is no multicast, else "".
-        fabric_reason: why there is no fabric, else "".
-        dmabuf_reason: why there is no DMA-BUF, else "".
-        host_memory: whether ``Group.alloc(host=True)`` can be had.
-        numa_node: of the host, nearest to the device; -1 if unknown, and for the host itself.
-        host_memory_reason: why there is no such memory, else "".
-    """
-
-    backend: Backend
-    device: int
-    memory_bytes: int
-    compute_units: int
-    multicast: bool
-    fabric: bool
-    dmabuf: bool
-    name: str
-    uuid: str
-    multicast_reason: str
-    fabric_reason: str
-    dmabuf_reason: str
-    host_memory: bool
-    numa_node: int
-    host_memory_reason: str
 
 
 @dataclass(frozen=True)
@@ -84,8 +46,7 @@ def device_info(device: int = 0, backend: Backend | str = Backend.AUTO) -> Devic
         UnavailableError: the back end cannot be used here.
         InvalidArgumentError: there is no such device.
     """
-    found = raw.symm_device_info(member(Backend, backend), device)
-    return DeviceInfo(**(found | {"backend": Backend(found["backend"])}))
+    return DeviceInfo.read(raw.symm_device_info(member(Backend, backend), device))
 
 
 def topology(backend: Backend | str = Backend.AUTO) -> Topology:

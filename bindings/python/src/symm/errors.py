@@ -6,31 +6,23 @@ Where Python has an exception for the same thing, the class is one of those too:
 
 from __future__ import annotations
 
-import re
-
+from symm._generated import Failure
 from symm._library import raw
 from symm.enums import Status
-
-_named_rank = re.compile(r"\brank (\d+)\b")
 
 
 class SymmError(Exception):
     """A call failed.
 
     Attributes:
-        status: why, a `Status` (a plain integer if the library is newer than this package).
-        rank: the rank to blame, where a deadline passed, a rank died or left, or somebody aborted and the message names it;
-            else None. ``Group.status()`` says who made a group fail, whatever the reason.
+        status: why.
+        rank: the rank to blame, as numbered in the group of the call; None: nobody in particular, or two that disagree.
+        pid: its process, as its own machine numbers it; None: not known.
     """
 
-    status: Status | int = Status.INTERNAL
-
-    def __init__(self, message: str, status: Status | int | None = None) -> None:
-        super().__init__(message)
-        if status is not None:
-            self.status = status
-        found = _named_rank.search(message) if self.status in _BLAMING else None
-        self.rank: int | None = int(found[1]) if found else None
+    status: Status = Status.INTERNAL
+    rank: int | None = None
+    pid: int | None = None
 
 
 class InvalidArgumentError(SymmError, ValueError):
@@ -111,34 +103,22 @@ class InternalError(SymmError):
     status = Status.INTERNAL
 
 
-_BLAMING = frozenset({Status.TIMEOUT, Status.ABORTED, Status.PEER_FAILED})
-
-_classes: dict[int, type[SymmError]] = {
-    int(kind.status): kind
-    for kind in (
-        InvalidArgumentError,
-        InvalidHandleError,
-        OutOfMemoryError,
-        UnavailableError,
-        UnsupportedError,
-        DeadlineError,
-        AbortedError,
-        PeerFailedError,
-        MismatchError,
-        SystemCallError,
-        CudaError,
-        BusyError,
-        InternalError,
-    )
-}
+_classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 
 
-def error_of(status: int, message: str) -> SymmError:
-    """The exception for a status; a `SymmError` with the bare number for one of a newer library."""
-    kind = _classes.get(status)
-    if kind is None:
-        return SymmError(f"{raw.symm_status_string(status)} ({status}): {message}", status)
-    return kind(message or raw.symm_status_string(status))
+def error_of(failure: Failure) -> SymmError:
+    """The exception for a failure; a plain `SymmError` for a status of a newer library."""
+    name = raw.symm_status_string(failure.status)
+    if failure.status in _classes:
+        error = _classes[failure.status](failure.message or name)
+    else:
+        error = SymmError(f"{name} ({failure.status:d}): {failure.message}")
+        error.status = failure.status
+    # Of two ranks that disagree neither is to blame; the library says the one of which it heard.
+    if failure.status != Status.MISMATCH and failure.rank >= 0:
+        error.rank = failure.rank
+        error.pid = failure.pid or None
+    return error
 
 
-raw.set_error_factory(error_of)
+raw.set_error_factory(lambda failure: error_of(Failure.read(failure)))

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symm import stores
+from symm import _generated, stores
 from symm._device import CPU, CUDA
+from symm._generated import GroupInfo, MemoryInfo
 from symm._library import raw
 from symm._operand import Operand, operand
 from symm._owned import Owned
@@ -28,54 +28,8 @@ if TYPE_CHECKING:
     from symm.array import SymmArray
 
 
-@dataclass(frozen=True)
-class GroupInfo:
-    """What is known of a group.
-
-    Attributes:
-        rank: this rank.
-        size: number of ranks.
-        backend: what memory it works on.
-        device: ordinal; 0 on the host.
-        id: the same on all ranks, different for every group.
-        channels: barrier channels, and signal channels of each memory, are 0 .. channels-1.
-        unwatched_peers: peers whose death is noticed by their closed socket only.
-        rejected_connections: connection attempts refused during creation.
-        bootstrap: what the ranks were found by.
-        name: as given.
-        multicast: whether its memories are given multicast addresses.
-        multicast_reason: why not, else ""; the same on all ranks.
-    """
-
-    rank: int
-    size: int
-    backend: Backend
-    device: int
-    id: int
-    channels: int
-    unwatched_peers: int
-    rejected_connections: int
-    bootstrap: str
-    name: str
-    multicast: bool
-    multicast_reason: str
-
-
-@dataclass(frozen=True)
-class GroupStatus:
-    """Health of a group.
-
-    Attributes:
-        status: `Status.OK`, or why the group was revoked.
-        failed_rank: who caused it, -1 if none.
-        failed_pid: that rank's process id where known, else 0.
-        message: "" while the status is OK.
-    """
-
-    status: Status
-    failed_rank: int
-    failed_pid: int
-    message: str
+class GroupStatus(_generated.GroupStatus):
+    """Health of a group."""
 
     @property
     def ok(self) -> bool:
@@ -287,13 +241,11 @@ class Group(Collectives, Owned):
 
     def info(self) -> GroupInfo:
         """Describe the group. [local]"""
-        found = raw.symm_group_info(self._handle)
-        return GroupInfo(**(found | {"backend": Backend(found["backend"])}))
+        return GroupInfo.read(raw.symm_group_info(self._handle))
 
     def status(self) -> GroupStatus:
         """Whether the group was revoked, and why. [local] Never waits."""
-        found = raw.symm_group_status(self._handle)
-        return GroupStatus(**(found | {"status": Status(found["status"])}))
+        return GroupStatus.read(raw.symm_group_status(self._handle))
 
     def abort(self, reason: str = "") -> None:
         """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local] Never waits; any thread."""
@@ -421,7 +373,7 @@ class Group(Collectives, Owned):
         except InvalidArgumentError:
             return None
         try:
-            return int(raw.symm_memory_info(handle)["id"]), rank, offset
+            return MemoryInfo.read(raw.symm_memory_info(handle)).id, rank, offset
         finally:
             raw.symm_memory_release(handle)
 

@@ -7,10 +7,10 @@ physical memory. Each import is a lease; it ends when the last array of it is go
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from symm._device import CPU, CUDA
+from symm._generated import ImportInfo, IpcReport, IpcStats
 from symm._library import raw
 from symm._owned import Owned
 from symm._streams import handle_of, milliseconds
@@ -21,70 +21,6 @@ from symm.errors import InvalidArgumentError, InvalidHandleError
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-
-@dataclass(frozen=True)
-class ImportInfo:
-    """What is known of an import.
-
-    Attributes:
-        backend: of the memory.
-        device: for which it is mapped here; 0 on the host.
-        bytes: of the piece.
-        offset: of the piece in the exporter's block, in bytes.
-        block_bytes: of that block.
-        exporter_pid: as the exporter itself knows it.
-        exporter_alive: False once its death or departure was noticed.
-    """
-
-    backend: Backend
-    device: int
-    bytes: int
-    offset: int
-    block_bytes: int
-    exporter_pid: int
-    exporter_alive: bool
-
-
-@dataclass(frozen=True)
-class IpcReport:
-    """What a collection did; numbers, and sizes in bytes. See ``symm_ipc_report_t`` in ``symm.h``."""
-
-    leases_ended: int
-    leases_written_off: int
-    blocks_freed: int
-    bytes_freed: int
-    mappings_dropped: int
-    blocks_in_limbo: int
-    bytes_in_limbo: int
-
-
-@dataclass(frozen=True)
-class IpcStats:
-    """The state of sharing in this process; numbers, and sizes in bytes. See ``symm_ipc_stats_t`` in ``symm.h``."""
-
-    tokens: int
-    exported_blocks: int
-    exported_bytes: int
-    grants: int
-    leased: int
-    leased_blocks: int
-    limbo_blocks: int
-    limbo_bytes: int
-    quarantined_blocks: int
-    quarantined_bytes: int
-    written_off: int
-    refused: int
-    rejected_connections: int
-    consumers: int
-    imported: int
-    imported_blocks: int
-    imported_bytes: int
-    exporters: int
-    collections: int
-    oldest_lease_ms: int
-    oldest_lease_pid: int
-    oldest_lease_start_time: int
 
 
 class _Lease(Owned):
@@ -122,9 +58,7 @@ class ImportedArray(View):
 
     def info(self) -> ImportInfo:
         """Describe the import. [local]"""
-        found = raw.symm_ipc_info(self._open()._handle)
-        found |= {"backend": Backend(found["backend"]), "exporter_alive": bool(found["exporter_alive"])}
-        return ImportInfo(**found)
+        return ImportInfo.read(raw.symm_ipc_info(self._open()._handle))
 
     def close(self) -> None:
         """Let go of this array. [local] Never waits. The lease ends with the last view of the import."""
@@ -174,21 +108,21 @@ def import_token(
     number = 0 if stream is None else handle_of(stream)
     options = (milliseconds(timeout), directory, raw.SYMM_DEVICE_AUTO if device is None else device)
     lease = _Lease(raw.symm_ipc_import(bytes(token), options, number), number)
-    info = raw.symm_ipc_info(lease._handle)
+    info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
     kind = dtype_of(dtype)
-    extents = (info["bytes"] // kind.itemsize,) if shape is None else extents_of(shape)
-    device_key = (CUDA, info["device"]) if info["backend"] == Backend.CUDA else (CPU, 0)
+    extents = (info.bytes // kind.itemsize,) if shape is None else extents_of(shape)
+    device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
     array = ImportedArray(lease, raw.symm_ipc_pointer(lease._handle), extents, kind, device_key)
-    if array.nbytes > info["bytes"]:
-        raise InvalidArgumentError(f"shape: {array.nbytes} bytes are more than the {info['bytes']} that the token names")
+    if array.nbytes > info.bytes:
+        raise InvalidArgumentError(f"shape: {array.nbytes} bytes are more than the {info.bytes} that the token names")
     return array
 
 
 def ipc_collect() -> IpcReport:
     """Free what is provably free. [local] Never waits. Returns what was done since the last collection."""
-    return IpcReport(**raw.symm_ipc_collect())
+    return IpcReport.read(raw.symm_ipc_collect())
 
 
 def ipc_stats() -> IpcStats:
     """The state of sharing in this process. [local]"""
-    return IpcStats(**raw.symm_ipc_stats())
+    return IpcStats.read(raw.symm_ipc_stats())

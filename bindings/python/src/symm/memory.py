@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from symm._generated import MemoryInfo
 from symm._library import raw
 from symm._owned import Owned
 from symm._streams import milliseconds
@@ -48,31 +48,6 @@ class Buffer(Owned):
             InvalidArgumentError: offset, nbytes.
         """
         return raw.symm_buffer_export_dmabuf(self._handle, offset, self.nbytes - offset if nbytes is None else nbytes)
-
-
-@dataclass(frozen=True)
-class MemoryInfo:
-    """What is known of a memory.
-
-    Attributes:
-        rank: this rank in its group.
-        size: number of ranks.
-        bytes: of each block.
-        id: the same on all ranks.
-        channels: number of signal channels.
-        signal_pad_bytes: of each signal pad.
-        multicast: whether it has a multicast address, then on all ranks.
-        multicast_reason: why not, else ""; the same on all ranks.
-    """
-
-    rank: int
-    size: int
-    bytes: int
-    id: int
-    channels: int
-    signal_pad_bytes: int
-    multicast: bool
-    multicast_reason: str
 
 
 class Mapping(Owned):
@@ -123,7 +98,7 @@ class Memory:
 
     def info(self) -> MemoryInfo:
         """Describe it. [local]"""
-        return MemoryInfo(**raw.symm_memory_info(self._handle))
+        return MemoryInfo.read(raw.symm_memory_info(self._handle))
 
     def pointer(self, rank: int | None = None) -> int:
         """Address at which `rank`'s block (None: this rank's) is mapped here. [local]
