@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a back end must offer: memory that can be shared, and a plane, which is the half of a group that moves bytes. Group,
+// What a back end must offer: memory that can be shared, and a transport, which is the half of a group that moves bytes. Group,
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
@@ -49,11 +49,12 @@ struct Placement {
   bool on_host = false;  // in memory of the host, though the group may work on a device
   int node = kNearest;   // the NUMA node of that
   static constexpr int kNearest = -1;
-  size_t unit = 1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Plane::block_unit())
+  size_t unit =
+      1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Transport::block_unit())
 };
 
 // What travels so that a peer can map a block. The counts are the same for every block of a back end.
-struct Share {
+struct ShareableHandle {
   Bytes body;
   std::vector<int> fds;  // borrowed from the block
 };
@@ -88,7 +89,7 @@ struct PlanReport {
   std::string reason;
 };
 
-// Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Planes look operands up in it.
+// Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Transports look operands up in it.
 struct MemoryView {
   uint64_t id = 0;
   size_t bytes = 0;
@@ -117,8 +118,8 @@ class MemoryDirectory {
   std::atomic<uint64_t> generation_{1};
 };
 
-// What a plane may ask of its group.
-struct PlaneContext {
+// What a transport may ask of its group.
+struct TransportContext {
   int rank = 0;
   int size = 1;
   uint64_t group = 0;
@@ -132,11 +133,11 @@ struct PlaneContext {
   const MemoryDirectory* directory = nullptr;
 };
 
-// The ranks of a group in the midst of a rendezvous, for a plane that has more to agree on than blocks. All ranks make the same
-// calls in the same order.
-class Council {
+// The ranks of a group in the midst of a rendezvous, for a transport that has more to agree on than blocks. All ranks make the
+// same calls in the same order.
+class OutOfBand {
  public:
-  virtual ~Council() = default;
+  virtual ~OutOfBand() = default;
   // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that has any says: "rank 2: ...", on all ranks.
   // Throws what every exchange throws: Error(timeout), Error(peer_failed), Error(aborted).
   virtual std::string vote(const std::string& trouble) = 0;
@@ -144,11 +145,11 @@ class Council {
   virtual Fd hand_out(int fd) = 0;
 };
 
-class Plane {
+class Transport {
  public:
-  virtual ~Plane() = default;
+  virtual ~Transport() = default;
   // Creation, in this order: share() on every rank, then connect() with what every peer shared.
-  virtual Share share() const = 0;
+  virtual ShareableHandle share() const = 0;
   virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
   // All peers are connected; called before the last vote.
   virtual void ready() {}
@@ -167,13 +168,13 @@ class Plane {
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
   // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
-  virtual void notice_trouble() {}
+  virtual void check_device_errors() {}
   // A memory of the group came, and is about to go.
   virtual void memory_added(const MemoryView&) {}
   // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
   virtual std::string why_no_multicast() const { return "host memory"; }
   // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
-  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, Council&) {
+  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
     memory.why_no_multicast = why_no_multicast();
   }
   // Blocks that are to be given one are a multiple of so many bytes.
@@ -197,15 +198,15 @@ class Backend {
   virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
   // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
-  virtual Share share(const Block& block) const = 0;
+  virtual ShareableHandle share(const Block& block) const = 0;
   virtual size_t share_body_size() const noexcept = 0;
   virtual size_t share_fd_count() const noexcept = 0;
   virtual std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity& from) = 0;
   // Bytes that a signal pad needs beside its channels * size words.
   virtual size_t pad_extra() const noexcept = 0;
-  virtual std::unique_ptr<Plane> make_plane(PlaneContext context) = 0;
-  virtual size_t plane_share_body_size() const noexcept = 0;
-  virtual size_t plane_share_fd_count() const noexcept = 0;
+  virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
+  virtual size_t transport_share_body_size() const noexcept = 0;
+  virtual size_t transport_share_fd_count() const noexcept = 0;
 };
 
 }  // namespace symm

@@ -31,7 +31,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"ll", 0, 256 * kMi, 1},       {"one_shot", 0, 256 * kMi, 1},
     {"two_shot", 0, 256 * kMi, 1}, {"chunk", 64 * kKi, 256 * kMi, 1},
     {"flat", 0, 256 * kMi, 1},     {"threads", 32, 256, 32},
-    {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxStripes, 1},
+    {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxWorkGroups, 1},
     {"width", 128, 1024, 32},      {"tile", cuda::kPack, kMi, cuda::kPack},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);

@@ -21,7 +21,7 @@ namespace symm {
 namespace {
 
 constexpr uint64_t kMillisecond = 1'000'000;
-constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the sleeper
+constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the waiter
 constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
 
 uint64_t now_ns() noexcept {
@@ -204,7 +204,7 @@ bool register_for_asymmetric_fences() noexcept {
 #endif
 }
 
-WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
+WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
                   LazyDeadline& deadline, Fencing fencing) {
   for (uint32_t i = 0; i < spin.spins; ++i) {
     if (reached(word, target)) return WaitEnd::reached;
@@ -218,10 +218,10 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
   }
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
   // millisecond.
-  uint8_t sleeping = sleeper.load(std::memory_order_relaxed);
+  uint8_t sleeping = waiter.load(std::memory_order_relaxed);
   bool registered = false;
   while (!registered && sleeping < UINT8_MAX) {
-    registered = sleeper.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
+    registered = waiter.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
   }
   // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
   const bool seen_by_writers =
@@ -249,7 +249,7 @@ WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer,
       syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
     }
   }
-  if (registered) sleeper.fetch_sub(1, std::memory_order_relaxed);
+  if (registered) waiter.fetch_sub(1, std::memory_order_relaxed);
   return end;
 }
 

@@ -3,9 +3,9 @@
 // The only place that waits. Every wait has a deadline, and every wait on another rank ends early when the group is revoked.
 //
 // A word on which ranks wait is a 32-bit counter with one writer that only grows (compared as a signed difference, so that it
-// may wrap). A waiter spins for a while, then registers itself in the word's sleeper byte and sleeps in the kernel on the word
+// may wrap). A waiter spins for a while, then registers itself in the word's waiter byte and sleeps in the kernel on the word
 // and on the group's event counter at once (futex_waitv; in 1 ms slices where the kernel lacks it). The writer stores the word,
-// and only if it then sees a sleeper pays for a wake-up.
+// and only if it then sees a waiter pays for a wake-up.
 #pragma once
 
 #include <poll.h>
@@ -26,7 +26,7 @@
 namespace symm {
 
 using Word = std::atomic<uint32_t>;
-using Sleeper = std::atomic<uint8_t>;  // number of sleeping threads of one rank; written by that rank only
+using Waiter = std::atomic<uint8_t>;  // number of sleeping threads of one rank; written by that rank only
 
 // A point in time (CLOCK_MONOTONIC) after which a wait gives up.
 class Deadline {
@@ -118,7 +118,7 @@ enum class WaitEnd {
   revoked
 };
 
-// Who pays for the writer not missing a sleeper. Writer and waiter each store one word and then read the other's, and one of them
+// Who pays for the writer not missing a waiter. Writer and waiter each store one word and then read the other's, and one of them
 // must see the other's store, for which both need a full barrier.
 enum class Fencing {
   symmetric,  // both have one
@@ -131,7 +131,7 @@ bool register_for_asymmetric_fences() noexcept;
 
 // Wait until word - target >= 0 (signed). `peer` is whose word it is. On `revoked` and `peer_departed` the word was looked at
 // once more after the event, so data that was there in time is never lost.
-WaitEnd wait_word(const Word& word, uint32_t target, Sleeper& sleeper, int peer, const Revocation& revocation, SpinPolicy spin,
+WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
                   LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
 
 inline bool reached(const Word& word, uint32_t target) noexcept {
@@ -147,22 +147,21 @@ inline void fence() noexcept {
 }
 
 void wake_all(const Word& word) noexcept;
-inline void wake_sleepers(const Word& word, std::span<const Sleeper> sleepers) noexcept {
-  for (const Sleeper& sleeper : sleepers) {
-    if (sleeper.load(std::memory_order_seq_cst) != 0) return wake_all(word);
+inline void wake_waiters(const Word& word, std::span<const Waiter> waiters) noexcept {
+  for (const Waiter& waiter : waiters) {
+    if (waiter.load(std::memory_order_seq_cst) != 0) return wake_all(word);
   }
 }
 
-// Writer's half: store, then wake whoever sleeps. `sleepers` are the bytes of all ranks that may wait for this word.
-inline void publish(Word& word, uint32_t value, std::span<const Sleeper> sleepers,
-                    Fencing fencing = Fencing::symmetric) noexcept {
+// Writer's half: store, then wake whoever sleeps. `waiters` are the bytes of all ranks that may wait for this word.
+inline void publish(Word& word, uint32_t value, std::span<const Waiter> waiters, Fencing fencing = Fencing::symmetric) noexcept {
   if (fencing == Fencing::asymmetric) {
     word.store(value, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);  // the compiler keeps the order; the waiter sees to the processor
   } else {
     word.store(value, std::memory_order_seq_cst);  // on x86-64 the one full barrier this costs
   }
-  wake_sleepers(word, sleepers);
+  wake_waiters(word, waiters);
 }
 
 // Sleep until *word != seen or (if other is not null) *other != other_seen, or the deadline. May return early.

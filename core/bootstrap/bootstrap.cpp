@@ -29,20 +29,20 @@ void check_ranks(const BootstrapConfig& config) {
 }
 
 // Rank and size as configured, else as the launcher says.
-void take_ranks(const BootstrapConfig& config, const Launch& launch, Meeting& meeting) {
-  meeting.rank = config.size > 0 ? config.rank : launch.rank;
-  meeting.size = config.size > 0 ? config.size : launch.size;
+void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapResult& result) {
+  result.rank = config.size > 0 ? config.rank : launch.rank;
+  result.size = config.size > 0 ? config.size : launch.size;
 }
 
-void take_ranks_without_default(const BootstrapConfig& config, Meeting& meeting) {
-  if (config.size > 0) return take_ranks(config, {}, meeting);
+void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& result) {
+  if (config.size > 0) return take_ranks(config, {}, result);
   const Launch launch = parse_environment(current_environment());
   if (launch.single()) {
     throw Error(Status::invalid_argument, config.url +
                                               " needs a rank and a size: give them in the configuration, or set SYMM_RANK and "
                                               "SYMM_SIZE, or start the program by a launcher");
   }
-  take_ranks(config, launch, meeting);
+  take_ranks(config, launch, result);
 }
 
 // A group of one has nobody to meet, and makes nothing that others could find.
@@ -51,16 +51,16 @@ std::unique_ptr<Store> open_alone() {
   return open_thread_store(format(kPattern, static_cast<unsigned long long>(process::random64())), 0, 1, Deadline::never());
 }
 
-std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const Meeting& meeting,
+std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const BootstrapResult& result,
                                       Deadline deadline) {
-  AssemblyConfig assembly;
-  assembly.base = std::move(path);
-  assembly.name = name;
-  assembly.description = meeting.description;
-  assembly.rank = meeting.rank;
-  assembly.size = meeting.size;
-  assembly.remove_base = remove;
-  return std::make_unique<DirStore>(std::move(assembly), deadline);
+  DirectoryRendezvousConfig rendezvous;
+  rendezvous.base = std::move(path);
+  rendezvous.name = name;
+  rendezvous.description = result.description;
+  rendezvous.rank = result.rank;
+  rendezvous.size = result.size;
+  rendezvous.remove_base = remove;
+  return std::make_unique<DirStore>(std::move(rendezvous), deadline);
 }
 
 // Asked for once: MPI_Finalize() closes PMI_FD.
@@ -72,20 +72,20 @@ std::string remembered_pmi_job(int fd) {
   return *job;
 }
 
-void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadline deadline) {
+void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const Launch launch = parse_environment(current_environment());
-  take_ranks(config, launch, meeting);
-  meeting.description = "env:// (" + launch.source + ")";
-  log::write(log::Level::info, "env://: rank %d of %d, by %s", meeting.rank, meeting.size, launch.source.c_str());
-  if (meeting.size == 1) {
-    meeting.store = open_alone();
+  take_ranks(config, launch, result);
+  result.description = "env:// (" + launch.source + ")";
+  log::write(log::Level::info, "env://: rank %d of %d, by %s", result.rank, result.size, launch.source.c_str());
+  if (result.size == 1) {
+    result.store = open_alone();
     return;
   }
   if (!launch.directory.empty()) {
     if (launch.directory[0] != '/') {
       throw Error(Status::invalid_argument, "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
     }
-    meeting.store = open_directory(launch.directory, false, config.name, meeting, deadline);
+    result.store = open_directory(launch.directory, false, config.name, result, deadline);
     return;
   }
   std::string job = launch.job;
@@ -101,41 +101,41 @@ void meet_by_environment(const BootstrapConfig& config, Meeting& meeting, Deadli
   constexpr size_t kLongestName = 200;
   const std::string directory = kJobPrefix + escape_key(job);
   if (directory.size() > kLongestName) throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
-  meeting.store = open_directory(parent + "/" + directory, true, config.name, meeting, deadline);
+  result.store = open_directory(parent + "/" + directory, true, config.name, result, deadline);
 }
 
-void meet_in_directory(const BootstrapConfig& config, Meeting& meeting, Deadline deadline) {
+void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string path = config.url.substr(kDir.size());
   if (path.empty() || path[0] != '/') {
     throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
   }
-  take_ranks_without_default(config, meeting);
-  meeting.store = meeting.size == 1 ? open_alone() : open_directory(path, false, config.name, meeting, deadline);
+  take_ranks_without_default(config, result);
+  result.store = result.size == 1 ? open_alone() : open_directory(path, false, config.name, result, deadline);
 }
 
 }  // namespace
 
-Meeting meet(const BootstrapConfig& config, Deadline deadline) {
+BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   check_ranks(config);
-  Meeting meeting;
-  meeting.description = config.url.empty() ? std::string(kEnv) : config.url;
+  BootstrapResult result;
+  result.description = config.url.empty() ? std::string(kEnv) : config.url;
   if (config.callbacks != nullptr) {
     if (config.size == 0) throw Error(Status::invalid_argument, "a store of the user's needs rank and size in the configuration");
-    take_ranks(config, {}, meeting);
-    meeting.store = open_callback_store(*config.callbacks, config.name, meeting.rank);
-    meeting.description = meeting.store->describe();
+    take_ranks(config, {}, result);
+    result.store = open_callback_store(*config.callbacks, config.name, result.rank);
+    result.description = result.store->describe();
   } else if (config.url.empty() || config.url == kEnv) {
-    meet_by_environment(config, meeting, deadline);
+    bootstrap_by_environment(config, result, deadline);
   } else if (config.url.starts_with(kDir)) {
-    meet_in_directory(config, meeting, deadline);
+    bootstrap_in_directory(config, result, deadline);
   } else if (config.url.starts_with(kThread)) {
-    take_ranks_without_default(config, meeting);
+    take_ranks_without_default(config, result);
     const std::string place = config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
-    meeting.store = open_thread_store(place, meeting.rank, meeting.size, deadline);
+    result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {
     throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; known are env://, dir:///path and thread://name");
   }
-  return meeting;
+  return result;
 }
 
 }  // namespace symm

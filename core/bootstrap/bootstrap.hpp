@@ -27,13 +27,13 @@ struct BootstrapConfig {
 
 // Where the ranks of one group meet. The store is scoped to this creation: successive creations with the same bootstrap and name
 // never see each other's keys, nor those of a crashed former job.
-struct Meeting {
+struct BootstrapResult {
   std::unique_ptr<Store> store;
   int rank = 0;
   int size = 1;
   std::string description;  // "env:// (Open MPI)"
 };
 
-Meeting meet(const BootstrapConfig& config, Deadline deadline);
+BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline);
 
 }  // namespace symm

@@ -57,20 +57,20 @@ std::string escape_key(const std::string& key) {
 void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const std::string name = file_name(key);
   const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
-  const Fd file(openat(assembly_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!file) throw system_error(errno, "open", assembly_.path() + "/" + temporary);
+  const Fd file(openat(rendezvous_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
   int error = 0;
   try {
-    write_all(file.get(), value, assembly_.path() + "/" + temporary);
+    write_all(file.get(), value, rendezvous_.path() + "/" + temporary);
     // Unlike rename(), link() refuses if the key is there.
-    if (linkat(assembly_.fd(), temporary.c_str(), assembly_.fd(), name.c_str(), 0) != 0) error = errno;
+    if (linkat(rendezvous_.fd(), temporary.c_str(), rendezvous_.fd(), name.c_str(), 0) != 0) error = errno;
   } catch (...) {
-    unlinkat(assembly_.fd(), temporary.c_str(), 0);
+    unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
     throw;
   }
-  unlinkat(assembly_.fd(), temporary.c_str(), 0);
+  unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
   if (error == EEXIST) throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + describe());
-  if (error != 0) throw system_error(error, "link", assembly_.path() + "/" + name);
+  if (error != 0) throw system_error(error, "link", rendezvous_.path() + "/" + name);
 }
 
 Bytes DirStore::get(const std::string& key, Deadline deadline) {
@@ -78,13 +78,13 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
   Fd file;
   const auto look = [&] {
     const auto open_key = [&] {
-      file.reset(openat(assembly_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-      if (!file && errno != ENOENT) throw system_error(errno, "open", assembly_.path() + "/" + name);
+      file.reset(openat(rendezvous_.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+      if (!file && errno != ENOENT) throw system_error(errno, "open", rendezvous_.path() + "/" + name);
       return static_cast<bool>(file);
     };
     if (open_key()) return true;
     try {
-      assembly_.look_at_next_rank();
+      rendezvous_.look_at_next_rank();
     } catch (const Error&) {
       if (open_key()) return true;  // what a rank set before it died counts
       throw;
@@ -94,7 +94,7 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
   if (!retry_until(look, deadline)) {
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + describe() + " before the deadline");
   }
-  return read_all(file.get(), assembly_.path() + "/" + name);
+  return read_all(file.get(), rendezvous_.path() + "/" + name);
 }
 
 }  // namespace symm

@@ -5,23 +5,23 @@
 
 #include <memory>
 
-#include "core/bootstrap/assembly.hpp"
+#include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
 
 class DirStore final : public Store {
  public:
-  DirStore(AssemblyConfig config, Deadline deadline) : assembly_(std::move(config), deadline) {}
+  DirStore(DirectoryRendezvousConfig config, Deadline deadline) : rendezvous_(std::move(config), deadline) {}
 
   void set(const std::string& key, const Bytes& value, Deadline deadline) override;
   // Throws Error(peer_failed) if a rank dies meanwhile.
   Bytes get(const std::string& key, Deadline deadline) override;
-  std::string directory() const override { return assembly_.path(); }
-  std::string describe() const override { return assembly_.config().description; }
+  std::string directory() const override { return rendezvous_.path(); }
+  std::string describe() const override { return rendezvous_.config().description; }
 
  private:
-  Assembly assembly_;
+  DirectoryRendezvous rendezvous_;
 };
 
 // A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte becomes %XX.

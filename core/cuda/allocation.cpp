@@ -85,7 +85,7 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
                                              uint32_t fill, size_t multiple_of) {
   const Driver& driver = device->driver();
   device->reclaim();
-  const Current current(*device, Current::Capture::relaxed);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->on_host_ = location.type == kOnHostNode;
   const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
@@ -114,7 +114,7 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
 
 std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent) {
   const Driver& driver = device->driver();
-  const Current current(*device, Current::Capture::relaxed);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
@@ -127,8 +127,8 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& device, Foreign& foreign) {
-  const Foreign::Range range = foreign.range(*device);
+std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign) {
+  const ExternalAllocation::Range range = foreign.range(*device);
   std::shared_ptr<Allocation> made(new Allocation(device, range.bytes));
   made->mapped_ = range.bytes;
   made->handle_ = foreign.take();
@@ -137,10 +137,10 @@ std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& 
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, Foreign& foreign, size_t bytes) {
+std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes) {
   device->reclaim();
-  const Current current(*device, Current::Capture::relaxed);
-  const Foreign::Range range = foreign.range(*device);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
+  const ExternalAllocation::Range range = foreign.range(*device);
   foreign.require_within(range, bytes);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->mapped_ = range.bytes;
@@ -177,7 +177,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   if (const std::string reason = dmabuf_reason(*device_); !reason.empty())
     throw Error(Status::unavailable, "buffer: cannot be exported as DMA-BUF: " + reason);
   const Driver& driver = device_->driver();
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
   const CUresult result = driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, kDmabufFd, 0);
   const std::string what = format("%zu bytes at %zu", bytes, offset);
@@ -194,7 +194,7 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
 int Allocation::fd() const {
   if (!fd_) {
     const Driver& driver = device_->driver();
-    const Current current(*device_, Current::Capture::relaxed);
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     int raw = -1;
     driver.require(driver.cuMemExportToShareableHandle(&raw, handle_, kPosixFd, 0), "cuMemExportToShareableHandle");
     fd_.reset(raw);
@@ -205,8 +205,8 @@ int Allocation::fd() const {
 // In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver
 // shutting down.
 Allocation::~Allocation() {
-  device_->put_off([&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_,
-                    is_mapped = is_mapped_, handle = handle_, has_handle = has_handle_] {
+  device_->defer([&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_,
+                  is_mapped = is_mapped_, handle = handle_, has_handle = has_handle_] {
     if (is_mapped) driver.cuMemUnmap(address, mapped);
     if (is_reserved) driver.cuMemAddressFree(address, mapped);
     if (has_handle) driver.cuMemRelease(handle);

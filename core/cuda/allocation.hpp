@@ -7,7 +7,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/cuda/device.hpp"
-#include "core/cuda/foreign.hpp"
+#include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {
 
@@ -29,9 +29,9 @@ class Allocation final : public Block {
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent);
   Extent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
   // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
-  static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, Foreign& foreign);
+  static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign);
   // A piece of one, mapped once more, so that it stays when its owner unmaps it.
-  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, Foreign& foreign, size_t bytes);
+  static std::shared_ptr<Allocation> adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes);
   ~Allocation() override;
 
   std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address()); }

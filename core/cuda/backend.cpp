@@ -6,7 +6,7 @@
 
 #include "core/base/process.hpp"
 #include "core/cuda/nvml.hpp"
-#include "core/cuda/plane.hpp"
+#include "core/cuda/transport.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -32,7 +32,7 @@ class CudaBackend final : public Backend {
   }
 
   std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override {
-    std::optional<Foreign> foreign = Foreign::at(pointer);
+    std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
     if (!foreign) refuse_to_adopt(pointer);
     if (const int on = foreign->require_shareable(); on != device_->handle()) {
       throw Error(Status::invalid_argument,
@@ -43,10 +43,10 @@ class CudaBackend final : public Backend {
     return Allocation::adopt(device_, *foreign, bytes);
   }
 
-  Share share(const Block& block) const override {
+  ShareableHandle share(const Block& block) const override {
     const auto& allocation = static_cast<const Allocation&>(block);
     const BlockShare body = allocation.extent();
-    Share share;
+    ShareableHandle share;
     share.body.resize(sizeof body);
     std::memcpy(share.body.data(), &body, sizeof body);
     share.fds = {allocation.fd()};
@@ -68,19 +68,19 @@ class CudaBackend final : public Backend {
     return kBarrierChannels * kMaxRanks * sizeof(uint32_t) + 2 * kMaxRanks * sizeof(void*) + 64;
   }
 
-  std::unique_ptr<Plane> make_plane(PlaneContext context) override {
+  std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
-    return std::make_unique<CudaPlane>(std::move(context), device_, values);
+    return std::make_unique<CudaTransport>(std::move(context), device_, values);
   }
-  size_t plane_share_body_size() const noexcept override { return CudaPlane::share_body_size(); }
-  size_t plane_share_fd_count() const noexcept override { return 1; }
+  size_t transport_share_body_size() const noexcept override { return CudaTransport::share_body_size(); }
+  size_t transport_share_fd_count() const noexcept override { return 1; }
 
  private:
   static constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time
 
   // No mapping of cuMemMap: what is it then?
   [[noreturn]] void refuse_to_adopt(const void* pointer) const {
-    const Current current(*device_, Current::Capture::relaxed);
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     CUdeviceptr base = 0;
     size_t bytes = 0;
     const bool is_known =

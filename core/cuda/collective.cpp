@@ -2,7 +2,7 @@
 //
 // One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
 #include "core/cuda/detail.hpp"
-#include "core/cuda/plane.hpp"
+#include "core/cuda/transport.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -24,7 +24,7 @@ bool is_delivered_to(const CollectiveCall& call, int rank) {
 
 }  // namespace
 
-PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
+PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
   PlanInput input;
   input.collective = call.collective;
   input.dtype = call.dtype;
@@ -38,7 +38,7 @@ PlanInput CudaPlane::plan_input(const CollectiveCall& call) const {
   return input;
 }
 
-void CudaPlane::collective(const CollectiveCall& call) {
+void CudaTransport::collective(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   if (call.algorithm != Algorithm::automatic) {
     if (const std::string reason = refuse(input, tuning_); !reason.empty())
@@ -46,13 +46,13 @@ void CudaPlane::collective(const CollectiveCall& call) {
   }
   const Plan chosen = cuda::plan(input, tuning_);
   const auto stream = static_cast<CUstream>(call.stream);
-  const Current current(*device_);
-  const TurnGuard turn(turn_, call.timeout_ms, name_of(call.collective));
+  const ContextGuard current(*device_);
+  const TimedLock turn(turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
   const unsigned long long capture = order_.before(stream);
   if (context_.check && context_.size > 1) {
     const Detail detail = detail_of(call);
-    CheckArgs args{world(call.timeout_ms, static_cast<uint32_t>(call.collective)), detail.what, detail.count};
+    CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), detail.what, detail.count};
     kernels_.launch(kernels_.find("symm_check"), {1, 32, stream}, args);
   }
   launch_collective(call, input, chosen);
@@ -60,13 +60,13 @@ void CudaPlane::collective(const CollectiveCall& call) {
 }
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
-CUfunction CudaPlane::kernel_of(const PlanInput& input, Family family) {
+CUfunction CudaTransport::kernel_of(const PlanInput& input, Family family) {
   CUfunction& known = collectives_[static_cast<size_t>(family)][static_cast<size_t>(arithmetic_of(input))];
   if (known == nullptr) known = kernels_.find(kernel_name(input, family));
   return known;
 }
 
-void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   const uint64_t unit = call.count * size_of(call.dtype);
   if (chosen.family == Family::none) return;
   if (chosen.family == Family::copy) {
@@ -74,7 +74,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     return;
   }
   CollectiveArgs args{};
-  args.world = world(call.timeout_ms, static_cast<uint32_t>(call.collective));
+  args.comm = comm(call.timeout_ms, static_cast<uint32_t>(call.collective));
   args.send = bytes_of(call.send);
   args.recv = bytes_of(call.recv);
   args.unit = unit;
@@ -91,7 +91,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
     const Detail detail = detail_of(call);
     args.detail = detail.what;
     args.count = detail.count;
-    args.stripes = chosen.stripes;
+    args.work_groups = chosen.work_groups;
     args.flat = chosen.flat ? 1 : 0;
     if (is_delivered_to(call, context_.rank)) {
       const uint64_t bytes = call.collective == Collective::allgather ? unit * static_cast<uint64_t>(context_.size) : unit;
@@ -103,7 +103,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
         args.gathers = 1;
       }
     }
-    blocks = static_cast<unsigned>(chosen.stripes) * (args.gathers != 0 ? 3U : 2U);
+    blocks = static_cast<unsigned>(chosen.work_groups) * (args.gathers != 0 ? 3U : 2U);
   }
   if (is_multimem(chosen.family)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.
@@ -130,7 +130,7 @@ void CudaPlane::launch_collective(const CollectiveCall& call, const PlanInput& i
                   {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
-PlanReport CudaPlane::plan(const CollectiveCall& call) {
+PlanReport CudaTransport::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   if (call.algorithm != Algorithm::automatic) {
     if (const std::string reason = refuse(input, tuning_); !reason.empty())

@@ -15,7 +15,7 @@ constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout) {
   auto control = Allocation::create(device, layout.bytes);
   const Driver& driver = device->driver();
-  const Current current(*device, Current::Capture::relaxed);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const auto n = static_cast<uint64_t>(size);
   const auto fill = [&](uint64_t at, uint64_t bytes) {
     if (bytes == 0) return;
@@ -28,9 +28,9 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   return control;
 }
 
-Mailbox::Mailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
+ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const Driver& driver = device_->driver();
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   void* host = nullptr;
   driver.require(driver.cuMemHostAlloc(&host, kPage, kMappedPortable), "cuMemHostAlloc", "an error record");
   std::memset(host, 0, kPage);
@@ -47,24 +47,24 @@ Mailbox::Mailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
   }
 }
 
-Mailbox::~Mailbox() {
+ErrorMailbox::~ErrorMailbox() {
   // A kernel may still write the record.
-  device_->put_off([&driver = device_->driver(), host = host_, stream = stream_] {
+  device_->defer([&driver = device_->driver(), host = host_, stream = stream_] {
     driver.cuStreamDestroy(stream);
     driver.cuMemFreeHost(host);
   });
 }
 
-bool Mailbox::has_record() const noexcept {
+bool ErrorMailbox::has_record() const noexcept {
   return reinterpret_cast<const std::atomic<uint32_t>*>(host_)->load(std::memory_order_acquire) != 0;
 }
 
-const ErrorRecord& Mailbox::record() const noexcept { return *reinterpret_cast<const ErrorRecord*>(host_); }
+const ErrorRecord& ErrorMailbox::record() const noexcept { return *reinterpret_cast<const ErrorRecord*>(host_); }
 
-void Mailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept {
+void ErrorMailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept {
   const Driver& driver = device_->driver();
   try {
-    const Current current(*device_, Current::Capture::relaxed);
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     // Both words only grow, so it does not matter which of two copies comes first.
     auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
     if (abort) words[0].store(1, std::memory_order_release);

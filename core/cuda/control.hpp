@@ -16,12 +16,12 @@ namespace symm::cuda {
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout);
 
 // Pinned host memory that the device can reach.
-class Mailbox {
+class ErrorMailbox {
  public:
-  explicit Mailbox(std::shared_ptr<Device> device);
-  ~Mailbox();
-  Mailbox(const Mailbox&) = delete;
-  Mailbox& operator=(const Mailbox&) = delete;
+  explicit ErrorMailbox(std::shared_ptr<Device> device);
+  ~ErrorMailbox();
+  ErrorMailbox(const ErrorMailbox&) = delete;
+  ErrorMailbox& operator=(const ErrorMailbox&) = delete;
 
   uint64_t record_on_device() const noexcept { return address_; }
   bool has_record() const noexcept;

@@ -43,7 +43,7 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   std::memcpy(device->uuid_.data(), uuid.bytes, sizeof uuid.bytes);
   device->multiprocessors_ = device->attribute(kMultiprocessors);
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_), "cuDevicePrimaryCtxRetain");
-  const Current current(*device);
+  const ContextGuard current(*device);
   driver.require(driver.cuStreamCreate(&device->stream_, kNonBlocking), "cuStreamCreate");
   return device;
 }
@@ -51,14 +51,14 @@ std::shared_ptr<Device> Device::open(int ordinal) {
 Device::~Device() {
   if (context_ == nullptr) return;
   {
-    const Current current(*this, std::nothrow);
+    const ContextGuard current(*this, std::nothrow);
     for (const auto& [stream, event] : events_) driver_.cuEventDestroy(event);
     if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
   }
   driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
-CUevent Device::used(CUstream stream) {
+CUevent Device::record_use(CUstream stream) {
   const std::lock_guard lock(mutex_);
   CUevent& event = events_[stream];
   if (event == nullptr) driver_.require(driver_.cuEventCreate(&event, kWithoutTiming), "cuEventCreate");
@@ -75,21 +75,21 @@ bool Device::idle() noexcept {
 
 bool Device::settle() noexcept {
   std::vector<std::function<void()>> work;
-  const Current current(*this, std::nothrow);
+  const ContextGuard current(*this, std::nothrow);
   {
     const std::lock_guard lock(mutex_);
-    if (put_off_.empty()) return true;
+    if (deferred_.empty()) return true;
     if (!idle()) return false;
-    work.swap(put_off_);
+    work.swap(deferred_);
   }
   for (const auto& one : work) one();
   return true;
 }
 
-void Device::put_off(std::function<void()> work) noexcept {
+void Device::defer(std::function<void()> work) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    put_off_.push_back(std::move(work));
+    deferred_.push_back(std::move(work));
   } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
     return;
   }
@@ -120,7 +120,7 @@ std::string text_of(const Uuid& uuid) {
   return text;
 }
 
-Current::Current(const Device& device, Capture capture) : device_(device) {
+ContextGuard::ContextGuard(const Device& device, Capture capture) : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
   if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context()) {
@@ -130,7 +130,7 @@ Current::Current(const Device& device, Capture capture) : device_(device) {
   if (capture == Capture::relaxed) relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
 }
 
-Current::Current(const Device& device, std::nothrow_t) noexcept : device_(device) {
+ContextGuard::ContextGuard(const Device& device, std::nothrow_t) noexcept : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
   if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context())
@@ -138,7 +138,7 @@ Current::Current(const Device& device, std::nothrow_t) noexcept : device_(device
   relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
 }
 
-Current::~Current() {
+ContextGuard::~ContextGuard() {
   const Driver& driver = device_.driver();
   if (relaxed_) driver.cuThreadExchangeStreamCaptureMode(&mode_);
   CUcontext popped = nullptr;

@@ -37,10 +37,10 @@ class Device {
   CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
 
   // Work was issued on `stream`, outside of a capture. Returns an event behind it, which stays the stream's.
-  CUevent used(CUstream stream);
+  CUevent record_use(CUstream stream);
   // Release never waits, but kernels may still use what is released. Runs `work` now if all that was issued has ended, else when
   // an allocation or release finds that it has.
-  void put_off(std::function<void()> work) noexcept;
+  void defer(std::function<void()> work) noexcept;
   void reclaim() noexcept;
 
  private:
@@ -57,25 +57,25 @@ class Device {
   int multiprocessors_ = 0;
   std::mutex mutex_;
   std::map<CUstream, CUevent> events_;
-  std::vector<std::function<void()>> put_off_;
+  std::vector<std::function<void()>> deferred_;
 };
 
 std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it
 
 // Makes a device's context current on this thread for a scope, and lets calls through that a stream capture elsewhere in the
 // process would forbid (allocation, synchronisation of our own stream): they have nothing to do with what is captured.
-class Current {
+class ContextGuard {
  public:
   enum class Capture {
     as_it_is,
     relaxed
   };
-  explicit Current(const Device& device, Capture capture = Capture::as_it_is);
+  explicit ContextGuard(const Device& device, Capture capture = Capture::as_it_is);
   // For release, which goes on if the context cannot be made current any more.
-  Current(const Device& device, std::nothrow_t) noexcept;
-  ~Current();
-  Current(const Current&) = delete;
-  Current& operator=(const Current&) = delete;
+  ContextGuard(const Device& device, std::nothrow_t) noexcept;
+  ~ContextGuard();
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
 
  private:
   const Device& device_;

@@ -42,7 +42,7 @@ class CudaProvider final : public ipc::Provider {
   ipc::Id gpu(int device) const override { return visible_gpus().at(static_cast<size_t>(device)); }
 
   Adopted adopt(const void* pointer) const override {
-    std::optional<Foreign> foreign = Foreign::at(pointer);
+    std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
     if (!foreign) return {};
     const std::shared_ptr<Device> device = ipc_device(foreign->require_shareable());
     auto block = Allocation::refer_to(device, *foreign);
@@ -72,7 +72,7 @@ class CudaProvider final : public ipc::Provider {
 
   void check_stream(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
-    const Current current(*device);
+    const ContextGuard current(*device);
     int status = 0;
     unsigned long long id = 0;
     const Driver& loaded = device->driver();
@@ -86,7 +86,7 @@ class CudaProvider final : public ipc::Provider {
 
   void finish(void* stream, int ordinal) const override {
     const std::shared_ptr<Device> device = ipc_device(ordinal);
-    const Current current(*device, Current::Capture::relaxed);
+    const ContextGuard current(*device, ContextGuard::Capture::relaxed);
     device->driver().require(device->driver().cuStreamSynchronize(static_cast<CUstream>(stream)), "cuStreamSynchronize",
                              "stream");
   }

@@ -46,7 +46,7 @@ CudaStreamWords::~CudaStreamWords() {
   if (devices_.empty()) return;
   // A stream may still be about to write a word.
   const std::shared_ptr<Device> device = devices_.begin()->second.first;
-  device->put_off([&driver = device->driver(), page = page_, start = words_.data()] { driver.cuMemHostUnregister(start); });
+  device->defer([&driver = device->driver(), page = page_, start = words_.data()] { driver.cuMemHostUnregister(start); });
 }
 
 // The mutex is held and the device's context current.
@@ -91,7 +91,7 @@ ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   const std::shared_ptr<Device> device = ipc_device(ordinal);
   const Driver& driver = device->driver();
   auto* const of = static_cast<CUstream>(stream);
-  const Current current(*device, Current::Capture::relaxed);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   unsigned long long id = 0;
   driver.require(driver.cuStreamGetId(of, &id), "cuStreamGetId", "stream");
   const std::lock_guard lock(mutex_);
@@ -104,14 +104,14 @@ ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   const uint64_t value = last_[word] + 1;
   driver.require(driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
   last_[word] = value;
-  device->used(of);
+  device->record_use(of);
   return {word, value};
 }
 
 void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
   const std::shared_ptr<Device> device = ipc_device(ordinal);
   const Driver& driver = device->driver();
-  const Current current(*device, Current::Capture::relaxed);
+  const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   CUdeviceptr address = 0;
   {
     const std::lock_guard lock(mutex_);

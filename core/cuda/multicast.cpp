@@ -15,7 +15,7 @@ CUmulticastObjectProp properties(int ranks, size_t bytes) {
 }  // namespace
 
 size_t Multicast::granularity(const Device& device, int ranks) {
-  const Current current(device, Current::Capture::relaxed);
+  const ContextGuard current(device, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks, size_t{2} << 20);
   size_t unit = 0;
   device.driver().require(device.driver().cuMulticastGetGranularity(&unit, &prop, kMinimum), "cuMulticastGetGranularity");
@@ -27,7 +27,7 @@ Multicast::Multicast(std::shared_ptr<Device> device, int ranks, size_t bytes)
     : device_(std::move(device)), ranks_(ranks), bytes_(bytes) {}
 
 Fd Multicast::create() {
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks_, bytes_);
   driver().require(driver().cuMulticastCreate(&created_, &prop), "cuMulticastCreate",
                    format("%zu bytes for %d devices", bytes_, ranks_));
@@ -40,7 +40,7 @@ Fd Multicast::create() {
 
 // Rank 0 does not use what it created itself: copies to such an address are taken for local ones.
 void Multicast::join(const Fd& object) {
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(
       driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())), kPosixFd),
       "cuMemImportFromShareableHandle", "a multicast object");
@@ -50,7 +50,7 @@ void Multicast::join(const Fd& object) {
 }
 
 void Multicast::bind(const Allocation& block) {
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(driver().cuMemRetainAllocationHandle(&memory_, block.data()), "cuMemRetainAllocationHandle");
   has_memory_ = true;
   driver().require(driver().cuMulticastBindMem(object_, 0, memory_, 0, bytes_, 0), "cuMulticastBindMem",
@@ -59,7 +59,7 @@ void Multicast::bind(const Allocation& block) {
 }
 
 void Multicast::map() {
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver().require(driver().cuMemAddressReserve(&address_, bytes_, 0, 0, 0), "cuMemAddressReserve", "for multicast");
   is_reserved_ = true;
   driver().require(driver().cuMemMap(address_, bytes_, 0, object_, 0), "cuMemMap", "a multicast object");
@@ -70,7 +70,7 @@ void Multicast::map() {
 
 void Multicast::complete() {
   if (!has_created_) return;
-  const Current current(*device_, std::nothrow);  // all have voted: nothing may fail any more
+  const ContextGuard current(*device_, std::nothrow);  // all have voted: nothing may fail any more
   driver().cuMemRelease(created_);
   has_created_ = false;
 }
@@ -78,9 +78,9 @@ void Multicast::complete() {
 // The way back, in order: unmap, unbind, release; the memory last, since some drivers refuse to unbind what is gone.
 // Failures are not reported, as with allocations.
 Multicast::~Multicast() {
-  device_->put_off([&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
-                    has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
-                    is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
+  device_->defer([&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
+                  has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
+                  is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
     if (is_mapped) driver.cuMemUnmap(address, bytes);
     if (is_reserved) driver.cuMemAddressFree(address, bytes);
     if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
@@ -91,7 +91,7 @@ Multicast::~Multicast() {
 }
 
 std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
-                                          size_t bytes, const std::string& trouble, Council& council, std::string* reason) {
+                                          size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason) {
   const auto made = std::make_shared<Multicast>(device, ranks, bytes);
   Fd object;
   const auto all_do = [&](auto&& step) {
@@ -103,7 +103,7 @@ std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device,
     } catch (const std::bad_alloc&) {
       mine = "out of host memory";
     }
-    *reason = council.vote(mine);
+    *reason = out_of_band.vote(mine);
     return reason->empty();
   };
   const auto require_no_trouble = [&] {
@@ -114,7 +114,7 @@ std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device,
     if (rank == 0) object = made->create();
   };
   if (!all_do(create)) return nullptr;
-  if (Fd received = council.hand_out(object.get()); rank != 0) object = std::move(received);
+  if (Fd received = out_of_band.hand_out(object.get()); rank != 0) object = std::move(received);
   if (!all_do([&] { made->join(object); })) return nullptr;
   object.reset();
   if (!all_do([&] { made->bind(block); })) return nullptr;

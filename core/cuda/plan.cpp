@@ -119,18 +119,18 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   const uint64_t parts = plan.flat                                   ? 1
                          : input.collective == Collective::broadcast ? n - 1
                          : has_slices(input.collective)              ? n
-                                                                     : 1;  // as Stripe::slice() cuts
+                                                                     : 1;  // as WorkGroup::slice() cuts
   plan.threads = tuning.width;
   // Three roles where recv is private.
-  plan.stripes = std::max(1, std::min({tuning.stripes, kMaxStripes, input.max_blocks * 512 / tuning.width / 3}));
-  // Two tiles a stripe or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
+  plan.work_groups = std::max(1, std::min({tuning.work_groups, kMaxWorkGroups, input.max_blocks * 512 / tuning.width / 3}));
+  // Two tiles a work group or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
   // moving.
-  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.stripes) / 2));
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.work_groups) / 2));
   plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
   // What is passed on last is what everybody waits for. 16 KB were worse, for their fences.
   if (input.collective == Collective::broadcast && !plan.flat) plan.tile = std::min<uint64_t>(plan.tile, 32 * kKi);
   plan.tiles = divide_up(unit, parts * plan.tile);
-  plan.stripes = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.stripes), plan.tiles));
+  plan.work_groups = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.work_groups), plan.tiles));
 }
 
 // Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
@@ -153,7 +153,7 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.threads = static_cast<int>(value("threads"));
   tuning.flat_max = value("flat");
   tuning.early = static_cast<int>(value("early"));
-  tuning.stripes = static_cast<int>(value("stripes"));
+  tuning.work_groups = static_cast<int>(value("stripes"));
   tuning.width = static_cast<int>(value("width"));
   tuning.tile = value("tile");
   return tuning;
@@ -176,7 +176,7 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.two_shot_slot = chunk_of(size, tuning) / n;
   layout.two_shot = take(4 * n * layout.two_shot_slot);
   layout.stage_slot = tuning.tile;
-  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.stripes) * kSlots * n * layout.stage_slot);
+  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
   layout.bytes = at;
   return layout;
 }
@@ -271,7 +271,7 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
       return why + "by way of the slices' owners, without a barrier, " + text(chosen.tile) + " bytes at a time" + launch;
     case Family::pipeline:
       return why + "pushed tile by tile through scratch of bounded size" +
-             format(" (%d stripes, slices of %llu bytes)", chosen.stripes, static_cast<unsigned long long>(chosen.tile));
+             format(" (%d stripes, slices of %llu bytes)", chosen.work_groups, static_cast<unsigned long long>(chosen.tile));
     case Family::multimem_one_shot: return why + "the switch adds, every rank loads all of it" + launch;
     case Family::multimem_two_shot: return why + "the switch adds, every rank loads its slice and stores it to all" + launch;
   }

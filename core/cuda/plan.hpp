@@ -23,7 +23,7 @@ struct Tuning {
   uint64_t flat_max = 0;        // of a broadcast, times the ranks but two
   int threads = 0;              // of a block, while there are fewer than 128 blocks
   int early = 0;                // threads of a kernel that may be launched before the one ahead of it has ended
-  int stripes = 0;              // of the pipeline, at most
+  int work_groups = 0;          // of the pipeline, at most
   int width = 0;                // threads of its blocks
   uint64_t tile = 0;            // bytes of one rank's slice, at most
 };
@@ -72,7 +72,7 @@ struct Plan {
   Algorithm algorithm = Algorithm::automatic;
   int blocks = 0;
   int threads = 0;
-  int stripes = 0;
+  int work_groups = 0;
   bool flat = false;  // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
   uint64_t tiles = 0;

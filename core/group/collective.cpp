@@ -90,12 +90,12 @@ void run_collective(Group& group, const CollectiveCall& call) {
   check(group, call);
   CollectiveCall resolved = call;
   resolved.timeout_ms = group.timeout_or_default(call.timeout_ms);
-  group.plane().collective(resolved);
+  group.transport().collective(resolved);
 }
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {
   check(group, call);
-  return group.plane().plan(call);
+  return group.transport().plan(call);
 }
 
 }  // namespace symm

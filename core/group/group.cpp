@@ -65,12 +65,13 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
     config.bootstrap = variable != nullptr && *variable != '\0' ? variable : "env://";
   }
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
-  const Meeting meeting = meet({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
-  std::shared_ptr<Mesh> mesh = Mesh::connect(*meeting.store, meeting.rank, meeting.size, config.name, deadline);
-  std::vector<int> members(static_cast<size_t>(meeting.size));
-  for (int rank = 0; rank < meeting.size; ++rank) members[static_cast<size_t>(rank)] = rank;
+  const BootstrapResult result =
+      symm::bootstrap({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);
+  std::shared_ptr<Mesh> mesh = Mesh::connect(*result.store, result.rank, result.size, config.name, deadline);
+  std::vector<int> members(static_cast<size_t>(result.size));
+  for (int rank = 0; rank < result.size; ++rank) members[static_cast<size_t>(rank)] = rank;
   const uint64_t id = mesh->nonce();
-  return form(std::move(mesh), std::move(members), id, config, nullptr, meeting.description, deadline);
+  return form(std::move(mesh), std::move(members), id, config, nullptr, result.description, deadline);
 }
 
 std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
@@ -83,7 +84,7 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
   group->timeout_ms_ = config.timeout_ms;
   group->backend_ = std::move(inherited);
   try {
-    group->connect_plane(deadline);
+    group->connect_transport(deadline);
   } catch (const Error& error) {
     group->fail(error.failure());            // a rank that already succeeded learns that this one did not
     group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
@@ -94,14 +95,14 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
   return group;
 }
 
-void Group::connect_plane(Deadline deadline) {
-  // Prepare: the back end and this rank's half of the plane. Whatever fails here fails on all ranks.
+void Group::connect_transport(Deadline deadline) {
+  // Prepare: the back end and this rank's half of the transport. Whatever fails here fails on all ranks.
   Ballot ballot;
   try {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
     ballot.value[0] = static_cast<uint64_t>(backend_->kind());
     ballot.value[1] = hash(backend_->domain());
-    PlaneContext context;
+    TransportContext context;
     context.rank = rank_;
     context.size = size_;
     context.group = id_;
@@ -113,7 +114,7 @@ void Group::connect_plane(Deadline deadline) {
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
-    plane_ = backend_->make_plane(std::move(context));
+    transport_ = backend_->make_transport(std::move(context));
   } catch (const Error& error) {
     ballot.failure = error.failure();
   } catch (const std::bad_alloc&) {
@@ -132,7 +133,7 @@ void Group::connect_plane(Deadline deadline) {
 
   // Exchange.
   const Topic topic{MessageKind::control, id_, 0, 0};
-  const Share share = plane_->share();
+  const ShareableHandle share = transport_->share();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) send(peer, topic, share.body, share.fds, deadline);
   }
@@ -140,14 +141,15 @@ void Group::connect_plane(Deadline deadline) {
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     try {
-      plane_->connect(peer, receive(peer, topic, backend_->plane_share_body_size(), backend_->plane_share_fd_count(), deadline),
-                      identity(peer));
+      transport_->connect(
+          peer, receive(peer, topic, backend_->transport_share_body_size(), backend_->transport_share_fd_count(), deadline),
+          identity(peer));
     } catch (const Error& error) {
       if (ballot.failure.status == Status::ok) ballot.failure = error.failure();
     }
   }
   try {
-    if (ballot.failure.status == Status::ok) plane_->ready();
+    if (ballot.failure.status == Status::ok) transport_->ready();
   } catch (const Error& error) {
     ballot.failure = error.failure();
   }
@@ -208,7 +210,7 @@ int Group::unwatched_peers() const {
 }
 
 void Group::require_usable() const {
-  plane_->notice_trouble();
+  transport_->check_device_errors();
   revocation_->throw_if_revoked();
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
 }
@@ -243,12 +245,12 @@ void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeou
     among = among || rank == rank_;
   }
   if (!among) throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
-  plane_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
+  transport_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
 }
 
 void Group::finalize(uint64_t timeout_ms) {
   require_usable();
-  plane_->finish(kFinalizeChannel, timeout_or_default(timeout_ms));
+  transport_->finish(kFinalizeChannel, timeout_or_default(timeout_ms));
   finalized_ = true;
 }
 

@@ -12,7 +12,7 @@
 
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 
 namespace symm {
@@ -47,7 +47,7 @@ class Group : public std::enable_shared_from_this<Group> {
   const std::string& name() const noexcept { return name_; }
   const std::string& bootstrap() const noexcept { return bootstrap_; }
   Backend& backend() const noexcept { return *backend_; }
-  Plane& plane() const noexcept { return *plane_; }
+  Transport& transport() const noexcept { return *transport_; }
   AddressMap& addresses() noexcept { return addresses_; }
   Revocation& revocation() const noexcept { return *revocation_; }
   uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : timeout_ms_; }
@@ -76,7 +76,7 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
   static std::shared_ptr<Group> form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
                                      std::shared_ptr<Backend> inherited, std::string bootstrap, Deadline deadline);
-  void connect_plane(Deadline deadline);
+  void connect_transport(Deadline deadline);
 
   std::shared_ptr<Mesh> mesh_;
   std::vector<int> members_;  // mesh rank of each group rank
@@ -90,7 +90,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t timeout_ms_ = 0;
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Backend> backend_;
-  std::unique_ptr<Plane> plane_;
+  std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::atomic<bool> finalized_{false};
   std::mutex sequence_mutex_;

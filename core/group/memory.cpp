@@ -39,7 +39,7 @@ Placement placement_of(uint64_t flags) {
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   Placement placement = placement_of(flags);
-  placement.unit = group.plane().block_unit();
+  placement.unit = group.transport().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
@@ -77,13 +77,13 @@ Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std
       pointer_table_(view_->blocks.begin(), view_->blocks.end()),
       pad_table_(view_->pads.begin(), view_->pads.end()),
       taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {
-  group_->plane().memory_added(*view_);
-  tables_ = group_->plane().device_tables(*view_);
+  group_->transport().memory_added(*view_);
+  tables_ = group_->transport().device_tables(*view_);
 }
 
 Memory::~Memory() {
   group_->addresses().erase(*view_);
-  group_->plane().memory_removed(*view_);
+  group_->transport().memory_removed(*view_);
 }
 
 void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }
@@ -120,7 +120,7 @@ void Memory::put_signal(int rank, int channel, void* stream) {
   group_->require_usable();
   group_->require_rank("rank", rank);
   group_->require_channel(channel);
-  group_->plane().put_signal(*view_, rank, channel, stream);
+  group_->transport().put_signal(*view_, rank, channel, stream);
 }
 
 void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
@@ -129,8 +129,8 @@ void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* strea
   group_->require_channel(channel);
   const uint64_t timeout = group_->timeout_or_default(timeout_ms);
   Taken& taken = taken_[static_cast<size_t>(channel) * view_->pads.size() + static_cast<size_t>(rank)];
-  const TurnGuard turn(taken.turn, timeout, "wait_signal");
-  group_->plane().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
+  const TimedLock turn(taken.turn, timeout, "wait_signal");
+  group_->transport().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
   ++taken.count;
 }
 
@@ -138,14 +138,14 @@ void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void
   std::byte* to = range(rank, offset, bytes);
   if (bytes == 0) return;
   if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
-  group_->plane().copy(to, source, bytes, stream);
+  group_->transport().copy(to, source, bytes, stream);
 }
 
 void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
   const std::byte* from = range(rank, offset, bytes);
   if (bytes == 0) return;
   if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
-  group_->plane().copy(destination, from, bytes, stream);
+  group_->transport().copy(destination, from, bytes, stream);
 }
 
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
@@ -155,12 +155,12 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
     throw Error(Status::invalid_argument,
                 format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
   }
-  group_->plane().fill32(range(rank, offset, count * sizeof value), value, count, stream);
+  group_->transport().fill32(range(rank, offset, count * sizeof value), value, count, stream);
 }
 
 void Memory::write32(int rank, size_t offset, uint32_t value, void* stream) {
   if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
-  group_->plane().write32(range(rank, offset, sizeof value), value, stream);
+  group_->transport().write32(range(rank, offset, sizeof value), value, stream);
 }
 
 }  // namespace symm

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/group/group.hpp"
 
 namespace symm {
@@ -70,7 +70,7 @@ class Memory {
 
   // Signals taken by this rank from one source on one channel. The turn lets threads wait for different ones at once.
   struct Taken {
-    Turn turn;
+    TimedMutex turn;
     uint32_t count = 0;
   };
 
@@ -79,7 +79,7 @@ class Memory {
   std::shared_ptr<MemoryView> view_;
   std::vector<void*> pointer_table_;
   std::vector<void*> pad_table_;
-  Plane::Tables tables_;
+  Transport::Tables tables_;
   std::vector<Taken> taken_;  // [channel][source]
 };
 

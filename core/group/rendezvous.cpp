@@ -34,7 +34,8 @@ uint64_t memory_id(uint64_t group, uint64_t tag, uint64_t sequence) {
   return (x ^ (x >> 31)) | 1U;  // 0 means private memory
 }
 
-void send_block(Group& group, int peer, const Topic& topic, const Share& block, const Share& pad, Deadline deadline) {
+void send_block(Group& group, int peer, const Topic& topic, const ShareableHandle& block, const ShareableHandle& pad,
+                Deadline deadline) {
   Bytes body = block.body;
   body.insert(body.end(), pad.body.begin(), pad.body.end());
   std::vector<int> fds = block.fds;
@@ -62,10 +63,10 @@ Pair receive_block(Group& group, int peer, const Topic& topic, size_t block_byte
   return pair;
 }
 
-class CouncilOfRanks final : public Council {
+class GroupOutOfBand final : public OutOfBand {
  public:
   static constexpr uint64_t kRounds = 8;  // that one rendezvous may have
-  CouncilOfRanks(Group& group, const Topic& first, Deadline deadline) : group_(group), topic_(first), deadline_(deadline) {}
+  GroupOutOfBand(Group& group, const Topic& first, Deadline deadline) : group_(group), topic_(first), deadline_(deadline) {}
 
   std::string vote(const std::string& trouble) override {
     Ballot ballot;
@@ -115,8 +116,8 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     // Prepare.
     Ballot ballot;
     std::shared_ptr<Block> pad;
-    Share block_share;
-    Share pad_share;
+    ShareableHandle block_share;
+    ShareableHandle pad_share;
     try {
       pad = backend.allocate(pad_bytes, {});
       block_share = backend.share(*buffer->block());
@@ -167,8 +168,9 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     vote(*group, topic(MessageKind::vote, 1), ballot, deadline);
 
     // Whatever fails here, on any rank, the memory works without.
-    CouncilOfRanks council(*group, {MessageKind::council, group->id(), tag, sequence * CouncilOfRanks::kRounds}, deadline);
-    group->plane().add_multicast(*view, blocks, council);
+    GroupOutOfBand out_of_band(*group, {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds},
+                               deadline);
+    group->transport().add_multicast(*view, blocks, out_of_band);
 
     // Commit.
     pad->will_not_be_shared();

@@ -6,7 +6,7 @@
 #include "core/backend/hardware.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/process.hpp"
-#include "core/host/plane.hpp"
+#include "core/host/transport.hpp"
 
 namespace symm::host {
 namespace {
@@ -31,10 +31,10 @@ class HostBackend final : public Backend {
                        pointer));
   }
 
-  Share share(const Block& block) const override {
+  ShareableHandle share(const Block& block) const override {
     const auto& segment = static_cast<const Segment&>(block);
     const BlockShare body{segment.size()};
-    Share share;
+    ShareableHandle share;
     share.body.resize(sizeof body);
     std::memcpy(share.body.data(), &body, sizeof body);
     share.fds = {segment.fd()};
@@ -50,15 +50,15 @@ class HostBackend final : public Backend {
     return Segment::import(std::move(message.fds.at(0)), bytes);
   }
 
-  // The owner's sleeper byte, on a line of its own behind the words.
+  // The owner's waiter byte, on a line of its own behind the words.
   size_t pad_extra() const noexcept override { return 2 * kLine; }
 
-  std::unique_ptr<Plane> make_plane(PlaneContext context) override {
+  std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);
-    return std::make_unique<HostPlane>(std::move(context), values);
+    return std::make_unique<HostTransport>(std::move(context), values);
   }
-  size_t plane_share_body_size() const noexcept override { return HostPlane::share_body_size(); }
-  size_t plane_share_fd_count() const noexcept override { return 1; }
+  size_t transport_share_body_size() const noexcept override { return HostTransport::share_body_size(); }
+  size_t transport_share_fd_count() const noexcept override { return 1; }
 
  private:
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);

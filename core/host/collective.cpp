@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The host plane's collectives: the plan, and the call of the algorithm.
+// The host transport's collectives: the plan, and the call of the algorithm.
 #include "core/host/agreement.hpp"
 #include "core/host/call_sync.hpp"
-#include "core/host/plane.hpp"
+#include "core/host/transport.hpp"
 
 namespace symm::host {
 
-PlanInput HostPlane::plan_input(const CollectiveCall& call) const {
+PlanInput HostTransport::plan_input(const CollectiveCall& call) const {
   PlanInput input;
   input.collective = call.collective;
   input.dtype = call.dtype;
@@ -21,13 +21,13 @@ PlanInput HostPlane::plan_input(const CollectiveCall& call) const {
   return input;
 }
 
-void HostPlane::require_possible(const PlanInput& input, const CollectiveCall& call) const {
+void HostTransport::require_possible(const PlanInput& input, const CollectiveCall& call) const {
   if (const std::string reason = refuse(input, operands_.symmetric_here(call)); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
 }
 
-const PreparedCall& HostPlane::prepare(const CollectiveCall& call) {
+const PreparedCall& HostTransport::prepare(const CollectiveCall& call) {
   if (prepared_.is_for(call)) return prepared_;
   prepared_.root = -1;  // until all of it is there
   prepared_.input = plan_input(call);
@@ -38,10 +38,10 @@ const PreparedCall& HostPlane::prepare(const CollectiveCall& call) {
   return prepared_;
 }
 
-void HostPlane::collective(const CollectiveCall& call) {
+void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
   if (call.algorithm != Algorithm::automatic) require_possible(plan_input(call), call);
-  const TurnGuard turn(collective_turn_, call.timeout_ms, name_of(call.collective));
+  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
 
   const PreparedCall& prepared = prepare(call);
@@ -75,11 +75,11 @@ void HostPlane::collective(const CollectiveCall& call) {
     view.plan = settle(prepared.input, view.plan, operands_.all_symmetric());
   }
   run(view);
-  sync.claim_next(view.count * size_of(view.dtype));
+  sync.prefetch_next_for_write(view.count * size_of(view.dtype));
   require_nobody_gave_up(sync.deadline(), name_of(call.collective));
 }
 
-PlanReport HostPlane::plan(const CollectiveCall& call) {
+PlanReport HostTransport::plan(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   if (call.algorithm != Algorithm::automatic) require_possible(input, call);
   Plan chosen = host::plan(input);

@@ -11,16 +11,16 @@ constexpr size_t kPage = 4096;
 size_t align(size_t offset, size_t unit) { return (offset + unit - 1) / unit * unit; }
 
 struct Offsets {
-  size_t sleepers, pair_sleeper, pairs, scratch, end;
+  size_t waiters, pair_waiter, pairs, scratch, end;
 };
 
 Offsets offsets(int size, int channels, size_t barriers) {
   const auto n = static_cast<size_t>(size);
   const auto c = static_cast<size_t>(channels) + 1;
   Offsets o{};
-  o.sleepers = barriers + 2 * c * kLine;
-  o.pair_sleeper = align(o.sleepers + n, kLine);
-  o.pairs = o.pair_sleeper + kLine;
+  o.waiters = barriers + 2 * c * kLine;
+  o.pair_waiter = align(o.waiters + n, kLine);
+  o.pairs = o.pair_waiter + kLine;
   o.scratch = align(o.pairs + c * n * sizeof(Word), kPage);
   o.end = o.scratch + 2 * Control::scratch_half(size);
   return o;
@@ -38,8 +38,8 @@ size_t Control::bytes(int size, int channels) { return offsets(size, channels, k
 Control::Control(std::shared_ptr<Segment> segment, int size, int channels)
     : segment_(std::move(segment)), base_(segment_->data()), size_(size) {
   const Offsets o = offsets(size, channels, kBarriers);
-  sleepers_ = o.sleepers;
-  pair_sleeper_ = o.pair_sleeper;
+  waiters_ = o.waiters;
+  pair_waiter_ = o.pair_waiter;
   pairs_ = o.pairs;
   scratch_ = o.scratch;
   half_ = scratch_half(size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The control segment of one rank in one group: the words by which it announces where it is, and its scratch. Only its owner
-// writes it, with two exceptions that have one writer each all the same: byte r of `sleepers` belongs to rank r, and so does word
+// writes it, with two exceptions that have one writer each all the same: byte r of `waiters` belongs to rank r, and so does word
 // r of each row of `pairs`.
 //
 // Everything a peer reads here is treated as untrusted: indices and sizes never come from this memory without a check.
@@ -20,7 +20,7 @@ inline constexpr size_t kLine = 64;
 
 // Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which
 // is worth a third of a small collective. Never faults.
-inline void claim(const void* line) noexcept {
+inline void prefetch_for_write(const void* line) noexcept {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" : : "m"(*static_cast<const char*>(line)));  // gcc makes a plain prefetch of __builtin_prefetch()
 #else
@@ -89,12 +89,12 @@ class Control {
   Word& barrier(int channel, uint32_t count) const {
     return at<WordLine>(kBarriers)[static_cast<uint32_t>(channel) * 2 + (count & 1U)].word;
   }
-  std::span<Sleeper> sleepers() const { return {at<Sleeper>(sleepers_), static_cast<size_t>(size_)}; }
+  std::span<Waiter> waiters() const { return {at<Waiter>(waiters_), static_cast<size_t>(size_)}; }
   // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
   Word& pair(int channel, int source) const {
     return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)];
   }
-  std::span<Sleeper> pair_sleeper() const { return {at<Sleeper>(pair_sleeper_), 1}; }
+  std::span<Waiter> pair_waiter() const { return {at<Waiter>(pair_waiter_), 1}; }
   std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
 
   bool contains(const Word& word) const {
@@ -125,8 +125,8 @@ class Control {
   std::shared_ptr<Segment> segment_;
   std::byte* base_ = nullptr;
   int size_ = 0;
-  size_t sleepers_ = 0;
-  size_t pair_sleeper_ = 0;
+  size_t waiters_ = 0;
+  size_t pair_waiter_ = 0;
   size_t pairs_ = 0;
   size_t scratch_ = 0;
   size_t half_ = 0;

@@ -22,7 +22,7 @@ Consumer::Consumer(Exporter& exporter, uint64_t serial, PeerFd socket)
 void Consumer::start(Monitor& monitor, const std::shared_ptr<Consumer>& self, int board) {
   process_ = identify(socket_.get());
   if (const auto stat = process_stat(process_.pid)) start_time_ = stat->start;
-  page_ = host::Segment::create(sizeof(LeasePage), "symm-ipc-leases");
+  page_ = host::Segment::create(sizeof(LeaseRing), "symm-ipc-leases");
   Packet welcome;
   welcome.type = PacketType::welcome;
   welcome.descriptors = 2;

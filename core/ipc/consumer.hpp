@@ -50,7 +50,7 @@ class Consumer final : public Watched {
   void ready(int fd) noexcept override;
 
  private:
-  LeasePage& page() const noexcept { return *reinterpret_cast<LeasePage*>(page_->data()); }
+  LeaseRing& page() const noexcept { return *reinterpret_cast<LeaseRing*>(page_->data()); }
   void apply(const Event& event, Exports& exports, uint64_t& ended);
   void tell_of_room() noexcept;
 

@@ -18,11 +18,11 @@ std::string directory_for_sockets() {
   return chosen != nullptr && *chosen != '\0' ? chosen : default_parent();
 }
 
-Board& board_in(const host::Segment& segment) { return *reinterpret_cast<Board*>(segment.data()); }
+ValidityBoard& board_in(const host::Segment& segment) { return *reinterpret_cast<ValidityBoard*>(segment.data()); }
 
 }  // namespace
 
-Exporter::Aftermath::~Aftermath() {
+Exporter::DeferredWork::~DeferredWork() {
   if (!warning.empty()) log::write(log::Level::warning, "%s", warning.c_str());
 }
 
@@ -33,7 +33,7 @@ void Exporter::open() {
   const Id id = random_id();
   SharedDirectory directory = SharedDirectory::make(parent, "g");
   auto listener = std::make_unique<Listener>(directory.path(), hexadecimal(id));
-  auto board = host::Segment::create(sizeof(Board), "symm-ipc-board");
+  auto board = host::Segment::create(sizeof(ValidityBoard), "symm-ipc-board");
   Fd spare(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto door = make_door();
   watching_door_ = monitor_.watch(listener->get(), door);
@@ -73,7 +73,7 @@ Token Exporter::make_token(const Source& source, uint64_t offset, uint64_t bytes
   StreamWords* words = stream_words(*source.provider);
   Token token;
   if (words != nullptr) token.position = words->mark(stream, source.device);
-  Aftermath after;
+  DeferredWork after;
   const std::lock_guard lock(mutex_);
   tend(after);
   ExportedBlock* block = exported_at(source.block->data());
@@ -109,7 +109,7 @@ bool Exporter::made(const Token& token) {
 
 void Exporter::released(const std::byte* data) noexcept {
   try {
-    Aftermath after;
+    DeferredWork after;
     const std::lock_guard lock(mutex_);
     if (ExportedBlock* block = exported_at(data)) {
       by_address_.erase(data);
@@ -121,10 +121,10 @@ void Exporter::released(const std::byte* data) noexcept {
   }
 }
 
-Exporter::Here Exporter::claim_here(const Token& token, void* stream) {
-  Here here;
+Exporter::LocalImport Exporter::claim_here(const Token& token, void* stream) {
+  LocalImport here;
   {
-    Aftermath after;
+    DeferredWork after;
     const std::lock_guard lock(mutex_);
     tend(after);
     try {
@@ -161,7 +161,7 @@ Position Exporter::mark_here(void* stream, int device) {
 
 void Exporter::release_here(uint64_t lease, Position position) noexcept {
   try {
-    Aftermath after;
+    DeferredWork after;
     const std::lock_guard lock(mutex_);
     if (here_.release(*exports_, lease, position, board_in(*board_).words) == Holder::End::now) ++ended_;
     settle(after);
@@ -193,7 +193,7 @@ void Exporter::drain(Consumers::iterator& at) {
   }
 }
 
-void Exporter::settle(Aftermath& after) {
+void Exporter::settle(DeferredWork& after) {
   std::vector<uint64_t> retired;
   const Freed freed = exports_->settle(after.garbage, retired);
   freed_.blocks += freed.blocks;
@@ -211,7 +211,7 @@ void Exporter::settle(Aftermath& after) {
   }
 }
 
-void Exporter::tend(Aftermath& after) {
+void Exporter::tend(DeferredWork& after) {
   drain_all();
   settle(after);
 }
@@ -238,7 +238,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
   std::vector<std::pair<uint64_t, uint64_t>> awaited;  // consumer (0: this process), lease
   uint64_t id = 0;
   {
-    Aftermath after;
+    DeferredWork after;
     const std::lock_guard lock(mutex_);
     ExportedBlock* block = exported_at(data);
     if (block == nullptr) return;
@@ -259,7 +259,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     }
   }
   const bool all_over = await_end(awaited, deadline);
-  Aftermath after;
+  DeferredWork after;
   const std::lock_guard lock(mutex_);
   if (--waiters_ == 0) {
     for (const auto& [serial, consumer] : consumers_) consumer->want_to_hear(false);
@@ -288,7 +288,7 @@ bool Exporter::await_end(std::vector<std::pair<uint64_t, uint64_t>>& awaited, De
     uint32_t seen = 0;
     bool on_streams = false;
     {
-      Aftermath after;
+      DeferredWork after;
       const std::lock_guard lock(mutex_);
       seen = events_.load();
       tend(after);
@@ -309,7 +309,7 @@ bool Exporter::await_end(std::vector<std::pair<uint64_t, uint64_t>>& awaited, De
 // ---- what can be asked
 
 void Exporter::collect() {
-  Aftermath after;
+  DeferredWork after;
   const std::lock_guard lock(mutex_);
   if (exports_) tend(after);
 }
@@ -328,7 +328,7 @@ void Exporter::add_to(Report& report) {
 }
 
 void Exporter::add_to(Stats& stats) {
-  Aftermath after;
+  DeferredWork after;
   const std::lock_guard lock(mutex_);
   if (!exports_) return;
   tend(after);

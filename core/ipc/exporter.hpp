@@ -37,12 +37,12 @@ class Exporter {
   void withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms);
 
   // An import in this very process.
-  struct Here {
+  struct LocalImport {
     std::shared_ptr<Block> block;
     uint64_t lease = 0;
     int device = 0;
   };
-  Here claim_here(const Token& token, void* stream);
+  LocalImport claim_here(const Token& token, void* stream);
   Position mark_here(void* stream, int device);
   void release_here(uint64_t lease, Position position) noexcept;
 
@@ -57,10 +57,10 @@ class Exporter {
 
  private:
   // What is done when the lock has been given up: memory is unmapped, the log is written.
-  struct Aftermath {
+  struct DeferredWork {
     std::vector<std::shared_ptr<Block>> garbage;
     std::string warning;
-    ~Aftermath();
+    ~DeferredWork();
   };
   struct Door;
   using Consumers = std::map<uint64_t, std::shared_ptr<Consumer>>;
@@ -73,10 +73,10 @@ class Exporter {
   bool await_end(std::vector<std::pair<uint64_t, uint64_t>>& awaited, Deadline deadline);
 
   // With the lock held.
-  void tend(Aftermath& after);
+  void tend(DeferredWork& after);
   void drain_all();
   void drain(Consumers::iterator& at);
-  void settle(Aftermath& after);
+  void settle(DeferredWork& after);
   std::string holders_in_limbo();
   void announce() noexcept;
 

@@ -93,8 +93,8 @@ class ExporterLink final : public Watched, public std::enable_shared_from_this<E
   void handle(Packet& packet, std::vector<Fd> fds, std::vector<std::shared_ptr<Block>>& garbage);
   void lost(const std::string& how, std::vector<std::shared_ptr<Block>>& garbage) noexcept;
   void pass_all_positions() noexcept;
-  LeasePage& page() const noexcept { return *reinterpret_cast<LeasePage*>(page_->data()); }
-  Board& board() const noexcept { return *reinterpret_cast<Board*>(board_->data()); }
+  LeaseRing& page() const noexcept { return *reinterpret_cast<LeaseRing*>(page_->data()); }
+  ValidityBoard& board() const noexcept { return *reinterpret_cast<ValidityBoard*>(board_->data()); }
   std::string exporter_name() const;
 
   Monitor& monitor_;

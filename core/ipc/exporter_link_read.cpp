@@ -59,8 +59,8 @@ void ExporterLink::welcome(Deadline deadline) {
   if (received.fds.size() != packet.descriptors) {
     throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
   }
-  page_ = host::Segment::import(std::move(received.fds[0]), sizeof(LeasePage));
-  board_ = host::Segment::import(std::move(received.fds[1]), sizeof(Board));
+  page_ = host::Segment::import(std::move(received.fds[0]), sizeof(LeaseRing));
+  board_ = host::Segment::import(std::move(received.fds[1]), sizeof(ValidityBoard));
 }
 
 void ExporterLink::start() {

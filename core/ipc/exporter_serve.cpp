@@ -27,7 +27,7 @@ std::shared_ptr<Watched> Exporter::make_door() { return std::make_shared<Door>(*
 
 void Exporter::ready(uint64_t serial, int fd) noexcept {
   try {
-    Aftermath after;
+    DeferredWork after;
     const std::lock_guard lock(mutex_);
     if (!exports_) return;
     if (serial == 0) {

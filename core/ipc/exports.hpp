@@ -79,7 +79,7 @@ struct Freed {
 
 class Exports {
  public:
-  explicit Exports(Board& board) : board_(board) {}
+  explicit Exports(ValidityBoard& board) : board_(board) {}
 
   ExportedBlock& add(std::shared_ptr<Block> block, const Provider& provider, int device);
   ExportedBlock* find(uint64_t id) noexcept;
@@ -107,7 +107,7 @@ class Exports {
   void publish(const ExportedBlock& block, Regions regions, uint64_t valid_from) noexcept;
   uint64_t next_number() noexcept;
 
-  Board& board_;
+  ValidityBoard& board_;
   uint64_t last_block_ = 0;
   uint64_t last_number_ = 1;
   std::vector<uint32_t> free_slots_;

@@ -31,7 +31,7 @@ Imported::Imported(const Token& token, int device, Exporter& exporter, std::shar
       import_(std::move(import)),
       exporter_(exporter) {}
 
-Imported::Imported(const Token& token, Exporter& exporter, Exporter::Here here)
+Imported::Imported(const Token& token, Exporter& exporter, Exporter::LocalImport here)
     : token_(token), device_(here.device), block_(std::move(here.block)), exporter_(exporter), lease_here_(here.lease) {}
 
 Imported::~Imported() {
@@ -84,7 +84,7 @@ std::shared_ptr<Imported> Importer::import(const Token& token, const ImportOptio
   if (link) got = link->claim(token, device);
   if (got.lease == 0) {
     const Deadline deadline = Deadline::after_ms(options.timeout_ms);
-    const TurnGuard turn(peer->turn, options.timeout_ms, "import");
+    const TimedLock turn(peer->turn, options.timeout_ms, "import");
     {
       const std::lock_guard lock(peer->mutex);
       link = peer->link;

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_link.hpp"
 
@@ -24,7 +24,7 @@ class Imported {
  public:
   // Of memory of another process, and of this one.
   Imported(const Token& token, int device, Exporter& exporter, std::shared_ptr<ExporterLink> link, ExporterLink::Import import);
-  Imported(const Token& token, Exporter& exporter, Exporter::Here here);
+  Imported(const Token& token, Exporter& exporter, Exporter::LocalImport here);
   ~Imported();
   Imported(const Imported&) = delete;
   Imported& operator=(const Imported&) = delete;
@@ -72,7 +72,7 @@ class Importer {
  private:
   // A process that exports. The turn is taken to connect and to ask.
   struct Peer {
-    Turn turn;
+    TimedMutex turn;
     std::mutex mutex;
     std::shared_ptr<ExporterLink> link;
   };

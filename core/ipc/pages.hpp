@@ -45,7 +45,7 @@ inline constexpr uint32_t kRegions =
     64;  // into which the board divides a block, so that pieces of it are withdrawn by themselves
 inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is valid
 
-struct alignas(4096) LeasePage {
+struct alignas(4096) LeaseRing {
   alignas(64) std::atomic<uint64_t> written;                // by the consumer: events
   std::atomic<uint32_t> crowded;                            // by the consumer: it has more, for which there was no room
   alignas(64) std::atomic<uint64_t> taken;                  // by the exporter
@@ -54,7 +54,7 @@ struct alignas(4096) LeasePage {
   alignas(4096) std::atomic<uint64_t> words[kStreamWords];  // by the consumer's streams
 };
 
-struct alignas(4096) Board {
+struct alignas(4096) ValidityBoard {
   std::atomic<uint64_t> newest;  // by the exporter: number of the last token
   alignas(
       64) std::atomic<uint64_t> valid_from[kSlots][kRegions];  // by the exporter: lowest number of a valid token of the region

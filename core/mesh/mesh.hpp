@@ -31,11 +31,11 @@ struct PeerIdentity {
 
 // Kinds of messages that users of the mesh exchange, 16 .. 63; the mesh has kinds of its own besides (wire.hpp).
 enum class MessageKind : uint16_t {
-  control = 16,  // group creation: control segment
-  vote = 17,     // two-phase creation
-  split = 18,    // colour and key
-  segment = 19,  // rendezvous: block and pad
-  council = 20,  // rendezvous: what a plane has to agree on
+  control = 16,      // group creation: control segment
+  vote = 17,         // two-phase creation
+  split = 18,        // colour and key
+  segment = 19,      // rendezvous: block and pad
+  out_of_band = 20,  // rendezvous: what a transport has to agree on
 };
 
 // What a message is about; sender and receiver must name the same.

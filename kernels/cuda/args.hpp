@@ -11,10 +11,10 @@ namespace symm::cuda {
 
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;       // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxStripes = 88;       // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMaxWorkGroups = 88;    // of the pipeline: groups of blocks that keep step with each other
 inline constexpr int kMultimemBlocks = 32;   // of a multimem kernel
 inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
-inline constexpr uint32_t kSlots = 4;        // tiles of one stripe under way; a power of two, so that counters may wrap
+inline constexpr uint32_t kSlots = 4;        // tiles of one work group under way; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
@@ -26,27 +26,27 @@ struct ControlWords {
   uint32_t failed;    // elects the thread that writes the error record
   uint32_t check_epoch;
 
-  uint32_t epoch[kMaxBlocks];          // calls of LL and push kernels so far, a copy for each block
-  uint32_t scatter_base[kMaxStripes];  // tiles that each role of each stripe has seen so far
-  uint32_t reduce_base[kMaxStripes];
-  uint32_t gather_base[kMaxStripes];
+  uint32_t epoch[kMaxBlocks];             // calls of LL and push kernels so far, a copy for each block
+  uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
+  uint32_t reduce_base[kMaxWorkGroups];
+  uint32_t gather_base[kMaxWorkGroups];
   uint32_t barrier_sent[kBarrierChannels][kMaxRanks];
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
   uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
 
   struct FromPeers {
     uint32_t barrier[kBarrierChannels][kMaxRanks];
-    // The pipeline, by stripe and source: tiles pushed to this rank; tiles whose results have been delivered here and whose slots
-    // are free again; tiles that the source has copied out of its own second stage.
-    uint32_t arrived[kMaxStripes][kMaxRanks];
-    uint32_t done[kMaxStripes][kMaxRanks];
-    uint32_t copied[kMaxStripes][kMaxRanks];
+    // The pipeline, by work group and source: tiles pushed to this rank; tiles whose results have been delivered here and whose
+    // slots are free again; tiles that the source has copied out of its own second stage.
+    uint32_t arrived[kMaxWorkGroups][kMaxRanks];
+    uint32_t done[kMaxWorkGroups][kMaxRanks];
+    uint32_t copied[kMaxWorkGroups][kMaxRanks];
     struct Entry {
       uint64_t memory;  // where the source's recv lies: number of the memory, 0 for private memory,
       uint64_t offset;  // and bytes from the start of its block
       uint64_t detail;  // the arguments that must agree
       uint64_t count;
-    } entry[kMaxStripes][kMaxRanks];
+    } entry[kMaxWorkGroups][kMaxRanks];
     // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
     uint32_t met[kMultimemBlocks][kMaxRanks];
     struct Place {
@@ -60,7 +60,7 @@ struct ControlWords {
 };
 
 // Why a kernel gave up.
-enum class Trouble : uint32_t {
+enum class WaitError : uint32_t {
   none = 0,
   timeout = 1,
   departed = 2,
@@ -75,7 +75,7 @@ struct ErrorRecord {
   uint32_t trouble;
   uint32_t operation;  // Operation
   int32_t peer;
-  uint32_t channel;  // of a barrier or signal; block or stripe of a collective
+  uint32_t channel;  // of a barrier or signal; block or work group of a collective
   uint32_t expected;
   uint32_t seen;
   uint32_t reserved;
@@ -97,7 +97,7 @@ struct MemoryEntry {
 inline constexpr int kMaxMemories = 256;
 
 // Part of every kernel's arguments: the group as this rank sees it.
-struct World {
+struct DeviceComm {
   int32_t rank;
   int32_t size;
   uint64_t timeout_ns;          // UINT64_MAX: never
@@ -107,20 +107,20 @@ struct World {
   uint64_t ll, ll_slot;              // ll[parity][source]
   uint64_t one_shot, one_shot_slot;  // one_shot[parity][source]
   uint64_t two_shot, two_shot_slot;  // two_shot[parity][first, second][source]
-  uint64_t stage[2], stage_slot;     // first and second: stage[stripe][slot][source]
+  uint64_t stage[2], stage_slot;     // first and second: stage[work group][slot][source]
   uint64_t memories;                 // MemoryEntry*, this rank's own table
   int32_t memory_count;
   uint32_t operation;  // Operation or collective
 };
 
 struct BarrierArgs {
-  World world;
+  DeviceComm comm;
   uint32_t ranks;  // bit r: rank r takes part
   uint32_t channel;
 };
 
 struct SignalArgs {
-  World world;
+  DeviceComm comm;
   uint64_t word;   // pad word: the peer's to add to, or mine to wait for
   uint64_t taken;  // this rank's count of signals taken
   int32_t peer;
@@ -133,13 +133,13 @@ struct WriteArgs {
 };
 
 struct CheckArgs {
-  World world;
+  DeviceComm comm;
   uint64_t detail, count;
 };
 
 // A collective. `unit` is count * element size.
 struct CollectiveArgs {
-  World world;
+  DeviceComm comm;
   uint64_t send, recv;
   uint64_t unit;
   int32_t collective;
@@ -151,7 +151,7 @@ struct CollectiveArgs {
   uint64_t detail, count;
   uint64_t tile;  // bytes of one rank's slice of a tile
   uint64_t tiles;
-  int32_t stripes;
+  int32_t work_groups;
   int32_t flat;     // 1: the root of a broadcast sends everything to everybody itself
   int32_t gathers;  // 1: recv is private memory, and blocks of the third role bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.

@@ -12,15 +12,15 @@ namespace symm::cuda {
 
 // Every block has a copy of the number of calls, and the blocks of a grid together advance all copies, so grids may differ from
 // call to call.
-__device__ __forceinline__ uint32_t current_epoch(const World& world) {
-  return load_relaxed(&words_of(world, world.rank).epoch[blockIdx.x]);
+__device__ __forceinline__ uint32_t current_epoch(const DeviceComm& comm) {
+  return load_relaxed(&words_of(comm, comm.rank).epoch[blockIdx.x]);
 }
 
 // `steps`: how often the halves were changed.
-__device__ __forceinline__ void end_epoch(const World& world, uint32_t epoch, uint32_t steps = 1) {
+__device__ __forceinline__ void end_epoch(const DeviceComm& comm, uint32_t epoch, uint32_t steps = 1) {
   let_next_launch();
   __syncthreads();  // all threads have read it
-  ControlWords& mine = words_of(world, world.rank);
+  ControlWords& mine = words_of(comm, comm.rank);
   for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x)
     mine.epoch[b] = epoch + steps;
 }

@@ -40,16 +40,16 @@ struct Culprit {
     if ((missing & neighbours) != 0) return lowest(missing & neighbours);
     const int source = lowest(missing);
     const int between = partner_of(args, source);
-    const uint32_t departed = load_relaxed(&words_of(args.world, args.world.rank).departed);
+    const uint32_t departed = load_relaxed(&words_of(args.comm, args.comm.rank).departed);
     return ((departed >> source | departed >> between) & 1U) != 0 ? between : source;
   }
 };
 
-__device__ __forceinline__ void send_to(const World& world, uint32_t ranks, int source, uint64_t q, uint4 v, uint32_t epoch) {
+__device__ __forceinline__ void send_to(const DeviceComm& comm, uint32_t ranks, int source, uint64_t q, uint4 v, uint32_t epoch) {
 #pragma unroll
   for (int d = 1; d < kCubeRanks; ++d) {
-    const int p = world.rank ^ d;
-    if ((ranks >> p & 1U) != 0) send_pack(slot(world, p, source, epoch), q, v, flag_of(epoch));
+    const int p = comm.rank ^ d;
+    if ((ranks >> p & 1U) != 0) send_pack(slot(comm, p, source, epoch), q, v, flag_of(epoch));
   }
 }
 
@@ -58,9 +58,9 @@ __device__ __forceinline__ void send_to(const World& world, uint32_t ranks, int 
 // 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks.
 extern "C" __global__ void __launch_bounds__(256) symm_hybrid_cube_mesh(const __grid_constant__ CollectiveArgs args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const World& world = args.world;
-  const int me = world.rank;
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const int me = comm.rank;
   const int partner = partner_of(args, me);
   const uint32_t quad = ((args.quad >> me & 1U) != 0 ? args.quad : ~args.quad & kEverybody) & ~(1U << me);  // but for me
   const uint32_t neighbours = quad | 1U << partner;
@@ -68,30 +68,30 @@ extern "C" __global__ void __launch_bounds__(256) symm_hybrid_cube_mesh(const __
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
-  const uint32_t epoch = current_epoch(world);
+  const uint32_t epoch = current_epoch(comm);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
-  for (uint64_t q = first; q < packs; q += stride) send_to(world, neighbours, me, q, load_pack(send, unit, q), epoch);
+  for (uint64_t q = first; q < packs; q += stride) send_to(comm, neighbours, me, q, load_pack(send, unit, q), epoch);
 
   const Culprit culprit{args, neighbours};
-  Trail trail;
+  SpinState spin;
   for (uint64_t q = first; q < packs; q += stride) {
     const uint4 own = load_pack(send, unit, q);
     uint4 v[kCubeRanks];
-    if (!receive(world, v, 1U << partner, q, epoch, trail, culprit)) break;
+    if (!receive(comm, v, 1U << partner, q, epoch, spin, culprit)) break;
     uint4 partners{};
 #pragma unroll
     for (int r = 0; r < kCubeRanks; ++r) {
       if (r == partner) partners = v[r];
     }
-    send_to(world, quad, partner, q, partners, epoch);
-    if (!receive(world, v, kEverybody & ~(1U << me | 1U << partner), q, epoch, trail, culprit)) break;
+    send_to(comm, quad, partner, q, partners, epoch);
+    if (!receive(comm, v, kEverybody & ~(1U << me | 1U << partner), q, epoch, spin, culprit)) break;
 #pragma unroll
     for (int r = 0; r < kCubeRanks; ++r) {
       if (r == me) v[r] = own;
     }
     store_pack(recv, unit, q, combine_any(v, kCubeRanks, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
   }
-  end_epoch(world, epoch);
+  end_epoch(comm, epoch);
 }

@@ -13,10 +13,10 @@ namespace {
 template <int kRanks, bool kReduces>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const World& world = args.world;
-  const int n = kRanks <= 8 ? kRanks : world.size;
-  const int me = world.rank;
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int me = comm.rank;
   const auto collective = static_cast<Collective>(args.collective);
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
@@ -34,7 +34,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint32_t from = collective == Collective::broadcast ? root
                         : collective == Collective::reduce  ? (am_root ? others : 0)
                                                             : others;
-  const uint32_t epoch = current_epoch(world);
+  const uint32_t epoch = current_epoch(comm);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const bool tokens = rooted && first == 0;
   if (tokens) {
     for (int p = 0; p < n; ++p) {
-      if (p != me) send_pack(slot(world, p, me, epoch), token_pack(world), {0, 0, 0, 0}, flag_of(epoch));
+      if (p != me) send_pack(slot(comm, p, me, epoch), token_pack(comm), {0, 0, 0, 0}, flag_of(epoch));
     }
   }
   for (uint64_t q = first; q < packs && to != 0; q += stride) {
@@ -54,11 +54,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       const int p = me + d < n ? me + d : me + d - n;
       if ((to >> p & 1U) == 0) continue;
       if (part_each) v = load_pack(send + static_cast<uint64_t>(p) * unit, unit, q);
-      send_pack(slot(world, p, me, epoch), q, v, flag_of(epoch));
+      send_pack(slot(comm, p, me, epoch), q, v, flag_of(epoch));
     }
   }
 
-  Trail trail;
+  SpinState spin;
   bool ok = true;
   uint4 v[kRanks];
   const bool receives = from != 0 || (am_root && send != recv);  // a broadcast's root copies
@@ -66,7 +66,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     uint4 own{};
     if (collective != Collective::broadcast || am_root)
       own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
-    ok = receive<kRanks>(world, v, from, q, epoch, trail);
+    ok = receive<kRanks>(comm, v, from, q, epoch, spin);
     if (!ok) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
@@ -82,8 +82,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       }
     }
   }
-  if (tokens && ok) receive<kRanks>(world, v, others, token_pack(world), epoch, trail);
-  end_epoch(world, epoch);
+  if (tokens && ok) receive<kRanks>(comm, v, others, token_pack(comm), epoch, spin);
+  end_epoch(comm, epoch);
 }
 
 }  // namespace

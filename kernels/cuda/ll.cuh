@@ -12,9 +12,9 @@ namespace symm::cuda {
 // Never 0, which is what cells hold when they are free.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 
-__device__ __forceinline__ char* slot(const World& world, int owner, int source, uint32_t epoch) {
-  const uint64_t index = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(world.size) + static_cast<uint64_t>(source);
-  return reinterpret_cast<char*>(world.control[owner] + world.ll + index * world.ll_slot);
+__device__ __forceinline__ char* slot(const DeviceComm& comm, int owner, int source, uint32_t epoch) {
+  const uint64_t index = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(comm.size) + static_cast<uint64_t>(source);
+  return reinterpret_cast<char*>(comm.control[owner] + comm.ll + index * comm.ll_slot);
 }
 
 __device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_t flag) {
@@ -26,7 +26,7 @@ __device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_
 __device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
 
 // The last pack of a slot is for tokens.
-__device__ __forceinline__ uint64_t token_pack(const World& world) { return world.ll_slot / 32 - 1; }
+__device__ __forceinline__ uint64_t token_pack(const DeviceComm& comm) { return comm.ll_slot / 32 - 1; }
 
 __device__ __forceinline__ int lowest(uint32_t ranks) { return __ffs(static_cast<int>(ranks)) - 1; }
 
@@ -37,8 +37,8 @@ struct FirstMissing {
 
 // `culprit` is asked as seldom as one looks around.
 template <int kRanks, class Culprit = FirstMissing>
-__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch,
-                                        Trail& trail, const Culprit& culprit = {}) {
+__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch,
+                                        SpinState& spin, const Culprit& culprit = {}) {
   const uint32_t flag = flag_of(epoch);
   while (true) {
     uint4 a[kRanks];
@@ -46,7 +46,7 @@ __device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], 
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if ((sources >> r & 1U) == 0) continue;
-      const auto* cells = reinterpret_cast<const uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+      const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, r, epoch)) + 2 * q;
       a[r] = load_relaxed(cells);
       b[r] = load_relaxed(cells + 1);
     }
@@ -61,13 +61,13 @@ __device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], 
       }
     }
     if (missing == 0) break;
-    if ((++trail.looks & 1023U) == 0 && !look_around(world, trail, culprit(missing), blockIdx.x, epoch, 0)) return false;
+    if ((++spin.looks & 1023U) == 0 && !check_abort(comm, spin, culprit(missing), blockIdx.x, epoch, 0)) return false;
   }
   // Free the cells: a flag that comes round again after 2^31 calls must not find an old one.
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) == 0) continue;
-    auto* cells = reinterpret_cast<uint4*>(slot(world, world.rank, r, epoch)) + 2 * q;
+    auto* cells = reinterpret_cast<uint4*>(slot(comm, comm.rank, r, epoch)) + 2 * q;
     store_relaxed(cells, {0, 0, 0, 0});
     store_relaxed(cells + 1, {0, 0, 0, 0});
   }

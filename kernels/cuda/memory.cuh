@@ -100,8 +100,8 @@ __device__ __forceinline__ void store_pack(char* message, uint64_t bytes, uint64
 
 __device__ __forceinline__ uint64_t packs_of(uint64_t bytes) { return (bytes + kPack - 1) / kPack; }
 
-__device__ __forceinline__ ControlWords& words_of(const World& world, int rank) {
-  return *reinterpret_cast<ControlWords*>(world.control[rank]);
+__device__ __forceinline__ ControlWords& words_of(const DeviceComm& comm, int rank) {
+  return *reinterpret_cast<ControlWords*>(comm.control[rank]);
 }
 
 }  // namespace symm::cuda

@@ -43,18 +43,18 @@ __device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;
 using Place = ControlWords::FromPeers::Place;
 
 // Come to where the blocks meet for the `time`-th time, and wait for the others. False: leave.
-__device__ bool meet(const CollectiveArgs& args, uint32_t time, Trail& trail, bool compare) {
-  const World& world = args.world;
-  ControlWords& mine = words_of(world, world.rank);
+__device__ bool meet(const CollectiveArgs& args, uint32_t time, SpinState& spin, bool compare) {
+  const DeviceComm& comm = args.comm;
+  ControlWords& mine = words_of(comm, comm.rank);
   const int p = static_cast<int>(threadIdx.x);
   const uint32_t b = blockIdx.x;
   bool ok = true;
   fence_names();
   __syncthreads();
-  if (p < world.size && p != world.rank) {
-    ControlWords::FromPeers& there = words_of(world, p).from_peers;
+  if (p < comm.size && p != comm.rank) {
+    ControlWords::FromPeers& there = words_of(comm, p).from_peers;
     if (compare) {
-      Place& place = there.place[b][world.rank];
+      Place& place = there.place[b][comm.rank];
       store_relaxed(&place.detail, args.detail);
       store_relaxed(&place.count, args.count);
       store_relaxed(&place.send_memory, args.send_memory);
@@ -63,19 +63,19 @@ __device__ bool meet(const CollectiveArgs& args, uint32_t time, Trail& trail, bo
       store_relaxed(&place.recv_offset, args.recv_offset);
     }
     fence_system();
-    store_relaxed(&there.met[b][world.rank], time);
-    ok = await_count(world, trail, &mine.from_peers.met[b][p], time, p, b);
+    store_relaxed(&there.met[b][comm.rank], time);
+    ok = await_count(comm, spin, &mine.from_peers.met[b][p], time, p, b);
     fence_system();
     if (ok && compare) {
       const Place& place = mine.from_peers.place[b][p];
       const uint64_t detail = load_relaxed(&place.detail);
       const uint64_t count = load_relaxed(&place.count);
       if (detail != args.detail || count != args.count) {
-        report(world, Trouble::mismatch, p, b, 0, 0, detail, count, args.detail, args.count);
+        report(comm, WaitError::mismatch, p, b, 0, 0, detail, count, args.detail, args.count);
         ok = false;
       } else if (load_relaxed(&place.send_memory) != args.send_memory || load_relaxed(&place.send_offset) != args.send_offset ||
                  load_relaxed(&place.recv_memory) != args.recv_memory || load_relaxed(&place.recv_offset) != args.recv_offset) {
-        report(world, Trouble::other_place, p, b, 0, 0);
+        report(comm, WaitError::other_place, p, b, 0, 0);
         ok = false;
       }
     }
@@ -90,14 +90,14 @@ inline constexpr uint32_t kAtOnce = 4;  // loads under way
 // The rest of a message that is no whole pack, to each rank's recv by its own name: multicast stores are of four bytes or more.
 // The pack is loaded whole all the same, because a block ends at a multiple of far more than 16 bytes.
 __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64_t at, uint4 v) {
-  const auto* table = reinterpret_cast<const MemoryEntry*>(args.world.memories);
-  for (int i = 0; i < args.world.memory_count; ++i) {
+  const auto* table = reinterpret_cast<const MemoryEntry*>(args.comm.memories);
+  for (int i = 0; i < args.comm.memory_count; ++i) {
     if (table[i].id != args.recv_memory) continue;
-    for (int p = 0; p < args.world.size; ++p)
+    for (int p = 0; p < args.comm.size; ++p)
       store_bytes(reinterpret_cast<char*>(table[i].block[p] + args.recv_offset + at), static_cast<uint32_t>(args.unit - at), v);
     return;
   }
-  report(args.world, Trouble::unknown_memory, args.world.rank, blockIdx.x, 0, 0);
+  report(args.comm, WaitError::unknown_memory, args.comm.rank, blockIdx.x, 0, 0);
 }
 
 template <class Type>
@@ -123,9 +123,9 @@ template <class Type>
 __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   const uint64_t packs = packs_of(args.unit);
   const uint64_t whole = args.unit / kPack;
-  const auto n = static_cast<uint64_t>(args.world.size);
+  const auto n = static_cast<uint64_t>(args.comm.size);
   const uint64_t per_slice = (packs + n - 1) / n;
-  const uint64_t begin = static_cast<uint64_t>(args.world.rank) * per_slice;
+  const uint64_t begin = static_cast<uint64_t>(args.comm.rank) * per_slice;
   const uint64_t end = begin + per_slice < packs ? begin + per_slice : packs;
   const uint64_t stride = gridDim.x * blockDim.x;
   for (uint64_t q = begin + blockIdx.x * blockDim.x + threadIdx.x; q < end; q += kAtOnce * stride) {
@@ -150,17 +150,17 @@ __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
 template <class Type, bool kTwoShots>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   symm::cuda::begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  uint32_t& met = words_of(args.world, args.world.rank).multimem_met[blockIdx.x];
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
-  Trail trail;
-  if (meet(args, before + 1, trail, true)) {
+  SpinState spin;
+  if (meet(args, before + 1, spin, true)) {
     if constexpr (kTwoShots) {
       two_shot<Type>(args);
     } else {
       one_shot<Type>(args);
     }
-    meet(args, before + 2, trail, false);
+    meet(args, before + 2, spin, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
 }

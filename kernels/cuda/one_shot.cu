@@ -13,20 +13,20 @@ namespace {
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const World& world = args.world;
-  const int n = kRanks <= 8 ? kRanks : world.size;
-  const int me = world.rank;
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int me = comm.rank;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
   const bool part_each = static_cast<Collective>(args.collective) == Collective::reduce_scatter;
   const char* own = part_each ? send + static_cast<uint64_t>(me) * unit : send;
-  const uint32_t epoch = current_epoch(world);
-  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * world.one_shot_slot;
-  const uint64_t my_slot = world.one_shot + half + static_cast<uint64_t>(me) * world.one_shot_slot;
-  auto* slots = reinterpret_cast<char*>(world.control[me] + world.one_shot + half);
+  const uint32_t epoch = current_epoch(comm);
+  const uint64_t half = static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * comm.one_shot_slot;
+  const uint64_t my_slot = comm.one_shot + half + static_cast<uint64_t>(me) * comm.one_shot_slot;
+  auto* slots = reinterpret_cast<char*>(comm.control[me] + comm.one_shot + half);
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
@@ -38,24 +38,24 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (part_each) v = sendable(load_pack(send + static_cast<uint64_t>(p) * unit, unit, q));
-      store_relaxed(reinterpret_cast<uint4*>(world.control[p] + my_slot) + q, v);
+      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + my_slot) + q, v);
     }
   }
 
-  Trail trail;
+  SpinState spin;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   for (uint64_t q = first; q < packs; q += stride) {
     const uint4 mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other ranks
     uint4 v[kRanks];
-    if (!receive<kRanks>(world, v, others, slots, world.one_shot_slot, q, epoch, trail)) break;
+    if (!receive<kRanks>(comm, v, others, slots, comm.one_shot_slot, q, epoch, spin)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
     }
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
-    free_cells<kRanks>(others, slots, world.one_shot_slot, q);
+    free_cells<kRanks>(others, slots, comm.one_shot_slot, q);
   }
-  end_epoch(world, epoch);
+  end_epoch(comm, epoch);
 }
 
 }  // namespace

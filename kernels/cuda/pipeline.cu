@@ -10,11 +10,11 @@ using namespace symm::cuda;
 namespace {
 
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void combine_tile(const Stripe& s, const Destinations& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void combine_tile(const WorkGroup& s, const Destinations& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
-  const Stripe::Range part = s.slice(j, s.me);
+  const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t packs = packs_of(part.bytes);
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const uint64_t place = local ? part.at - static_cast<uint64_t>(s.me) * args.unit : s.place(part, s.me);
@@ -64,12 +64,12 @@ __device__ __forceinline__ void combine_tile(const Stripe& s, const Destinations
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const auto stripes = static_cast<uint32_t>(args.stripes);
-  const Stripe stripe(args, kRanks <= 8 ? kRanks : args.world.size, blockIdx.x % stripes);
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const auto work_groups = static_cast<uint32_t>(args.work_groups);
+  const WorkGroup work_group(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x % work_groups);
   symm::cuda::run(
-      stripe, blockIdx.x / stripes, [](const Stripe& s, uint32_t base) { scatter_to_slots(s, base); },
-      [](const Stripe& s) {
+      work_group, blockIdx.x / work_groups, [](const WorkGroup& s, uint32_t base) { scatter_to_slots(s, base); },
+      [](const WorkGroup& s) {
         __shared__ Destinations to;
         own(s, to, false, false,
             [&](const Destinations& there, uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, there, j, now); });
@@ -78,8 +78,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// Registers for one block of 1024, or two of 512, on each multiprocessor: the roles of a stripe wait for each other, here and on
-// the other ranks, so a launch must fit onto the device as a whole.
+// Registers for one block of 1024, or two of 512, on each multiprocessor: the roles of a work group wait for each other, here and
+// on the other ranks, so a launch must fit onto the device as a whole.
 #define SYMM_PIPELINE(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(1024, 1)                          \
       symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -5,9 +5,9 @@
 // those who want it, straight into their recv where that is memory of the group, else into their scratch. All six collectives are
 // cases of this: those that combine are in pipeline.cu, those that only move in pipeline_move.cu.
 //
-// The message is dealt out to stripes, which know nothing of each other. Up to three blocks work on a stripe at the same time,
-// one for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles, one
-// word for each pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
+// The message is dealt out to work groups, which know nothing of each other. Up to three blocks work on a work group at the same
+// time, one for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles,
+// one word for each pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
 #pragma once
 
 #include "kernels/cuda/wait.cuh"
@@ -17,25 +17,25 @@ namespace symm::cuda {
 
 using Entry = ControlWords::FromPeers::Entry;
 
-struct Stripe {
+struct WorkGroup {
   const CollectiveArgs& args;
-  const World& world;
+  const DeviceComm& comm;
   ControlWords& mine;
   int n, me;
   uint32_t index;
-  uint64_t tiles;  // of this stripe
+  uint64_t tiles;  // of this work group
   Collective collective;
 
-  __device__ Stripe(const CollectiveArgs& a, int ranks, uint32_t i)
+  __device__ WorkGroup(const CollectiveArgs& a, int ranks, uint32_t i)
       : args(a),
-        world(a.world),
-        mine(words_of(a.world, a.world.rank)),
+        comm(a.comm),
+        mine(words_of(a.comm, a.comm.rank)),
         n(ranks),
-        me(a.world.rank),
+        me(a.comm.rank),
         index(i),
         collective(static_cast<Collective>(a.collective)) {
-    const auto stripes = static_cast<uint64_t>(a.stripes);
-    tiles = a.tiles > index ? (a.tiles - index + stripes - 1) / stripes : 0;
+    const auto work_groups = static_cast<uint64_t>(a.work_groups);
+    tiles = a.tiles > index ? (a.tiles - index + work_groups - 1) / work_groups : 0;
   }
 
   __device__ bool part_each() const { return collective == Collective::reduce_scatter || collective == Collective::alltoall; }
@@ -53,9 +53,9 @@ struct Stripe {
   struct Range {
     uint64_t at, bytes;
   };
-  // Slice `owner` of tile j of this stripe, in an operand.
+  // Slice `owner` of tile j of this work group, in an operand.
   __device__ Range slice(uint64_t j, int owner) const {
-    const uint64_t tile = index + j * static_cast<uint64_t>(args.stripes);
+    const uint64_t tile = index + j * static_cast<uint64_t>(args.work_groups);
     const uint64_t c = args.tile;
     auto o = static_cast<uint64_t>(owner);
     auto parts = static_cast<uint64_t>(n);
@@ -84,16 +84,16 @@ struct Stripe {
   __device__ char* stage(int rank, int which, uint32_t slot, int source) const {
     const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) +
                         static_cast<uint64_t>(source);
-    return reinterpret_cast<char*>(world.control[rank] + world.stage[which] + at * world.stage_slot);
+    return reinterpret_cast<char*>(comm.control[rank] + comm.stage[which] + at * comm.stage_slot);
   }
 
   // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before
   // in view.
-  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks, Trail& trail) const {
+  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks, SpinState& spin) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
     if (p < n && (ranks >> p & 1U) != 0) {
-      ok = await_count(world, trail, &words[p], target, p, index);
+      ok = await_count(comm, spin, &words[p], target, p, index);
       fence_system();
     }
     return __syncthreads_and(ok) != 0;
@@ -106,7 +106,7 @@ struct Stripe {
     const int p = static_cast<int>(threadIdx.x);
     if (p < n) {
       fence_system();
-      store_relaxed(&word_of(words_of(world, p).from_peers), value);
+      store_relaxed(&word_of(words_of(comm, p).from_peers), value);
     }
   }
 
@@ -128,7 +128,7 @@ struct Destinations {
 };
 
 // What the peers said in their entries: the same call as mine? and where are their recvs?
-__device__ __forceinline__ bool read_entries(const Stripe& s, Destinations& to) {
+__device__ __forceinline__ bool read_entries(const WorkGroup& s, Destinations& to) {
   bool ok = true;
   const int p = static_cast<int>(threadIdx.x);
   if (p < s.n) {
@@ -139,18 +139,18 @@ __device__ __forceinline__ bool read_entries(const Stripe& s, Destinations& to) 
     const uint64_t count = load_relaxed(&entry.count);
     to.recv[p] = nullptr;
     if (detail != s.args.detail || count != s.args.count) {
-      report(s.world, Trouble::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+      report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
       ok = false;
     } else if (memory != 0 && s.collects(p)) {
       ok = false;
-      const auto* table = reinterpret_cast<const MemoryEntry*>(s.world.memories);
-      for (int i = 0; i < s.world.memory_count; ++i) {
+      const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
+      for (int i = 0; i < s.comm.memory_count; ++i) {
         if (table[i].id != memory) continue;
         to.recv[p] = reinterpret_cast<char*>(table[i].block[p] + offset);
         ok = offset <= table[i].bytes;
         break;
       }
-      if (!ok) report(s.world, Trouble::unknown_memory, p, s.index, 0, 0);
+      if (!ok) report(s.comm, WaitError::unknown_memory, p, s.index, 0, 0);
     }
   }
   return __syncthreads_and(ok) != 0;
@@ -172,9 +172,9 @@ __device__ __forceinline__ void push_part(const char* from, char* to, uint64_t b
 
 // ---- first role: push my slices to their owners
 
-__device__ __forceinline__ void tell_entries(const Stripe& s, uint32_t base) {
+__device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t base) {
   if (static_cast<int>(threadIdx.x) >= s.n) return;
-  ControlWords::FromPeers& there = words_of(s.world, static_cast<int>(threadIdx.x)).from_peers;
+  ControlWords::FromPeers& there = words_of(s.comm, static_cast<int>(threadIdx.x)).from_peers;
   // Nobody will push to my second stage in this call, so all of it counts as copied.
   if (s.args.gathers == 0) store_relaxed(&there.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
   Entry& entry = there.entry[s.index][s.me];
@@ -184,17 +184,17 @@ __device__ __forceinline__ void tell_entries(const Stripe& s, uint32_t base) {
   store_relaxed(&entry.count, s.args.count);
 }
 
-__device__ __forceinline__ void scatter_to_slots(const Stripe& s, uint32_t base) {
+__device__ __forceinline__ void scatter_to_slots(const WorkGroup& s, uint32_t base) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
-  Trail trail;
+  SpinState spin;
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody(), trail)) break;
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody(), spin)) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
       const int p = s.another(i, first);
-      const Stripe::Range part = s.slice(j, p);
+      const WorkGroup::Range part = s.slice(j, p);
       push_part(send + part.at, s.stage(p, 0, now, s.me), part.bytes);
     }
     s.announce(arrived, now + 1);
@@ -206,17 +206,17 @@ __device__ __forceinline__ void scatter_to_slots(const Stripe& s, uint32_t base)
 // `tile(to, j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and
 // all reach mine; then I need not say it, which takes a fence, before the last. `at_once`: nothing is pushed to me.
 template <class Tile>
-__device__ __forceinline__ void own(const Stripe& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
+__device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
   const uint32_t base = s.mine.reduce_base[s.index];
   const auto done = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.done[s.index][s.me]; };
-  Trail trail;
+  SpinState spin;
   bool ok = true;
   uint32_t staged = 0;  // ranks whose recv I reach through their scratch
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
     // All of them, and myself: a push of mine may still read what I am about to overwrite.
     if (j == 0 || !at_once) {
-      ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody(), trail);
+      ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody(), spin);
       if (!ok) break;
     }
     if (j == 0) {
@@ -227,7 +227,7 @@ __device__ __forceinline__ void own(const Stripe& s, Destinations& to, bool move
       }
     }
     if (staged != 0) {
-      ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged, trail);
+      ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged, spin);
       if (!ok) break;
     }
     tile(to, j, now);
@@ -235,25 +235,25 @@ __device__ __forceinline__ void own(const Stripe& s, Destinations& to, bool move
   }
   const uint32_t end = base + static_cast<uint32_t>(s.tiles);
   // recv is complete when all owners have delivered; if they deliver to scratch, a block of the third role waits for them.
-  if (ok && s.args.gathers == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), trail);
+  if (ok && s.args.gathers == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), spin);
   __syncthreads();
   if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
 }
 
 // ---- third role: bring results from my scratch to recv
 
-__device__ __forceinline__ void gather(const Stripe& s) {
+__device__ __forceinline__ void gather(const WorkGroup& s) {
   const CollectiveArgs& args = s.args;
   const uint32_t base = s.mine.gather_base[s.index];
   const auto copied = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.copied[s.index][s.me]; };
   auto* recv = reinterpret_cast<char*>(args.recv);
-  Trail trail;
+  SpinState spin;
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody(), trail)) break;
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody(), spin)) break;
     for (int owner = 0; owner < s.n; ++owner) {
       if (owner == s.me) continue;
-      const Stripe::Range part = s.slice(j, owner);
+      const WorkGroup::Range part = s.slice(j, owner);
       const auto* from = reinterpret_cast<const uint4*>(s.stage(s.me, 1, now, owner));
       const uint64_t place = s.place(part, owner);
       for (uint64_t q = threadIdx.x; q < packs_of(part.bytes); q += blockDim.x) store_pack(recv + place, part.bytes, q, from[q]);
@@ -267,19 +267,19 @@ __device__ __forceinline__ void gather(const Stripe& s) {
 // ---- a launch: the blocks of the first role, then those of the second, then those of the third
 
 template <class First, class Second>
-__device__ __forceinline__ void run(const Stripe& stripe, uint32_t role, First&& first, Second&& second) {
+__device__ __forceinline__ void run(const WorkGroup& work_group, uint32_t role, First&& first, Second&& second) {
   if (role == 0) {
-    const uint32_t base = stripe.mine.scatter_base[stripe.index];
-    tell_entries(stripe, base);
-    first(stripe, base);
+    const uint32_t base = work_group.mine.scatter_base[work_group.index];
+    tell_entries(work_group, base);
+    first(work_group, base);
     __syncthreads();
-    if (threadIdx.x == 0) stripe.mine.scatter_base[stripe.index] = base + static_cast<uint32_t>(stripe.tiles);
+    if (threadIdx.x == 0) work_group.mine.scatter_base[work_group.index] = base + static_cast<uint32_t>(work_group.tiles);
   } else if (role == 1) {
-    second(stripe);
-    if (stripe.args.gathers == 0 && threadIdx.x == 0)
-      stripe.mine.gather_base[stripe.index] += static_cast<uint32_t>(stripe.tiles);
+    second(work_group);
+    if (work_group.args.gathers == 0 && threadIdx.x == 0)
+      work_group.mine.gather_base[work_group.index] += static_cast<uint32_t>(work_group.tiles);
   } else {
-    gather(stripe);
+    gather(work_group);
   }
 }
 

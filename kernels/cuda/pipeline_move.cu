@@ -10,13 +10,13 @@ namespace {
 
 // The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
 // slot, and the owners pass it on.
-__device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinations& to) {
+__device__ __forceinline__ void spread(const WorkGroup& s, uint32_t base, Destinations& to) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   // Where the recvs are is in the entries, which are there when the others have come.
-  Trail trail;
+  SpinState spin;
   const uint32_t others = s.everybody() & ~(1U << s.me);
-  bool ok = s.await(s.mine.from_peers.arrived[s.index], base + 1, others, trail) && read_entries(s, to);
+  bool ok = s.await(s.mine.from_peers.arrived[s.index], base + 1, others, spin) && read_entries(s, to);
   uint32_t staged = 0;
   for (int p = 0; p < s.n && ok; ++p) {
     if (p != s.me && to.recv[p] == nullptr) staged |= 1U << p;
@@ -25,21 +25,21 @@ __device__ __forceinline__ void spread(const Stripe& s, uint32_t base, Destinati
   const uint64_t batch = staged != 0 || s.tiles < 16 ? 1 : s.tiles < 32 ? 2 : 4;
   for (uint64_t j = 0; j < s.tiles && ok; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged, trail);
+    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged, spin);
     if (!ok) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
       const int p = s.another(i, first);
-      const Stripe::Range part = s.slice(j, p);
+      const WorkGroup::Range part = s.slice(j, p);
       push_part(send + part.at, to.recv[p] != nullptr ? to.recv[p] + part.at : s.stage(p, 0, now, s.me), part.bytes);
     }
     if ((j + 1) % batch == 0 || j + 1 == s.tiles) s.announce(arrived, now + 1);
   }
 }
 
-__device__ __forceinline__ void exchange_tile(const Stripe& s, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void exchange_tile(const WorkGroup& s, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
-  const Stripe::Range part = s.slice(j, s.me);
+  const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t within = part.at - static_cast<uint64_t>(s.me) * args.unit;
   for (int r = 0; r < s.n; ++r) {
     // The slot of this tile from rank r, or my own block; each of the same size.
@@ -49,20 +49,20 @@ __device__ __forceinline__ void exchange_tile(const Stripe& s, uint64_t j, uint3
 }
 
 // All that a broadcast's root does in this role is to copy.
-__device__ __forceinline__ void keep_tile(const Stripe& s, uint64_t j) {
+__device__ __forceinline__ void keep_tile(const WorkGroup& s, uint64_t j) {
   const CollectiveArgs& args = s.args;
   if (args.send == args.recv) return;
   const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
-  const uint64_t at = (s.index + j * static_cast<uint64_t>(args.stripes)) * bytes;
+  const uint64_t at = (s.index + j * static_cast<uint64_t>(args.work_groups)) * bytes;
   push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at,
             args.unit - at < bytes ? args.unit - at : bytes);
 }
 
 // Of an all-gather my own part goes to everybody, as all of a flat broadcast's does; of another broadcast what the root has
 // pushed, into recv if it could.
-__device__ __forceinline__ void pass_tile(const Stripe& s, const Destinations& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void pass_tile(const WorkGroup& s, const Destinations& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
-  const Stripe::Range part = s.slice(j, s.me);
+  const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t place = s.place(part, s.me);
   const uint64_t packs = packs_of(part.bytes);
   auto* recv = reinterpret_cast<char*>(args.recv);
@@ -98,13 +98,13 @@ __device__ __forceinline__ void pass_tile(const Stripe& s, const Destinations& t
 
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const auto stripes = static_cast<uint32_t>(args.stripes);
-  const Stripe stripe(args, args.world.size, blockIdx.x % stripes);
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const auto work_groups = static_cast<uint32_t>(args.work_groups);
+  const WorkGroup work_group(args, args.comm.size, blockIdx.x % work_groups);
   __shared__ Destinations to;
   symm::cuda::run(
-      stripe, blockIdx.x / stripes,
-      [&](const Stripe& s, uint32_t base) {
+      work_group, blockIdx.x / work_groups,
+      [&](const WorkGroup& s, uint32_t base) {
         if (s.collective == Collective::alltoall) {
           scatter_to_slots(s, base);
         } else if (s.scatters()) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
                      base + static_cast<uint32_t>(s.tiles));
         }
       },
-      [&](const Stripe& s) {
+      [&](const WorkGroup& s) {
         const bool exchanges = s.collective == Collective::alltoall;
         const bool spreads = s.collective == Collective::broadcast && s.args.flat == 0;
         own(s, to, !exchanges, !exchanges && !spreads, [&](const Destinations& there, uint64_t j, uint32_t now) {

@@ -20,8 +20,8 @@ __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kF
 
 // The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
 template <int kRanks>
-__device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot,
-                                        uint64_t q, uint32_t epoch, Trail& trail) {
+__device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot,
+                                        uint64_t q, uint32_t epoch, SpinState& spin) {
   while (true) {
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ bool receive(const World& world, uint4 (&v)[kRanks], 
       if ((sources >> r & 1U) != 0 && !is_there(v[r])) missing |= 1U << r;
     }
     if (missing == 0) break;
-    if (!go_on(world, trail, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
+    if (!keep_waiting(comm, spin, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
   }
   return true;
 }

@@ -13,13 +13,13 @@ namespace {
 // One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes,
-                                          uint64_t first, uint64_t second, uint32_t epoch, Trail& trail) {
-  const World& world = args.world;
-  const int n = kRanks <= 8 ? kRanks : world.size;
-  const int me = world.rank;
+                                          uint64_t first, uint64_t second, uint32_t epoch, SpinState& spin) {
+  const DeviceComm& comm = args.comm;
+  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int me = comm.rank;
   const uint64_t packs = packs_of(bytes);
   const uint64_t per_slice = (packs + static_cast<uint64_t>(n) - 1) / static_cast<uint64_t>(n);
-  const uint64_t slot = world.two_shot_slot;
+  const uint64_t slot = comm.two_shot_slot;
   const uint64_t my_slot = static_cast<uint64_t>(me) * slot;
   const uint64_t start = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -39,16 +39,16 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
       if (in_message(p, q) < packs)
-        store_relaxed(reinterpret_cast<uint4*>(world.control[p] + first + my_slot) + q, sendable(v[d]));
+        store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + first + my_slot) + q, sendable(v[d]));
     }
   }
 
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
-  auto* operands = reinterpret_cast<char*>(world.control[me] + first);
+  auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
   for (uint64_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
     const uint4 mine = sendable(load_pack(send, bytes, in_message(me, q)));
     uint4 v[kRanks];
-    if (!receive<kRanks>(world, v, others, operands, slot, q, epoch, trail)) return false;
+    if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch, spin)) return false;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
@@ -58,20 +58,20 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     for (int d = 1; d < kRanks; ++d) {
       if (d >= n) continue;
       const int p = me + d < n ? me + d : me + d - n;
-      store_relaxed(reinterpret_cast<uint4*>(world.control[p] + second + my_slot) + q, result);
+      store_relaxed(reinterpret_cast<uint4*>(comm.control[p] + second + my_slot) + q, result);
     }
     store_pack(recv, bytes, in_message(me, q), result);
     free_cells<kRanks>(others, operands, slot, q);
   }
 
-  auto* results = reinterpret_cast<char*>(world.control[me] + second);
+  auto* results = reinterpret_cast<char*>(comm.control[me] + second);
   for (uint64_t q = start; q < per_slice; q += stride) {
     uint32_t owners = 0;
     for (int r = 0; r < n; ++r) {
       if (r != me && in_message(r, q) < packs) owners |= 1U << r;
     }
     uint4 v[kRanks];
-    if (!receive<kRanks>(world, v, owners, results, slot, q, epoch, trail)) return false;
+    if (!receive<kRanks>(comm, v, owners, results, slot, q, epoch, spin)) return false;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
@@ -88,24 +88,24 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
-  if (args.world.size == 0) return;  // a launch to make it ready
-  const World& world = args.world;
-  const auto n = static_cast<uint64_t>(world.size);
-  const uint32_t epoch = current_epoch(world);
-  const uint64_t stage = n * world.two_shot_slot;
-  Trail trail;
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const auto n = static_cast<uint64_t>(comm.size);
+  const uint32_t epoch = current_epoch(comm);
+  const uint64_t stage = n * comm.two_shot_slot;
+  SpinState spin;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
     const uint64_t bytes = args.unit - at < args.tile ? args.unit - at : args.tile;
-    const uint64_t first = world.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
+    const uint64_t first = comm.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
                                        reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-                                       trail)) {
+                                       spin)) {
       break;
     }
   }
-  end_epoch(world, epoch, static_cast<uint32_t>(args.tiles));
+  end_epoch(comm, epoch, static_cast<uint32_t>(args.tiles));
 }
 
 }  // namespace

@@ -9,20 +9,20 @@
 
 namespace symm::cuda {
 
-struct Trail {  // of a thread that waits
+struct SpinState {  // of a thread that waits
   uint64_t deadline = 0;
   uint32_t looks = 0;
   bool left = false;  // the peer had left when we last asked
 };
 
-static __device__ __noinline__ void report(const World& world, Trouble trouble, int peer, uint32_t channel, uint32_t expected,
-                                           uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0,
+static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer, uint32_t channel,
+                                           uint32_t expected, uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0,
                                            uint64_t my_detail = 0, uint64_t my_count = 0) {
-  ControlWords& mine = words_of(world, world.rank);
+  ControlWords& mine = words_of(comm, comm.rank);
   if (atomicCAS(&mine.failed, 0U, 1U) != 0) return;
-  auto* record = reinterpret_cast<volatile ErrorRecord*>(world.record);
+  auto* record = reinterpret_cast<volatile ErrorRecord*>(comm.record);
   record->trouble = static_cast<uint32_t>(trouble);
-  record->operation = world.operation;
+  record->operation = comm.operation;
   record->peer = peer;
   record->channel = channel;
   record->expected = expected;
@@ -37,39 +37,39 @@ static __device__ __noinline__ void report(const World& world, Trouble trouble, 
 }
 
 // False: leave.
-static __device__ __noinline__ bool look_around(const World& world, Trail& trail, int peer, uint32_t channel, uint32_t expected,
-                                                uint32_t seen) {
-  ControlWords& mine = words_of(world, world.rank);
+static __device__ __noinline__ bool check_abort(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
+                                                uint32_t expected, uint32_t seen) {
+  ControlWords& mine = words_of(comm, comm.rank);
   if (load_relaxed(&mine.abort) != 0) return false;
   if ((load_relaxed(&mine.departed) >> peer & 1U) != 0) {
-    if (trail.left) {  // what it stored before it left would have been seen by now
-      report(world, Trouble::departed, peer, channel, expected, seen);
+    if (spin.left) {  // what it stored before it left would have been seen by now
+      report(comm, WaitError::departed, peer, channel, expected, seen);
       return false;
     }
-    trail.left = true;
+    spin.left = true;
   }
-  if (world.timeout_ns == UINT64_MAX) return true;
+  if (comm.timeout_ns == UINT64_MAX) return true;
   const uint64_t now = nanoseconds();
-  if (trail.deadline == 0) trail.deadline = now + world.timeout_ns;
-  if (now < trail.deadline) return true;
-  report(world, Trouble::timeout, peer, channel, expected, seen);
+  if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
+  if (now < spin.deadline) return true;
+  report(comm, WaitError::timeout, peer, channel, expected, seen);
   return false;
 }
 
 // To be asked in each turn of a polling loop.
-__device__ __forceinline__ bool go_on(const World& world, Trail& trail, int peer, uint32_t channel, uint32_t expected,
-                                      uint32_t seen) {
-  if ((++trail.looks & 1023U) != 0) return true;
-  return look_around(world, trail, peer, channel, expected, seen);
+__device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
+                                             uint32_t expected, uint32_t seen) {
+  if ((++spin.looks & 1023U) != 0) return true;
+  return check_abort(comm, spin, peer, channel, expected, seen);
 }
 
 // Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter
 // is then in view of this thread, and behind a block barrier of its block.
-__device__ __forceinline__ bool await_count(const World& world, Trail& trail, const uint32_t* word, uint32_t target, int peer,
-                                            uint32_t channel) {
+__device__ __forceinline__ bool await_count(const DeviceComm& comm, SpinState& spin, const uint32_t* word, uint32_t target,
+                                            int peer, uint32_t channel) {
   uint32_t seen;
   while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0) {
-    if (!go_on(world, trail, peer, channel, target, seen)) return false;
+    if (!keep_waiting(comm, spin, peer, channel, target, seen)) return false;
   }
   load_acquire(word);  // counters only grow, so this too reads what was released or something later of the same writer
   return true;

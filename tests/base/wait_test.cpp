@@ -19,15 +19,15 @@ using std::chrono::milliseconds;
 
 struct Waiting {
   Word word{0};
-  Sleeper sleeper[1] = {};
+  Waiter waiter[1] = {};
   Revocation revocation{2};
   Fencing fencing = Fencing::symmetric;
   uint32_t yields = 0;
   WaitEnd wait(uint32_t target, uint64_t timeout_ms = 20'000, uint32_t spins = 0) {
     LazyDeadline deadline(timeout_ms);
-    return wait_word(word, target, sleeper[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
+    return wait_word(word, target, waiter[0], 1, revocation, SpinPolicy{spins, yields}, deadline, fencing);
   }
-  void set(uint32_t value) { publish(word, value, sleeper, fencing); }
+  void set(uint32_t value) { publish(word, value, waiter, fencing); }
 };
 
 TEST(Deadline, ExpiresAndNeverDoes) {
@@ -81,14 +81,14 @@ TEST(WaitWord, ComparesAcrossTheWrap) {
 TEST(WaitWord, TimesOutAndUnregisters) {
   Waiting w;
   EXPECT_EQ(w.wait(1, 20), WaitEnd::timed_out);
-  EXPECT_EQ(w.sleeper[0].load(), 0);
+  EXPECT_EQ(w.waiter[0].load(), 0);
 }
 
 TEST(WaitWord, IsWokenByPublish) {
   Waiting w;
   std::thread writer([&] {
-    while (w.sleeper[0].load() == 0) std::this_thread::yield();
-    publish(w.word, 1, w.sleeper);
+    while (w.waiter[0].load() == 0) std::this_thread::yield();
+    publish(w.word, 1, w.waiter);
   });
   EXPECT_EQ(w.wait(1), WaitEnd::reached);
   writer.join();
@@ -128,7 +128,7 @@ TEST(WaitWord, YieldsBeforeItSleeps) {
   uint8_t sleeping = UINT8_MAX;
   std::thread writer([&] {
     std::this_thread::sleep_for(milliseconds(20));
-    sleeping = w.sleeper[0].load();
+    sleeping = w.waiter[0].load();
     w.set(1);
   });
   EXPECT_EQ(w.wait(1), WaitEnd::reached);
@@ -138,14 +138,14 @@ TEST(WaitWord, YieldsBeforeItSleeps) {
 
 TEST(WaitWord, SleepersBeyondTheByteStillSeeTheWord) {
   Waiting w;
-  w.sleeper[0] = UINT8_MAX;
+  w.waiter[0] = UINT8_MAX;
   std::thread writer([&] {
     std::this_thread::sleep_for(milliseconds(20));
     w.word = 1;  // without any wake-up
   });
   EXPECT_EQ(w.wait(1), WaitEnd::reached);
   writer.join();
-  EXPECT_EQ(w.sleeper[0].load(), UINT8_MAX);
+  EXPECT_EQ(w.waiter[0].load(), UINT8_MAX);
 }
 
 TEST(WaitWord, EndsWhenRevoked) {

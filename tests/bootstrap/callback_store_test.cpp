@@ -15,8 +15,8 @@ struct UserStore {
   std::map<std::string, std::string> values;
   int32_t set_returns = 0;
   int32_t get_returns = 0;
-  size_t claimed_size = 0;  // if not 0, what get() says
-  bool silent = false;      // get() forgets to say the size
+  size_t locked_size = 0;  // if not 0, what get() says
+  bool silent = false;     // get() forgets to say the size
   uint64_t timeout_ms = 0;
 
   StoreCallbacks callbacks() { return {this, set, get}; }
@@ -32,7 +32,7 @@ struct UserStore {
     self.timeout_ms = timeout_ms;
     const std::string& found = self.values[key];
     if (found.size() <= capacity) std::memcpy(value, found.data(), found.size());
-    if (!self.silent) *out_size = self.claimed_size != 0 ? self.claimed_size : found.size();
+    if (!self.silent) *out_size = self.locked_size != 0 ? self.locked_size : found.size();
     return self.get_returns;
   }
 };
@@ -98,7 +98,7 @@ TEST(CallbackStore, SizesThatCannotBeAreRefused) {
   UserStore user;
   const auto store = open_callback_store(user.callbacks(), "", 0);
   store->set("k", bytes_of("x"), soon());
-  user.claimed_size = 1 << 20;
+  user.locked_size = 1 << 20;
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
   user.silent = true;
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);

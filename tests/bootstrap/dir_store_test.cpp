@@ -19,7 +19,7 @@ using namespace support;
 class DirStoreTest : public ::testing::Test {
  protected:
   std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "") const {
-    return std::make_unique<DirStore>(AssemblyConfig{base_, name, "dir://" + base_, rank, size, false},
+    return std::make_unique<DirStore>(DirectoryRendezvousConfig{base_, name, "dir://" + base_, rank, size, false},
                                       Deadline::after_ms(milliseconds));
   }
 

@@ -17,12 +17,12 @@ namespace {
 
 using support::bytes_of;
 
-symm::Meeting exchange(const std::string& url, int rounds) {
+symm::BootstrapResult exchange(const std::string& url, int rounds) {
   const symm::Deadline deadline = support::soon();
-  symm::Meeting meeting;
+  symm::BootstrapResult meeting;
   for (int round = 0; round < rounds; ++round) {
     meeting = {};
-    meeting = symm::meet({url, nullptr, 0, 0, "exchange"}, deadline);
+    meeting = symm::bootstrap({url, nullptr, 0, 0, "exchange"}, deadline);
     const auto value = [&](int rank) { return bytes_of("round " + std::to_string(round) + " rank " + std::to_string(rank)); };
     meeting.store->set("address." + std::to_string(meeting.rank), value(meeting.rank), deadline);
     for (int rank = 0; rank < meeting.size; ++rank) {
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   const std::string url = argc > 1 ? argv[1] : "env://";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 3;
   try {
-    symm::Meeting meeting = exchange(url, rounds);
+    symm::BootstrapResult meeting = exchange(url, rounds);
     if (argc > 3) {
       void* const mpi = dlopen(argv[3], RTLD_NOW | RTLD_GLOBAL);
       if (mpi == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());

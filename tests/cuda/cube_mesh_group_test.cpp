@@ -62,7 +62,7 @@ Seen reduce(const std::vector<int>& devices, size_t bytes, Algorithm algorithm, 
         call.dtype = DType::u8;
         call.algorithm = algorithm;
         call.timeout_ms = 20'000;
-        const PlanReport report = group->plane().plan(call);
+        const PlanReport report = group->transport().plan(call);
         seen.reasons[static_cast<size_t>(rank)] = report.reason;
         seen.algorithms[static_cast<size_t>(rank)] = report.algorithm;
         run_collective(*group, call);

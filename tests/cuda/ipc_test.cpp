@@ -271,13 +271,13 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
   EXPECT_EQ(exporter.result(), "done");
 }
 
-using Foreign = cuda::SomebodysMemory;
+using ExternalAllocation = cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   Process exporter([&](Process&) -> std::string {
     Owned owned(4096, 1);
-    Foreign foreign(cuda::kPosixFd);
+    ExternalAllocation foreign(cuda::kPosixFd);
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
     owned.word(10) = 8;
     facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
@@ -306,7 +306,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   Process exporter([&](Process&) -> std::string {
-    Foreign foreign(cuda::kPosixFd);
+    ExternalAllocation foreign(cuda::kPosixFd);
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
     facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
@@ -315,13 +315,13 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     STEP(1);
     foreign.free();  // without telling: symm still holds the memory
     REQUIRE(fake_cuda::live()["handle"] == 1);
-    Foreign next(cuda::kPosixFd);  // may lie at the same address
+    ExternalAllocation next(cuda::kPosixFd);  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();
     reach(2);
     REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
-    Foreign closed(0);
+    ExternalAllocation closed(0);
     const Failure failure = support::failure_of([&] { export_memory(closed.words(), 4, {}, nullptr); });
     REQUIRE(failure.status == Status::invalid_argument);
     REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);

@@ -153,7 +153,8 @@ TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
   EXPECT_NE(group->addresses().containing(memory->pointer(0) + 4, 16, &offset), nullptr);
 }
 
-// Results of other ranks come straight into recv if it is symmetric; else there is a third block for each stripe, to gather them.
+// Results of other ranks come straight into recv if it is symmetric; else there is a third block for each work group, to gather
+// them.
 TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   ASSERT_TRUE(small_scratch);
   const std::string name = unique();

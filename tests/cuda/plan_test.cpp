@@ -53,9 +53,9 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_EQ(chosen.tile % kPack, 0U);
                 ASSERT_GE(chosen.tiles * chosen.tile * parts, unit);
                 ASSERT_LT((chosen.tiles - 1) * chosen.tile * parts, unit);
-                ASSERT_LE(chosen.stripes, tuning.stripes);
-                ASSERT_LE(static_cast<uint64_t>(chosen.stripes), chosen.tiles);
-                ASSERT_LE(3 * chosen.stripes, std::max(max_blocks, 3));
+                ASSERT_LE(chosen.work_groups, tuning.work_groups);
+                ASSERT_LE(static_cast<uint64_t>(chosen.work_groups), chosen.tiles);
+                ASSERT_LE(3 * chosen.work_groups, std::max(max_blocks, 3));
                 break;
               }
               case Family::hybrid_cube_mesh:

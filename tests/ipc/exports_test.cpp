@@ -39,7 +39,7 @@ TEST(Withdrawn, AgreesWithAMapOfBytes) {
 }
 
 struct Book {
-  std::unique_ptr<Board> board = std::make_unique<Board>();
+  std::unique_ptr<ValidityBoard> board = std::make_unique<ValidityBoard>();
   Exports exports{*board};
   std::vector<std::shared_ptr<Block>> garbage;
   std::vector<uint64_t> retired;

@@ -158,7 +158,7 @@ TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
 }
 
 TEST(Collective, BetweenProcesses) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true);
@@ -217,7 +217,7 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
 }
 
 TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(3, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 3);
     const Block block = allocate(group, 1 << 20);
@@ -365,7 +365,7 @@ TEST(Collective, RefusesOverlapAndNull) {
 // Both ranks must get the error, and it must name both sides.
 void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named,
                      uint64_t flags = 0) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.threads();
   config.flags = flags;
   as_threads(2, [&](int rank) {

@@ -35,7 +35,7 @@ class Abort : public testing::TestWithParam<Operation> {};
 // Rank 2 does not come, so ranks 0 and 1 wait. Rank 0 is released by another thread of its own, rank 1 by another rank, and rank
 // 2 finds out when it comes after all.
 TEST_P(Abort, ReleasesEveryWait) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {

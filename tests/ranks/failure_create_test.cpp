@@ -36,7 +36,7 @@ Attempt attempt(const Config& config, int rank, int size) {
 }
 
 void expect_missing_to_be_named(const std::vector<int>& coming, int size, const std::string& missing, bool as_processes) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = as_processes ? meeting.processes() : meeting.threads();
   config.create_timeout_ms = 500;
   const auto body = [&](int index) {
@@ -65,7 +65,7 @@ TEST(Missing, OneThread) { expect_missing_to_be_named({0, 2}, 3, "rank 1", false
 TEST(Missing, SeveralThreads) { expect_missing_to_be_named({1, 3}, 4, "ranks 0, 2", false); }
 
 TEST(Missing, AndThenAllCome) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -148,7 +148,7 @@ symm_status_t create_by(BoardStore& store, int rank, int size, Group* out) {
 // `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   constexpr int kSize = 3;
-  const Meeting runtime;  // where sockets go
+  const BootstrapResult runtime;  // where sockets go
   const Shared<Board> board;
   const Shared<Facts> facts;
   bool reached = false;
@@ -209,7 +209,7 @@ TEST(Creation, ARankDiesAtAnyMoment) {
     constexpr int kSize = 3;
     const int victim = static_cast<int>(random() % kSize);
     const auto delay = std::chrono::microseconds(random() % 6000);
-    const Meeting meeting;
+    const BootstrapResult meeting;
     Config config = meeting.processes();
     config.create_timeout_ms = 2000;
     const Shared<Facts> facts;

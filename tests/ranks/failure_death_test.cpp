@@ -28,7 +28,7 @@ void die_soon(std::chrono::microseconds delay) {
 
 // `perish` runs on the victim when all have made a few rounds of the operation.
 void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(size, [&](int rank) {
@@ -100,7 +100,7 @@ TEST(Manner, AbortWithCoreDump) {
 // A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
 // which the library hears of, or by a bare system call, which it does not.
 void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(2, [&](int rank) {
@@ -130,7 +130,7 @@ TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
 }
 
 TEST(Several, TwoAtOnce) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(4, [&](int rank) {
@@ -154,7 +154,7 @@ TEST(Several, TwoAtOnce) {
 
 TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
   constexpr int kSize = 4;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(kSize, [&](int rank) {
@@ -172,7 +172,7 @@ TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
 
 // Ranks of a part have other numbers than in the whole; each group is told in its own.
 TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(4, [&](int rank) {
@@ -199,7 +199,7 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
 
 // Ranks do not depend on whoever started them.
 TEST(Several, DeathOfTheParent) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(1, [&](int) {
     for (int rank = 0; rank < 2; ++rank) {

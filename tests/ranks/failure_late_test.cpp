@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kTimeoutMs = 1000;
 
-Config impatient(const Meeting& meeting) {
+Config impatient(const BootstrapResult& meeting) {
   Config config = meeting.processes();
   config.timeout_ms = kTimeoutMs;
   config.create_timeout_ms = 5 * kTimeoutMs;
@@ -22,7 +22,7 @@ Config impatient(const Meeting& meeting) {
 
 // Rank 1 is stopped before a call in which rank 0 gives up; `after` is what rank 0 does then, before rank 1 goes on.
 void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(2, [&](int rank) {
@@ -62,7 +62,7 @@ TEST(Late, NoBarrierPassedAlone) {
 
 TEST(Late, NoBarrierOfSomePassedAlone) {
   // Of three ranks, so that two are a subset.
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -97,7 +97,7 @@ void rage(Member& member, const Facts& facts) {
 void expect_zombie_to_do_no_harm(const std::string& second_name) {
   constexpr int kRanks = 3;
   constexpr int kVictim = 2;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {

@@ -27,7 +27,7 @@ void expect_footprint(const Footprint& before) {
 }
 
 TEST(Release, InAnyOrder) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(2, [&](int rank) {
     const Footprint before = footprint_after_first_use(config, rank, 2);
@@ -59,7 +59,7 @@ TEST(Release, InAnyOrder) {
 TEST(Release, InAnyOrderAfterAFailure) {
   std::array<int, 3> order{0, 1, 2};
   do {
-    const Meeting meeting;
+    const BootstrapResult meeting;
     const Config config = meeting.processes();
     const Shared<Facts> facts;
     Processes processes(3, [&](int rank) {
@@ -84,7 +84,7 @@ TEST(Release, InAnyOrderAfterAFailure) {
 }
 
 TEST(Release, WhileAnotherRankWaits) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -107,7 +107,7 @@ TEST(Release, WhileAnotherRankWaits) {
 
 // Ranks that do not need the one that left go on: a barrier and signals without it, and its block.
 TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -132,7 +132,7 @@ TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
 
 // Handles that the program forgot, at an ordinary end of the process.
 void expect_no_harm_at_exit(const std::function<void()>& end) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -168,7 +168,7 @@ TEST(Exit, FromAnotherThreadThanTheFirst) {
 }
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(1, [&](int) {
     const Group group = create(meeting.processes(), 0, 1);
     for (int i = 0; i < 3; ++i) {
@@ -185,7 +185,7 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
 }
 
 TEST(Finalize, LetsAllLeaveTogether) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(4, [&](int rank) {
     Member member(config, rank, 4);
@@ -198,7 +198,7 @@ TEST(Finalize, LetsAllLeaveTogether) {
 }
 
 TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(2, [&](int rank) {

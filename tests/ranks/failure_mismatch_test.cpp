@@ -77,7 +77,7 @@ class Mismatch : public testing::TestWithParam<Difference> {};
 
 // In checked mode every rank reports it at the first call, whoever the odd one is.
 TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   for (const int odd : {0, 2}) {
     Config config = meeting.threads();
     config.flags = SYMM_GROUP_CHECK;
@@ -97,7 +97,7 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
 // Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
-  const Meeting meeting;
+  const BootstrapResult meeting;
   as_threads(3, [&](int rank) {
     const Group group = create(meeting.threads(), rank, 3);
     symm_status_t status = SYMM_OK;
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
                          [](const auto& difference) { return difference.param.name; });
 
 TEST(MismatchOfGroups, SizesGivenDiffer) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = 5000;
   Processes processes(2, [&](int rank) {

@@ -91,7 +91,7 @@ void expect_sum(const Group& group) {
 // one succeeds.
 void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit,
                            const std::vector<symm_status_t>& allowed, int most) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const Shared<Outcome> outcome;
   Processes processes(kRanks, [&](int rank) {
@@ -167,7 +167,7 @@ TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
 }
 
 TEST(Rendezvous, SizesDiffer) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(kRanks, [&](int rank) {
     const Group group = create(config, rank, kRanks);

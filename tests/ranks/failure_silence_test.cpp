@@ -15,7 +15,7 @@ namespace {
 constexpr int kRanks = 3;
 constexpr uint64_t kTimeoutMs = 1000;
 
-Config impatient(const Meeting& meeting) {
+Config impatient(const BootstrapResult& meeting) {
   Config config = meeting.processes();
   config.timeout_ms = kTimeoutMs;
   config.create_timeout_ms = 3 * kTimeoutMs;
@@ -26,7 +26,7 @@ class Silence : public testing::TestWithParam<Operation> {};
 
 TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   constexpr int kVictim = kRanks - 1;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of
 // although the deadline of the rank that only waits for the root passes first.
 TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   constexpr int kVictim = 2;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {
@@ -87,7 +87,7 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
 }
 
 TEST(SilenceOfASignal, CostsNothing) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(2, [&](int rank) {
     Member member(config, rank, 2);

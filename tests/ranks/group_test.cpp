@@ -39,7 +39,7 @@ TEST(Group, SixtyFourThreadsMeet) {
 }
 
 TEST(Group, ProcessesMeetInADirectoryAndLeaveNothing) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(4, [&](int rank) {
     for (int i = 0; i < 3; ++i) {
@@ -53,7 +53,7 @@ TEST(Group, ProcessesMeetInADirectoryAndLeaveNothing) {
 }
 
 TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     Config config = meeting.processes();
     config.name = rank % 2 == 0 ? "even" : "odd";
@@ -105,7 +105,7 @@ symm_status_t create_from(symm_store_t& store, int rank, int size, symm_group_t*
 }
 
 TEST(Group, MeetsThroughTheCallersStore) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(3, [&](int rank) {
     FileStore files{meeting.directory()};
     symm_store_t store{sizeof store, &files, FileStore::set, FileStore::get};
@@ -127,7 +127,7 @@ TEST(Group, TheStoresErrorFailsTheCreation) {
 }
 
 TEST(Group, MissingRanksAreNamed) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.threads();
   config.create_timeout_ms = 300;
   as_threads(2, [&](int index) {
@@ -156,7 +156,7 @@ TEST(Group, SplitOrdersByKeyAndExcludesNegativeColors) {
 }
 
 TEST(Group, SplitOfASplitOutlivesItsParents) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     Group group = create(meeting.processes(), rank, 4);
     Group half = split(group, rank / 2, rank);

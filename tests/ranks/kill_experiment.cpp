@@ -192,7 +192,7 @@ KillReport kill_one(uint64_t seed, int size) {
   report.phase = phase;
   report.victim = victim;
 
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.processes();
   config.timeout_ms = config.create_timeout_ms = kTimeoutMs;
   Processes processes(size, [&](int rank) {

@@ -34,7 +34,7 @@ size_t private_kilobytes() {
 // Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
 void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes,
                                     const std::function<void(const Group&, int rank, int cycle)>& cycle) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   const size_t shm_before = entries("/dev/shm");
   const size_t shared_before = machine_shared_memory();
@@ -113,7 +113,7 @@ TEST(Leak, FiveHundredSplits) {
 }
 
 TEST(Leak, FiveHundredGroups) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   expect_cycles_to_leave_nothing(500 / kLess, kHeapKilobytes, [&](const Group&, int rank, int) {
     const Group group = create(config, rank, 2);
@@ -123,7 +123,7 @@ TEST(Leak, FiveHundredGroups) {
 }
 
 TEST(Leak, FiveHundredGroupsOfThreads) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const auto cycle = [&] {
     as_threads(2, [&](int rank) {
       const Group group = create(meeting.threads(), rank, 2);
@@ -141,7 +141,7 @@ TEST(Leak, FiveHundredGroupsOfThreads) {
 }
 
 TEST(Leak, FailingCreations) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = 30;
   expect_cycles_to_leave_nothing(50, kHeapKilobytes, [&](const Group&, int rank, int) {
@@ -171,7 +171,7 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
 
 TEST(ManyAtOnce, ThreadsOnOneGroup) {
   constexpr int kThreads = 6;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   const Config config = meeting.processes();
   Processes processes(3, [&](int rank) {
     const Group group = create(config, rank, 3);
@@ -185,7 +185,7 @@ TEST(ManyAtOnce, ThreadsOnOneGroup) {
 
 TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
   constexpr int kThreads = 4;
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(3, [&](int rank) {
     { create(meeting.processes(), rank, 3); }
     const Footprint before = Footprint::settled();

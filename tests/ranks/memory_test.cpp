@@ -8,7 +8,7 @@ namespace ranks {
 namespace {
 
 TEST(Memory, EveryRankSeesEveryBlock) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     const Block block = allocate(group, 1000);
@@ -96,7 +96,7 @@ TEST(Memory, ForgetsReleasedMemory) {
 }
 
 TEST(Memory, OneBufferOnSeveralGroups) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     const Group pair = split(group, rank / 2, rank);
@@ -117,7 +117,7 @@ TEST(Memory, OneBufferOnSeveralGroups) {
 }
 
 TEST(Memory, OutlivesGroupHandleBufferHandleAndPeers) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(2, [&](int rank) {
     Group group = create(meeting.processes(), rank, 2);
     Block block = allocate(group, 4096);
@@ -180,7 +180,7 @@ TEST(Memory, OnANodeThatIsNamed) {
 }
 
 TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(3, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 3);
     std::vector<std::thread> threads;
@@ -202,7 +202,7 @@ TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
 }
 
 TEST(Data, PutGetFillWrite) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(2, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 2);
     const size_t bytes = size_t{1} << 20;

@@ -89,24 +89,24 @@ void barrier(const Group& group, int channel, uint64_t timeout_ms) {
   check(symm_barrier(group.get(), nullptr, 0, channel, timeout_ms, nullptr));
 }
 
-Meeting::Meeting() {
+BootstrapResult::BootstrapResult() {
   std::string pattern = (std::filesystem::temp_directory_path() / "symm-test-XXXXXX").string();
   if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
   directory_ = pattern;
 }
 
-Meeting::~Meeting() {
+BootstrapResult::~BootstrapResult() {
   std::error_code ignored;
   std::filesystem::remove_all(directory_, ignored);
 }
 
-Config Meeting::processes() const {
+Config BootstrapResult::processes() const {
   Config config;
   config.bootstrap = "dir://" + directory_;
   return config;
 }
 
-Config Meeting::threads() const {
+Config BootstrapResult::threads() const {
   Config config;
   config.bootstrap = "thread://" + directory_;
   return config;

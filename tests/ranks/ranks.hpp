@@ -62,12 +62,12 @@ void barrier(const Group& group, int channel = 0, uint64_t timeout_ms = 0);
 
 // A bootstrap that nobody else uses: a private directory under the temporary one, removed by the destructor; or a name for
 // threads.
-class Meeting {
+class BootstrapResult {
  public:
-  Meeting();
-  ~Meeting();
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
+  BootstrapResult();
+  ~BootstrapResult();
+  BootstrapResult(const BootstrapResult&) = delete;
+  BootstrapResult& operator=(const BootstrapResult&) = delete;
   const std::string& directory() const { return directory_; }
   Config processes() const;
   Config threads() const;

@@ -70,7 +70,7 @@ TEST(Signal, ARankMaySignalItself) {
 }
 
 TEST(Signal, OrdersTheDataBeforeIt) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(2, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 2);
     const Block block = allocate(group, 1 << 16);
@@ -92,7 +92,7 @@ TEST(Signal, OrdersTheDataBeforeIt) {
 
 TEST(Signal, WakesASleeperWithoutLosingAny) {
   // More ranks than processors, no sleep without a wake-up: if one were lost, each would cost a slice of 50 ms.
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(6, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 6);
     const Block block = allocate(group, 64);
@@ -170,7 +170,7 @@ TEST(Signal, RejectsRanksAndChannelsOutOfRange) {
 }
 
 TEST(Barrier, SeparatesPhases) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     const Block block = allocate(group, 64);
@@ -219,7 +219,7 @@ TEST(Barrier, RejectsBadSubsets) {
 }
 
 TEST(Barrier, OfOverlappingGroupsNeverCollide) {
-  const Meeting meeting;
+  const BootstrapResult meeting;
   Processes processes(4, [&](int rank) {
     const Group all = create(meeting.processes(), rank, 4);
     const Group pairs = split(all, rank / 2, rank);

@@ -184,7 +184,7 @@ TEST(Errors, AStoppedExporterIsATimeOut) {
 }
 
 TEST(Errors, ADirectoryThatIsNotPrivate) {
-  const ranks::Meeting meeting;
+  const ranks::BootstrapResult meeting;
   Processes processes(1, [&](int) {
     check(chmod(meeting.directory().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);

@@ -25,7 +25,7 @@ class Directory {
   std::string path() const { return meeting_.directory(); }
 
  private:
-  ranks::Meeting meeting_;
+  ranks::BootstrapResult meeting_;
 };
 
 // A buffer of a group of one, which it shares with others that are made in the same process.

@@ -7,7 +7,7 @@ namespace sharing {
 namespace {
 
 TEST(Threads, OfTheExportingProcess) {
-  const ranks::Meeting meeting;  // no Directory: it forks, and this process has threads
+  const ranks::BootstrapResult meeting;  // no Directory: it forks, and this process has threads
   setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);
   const Owned owned(1 << 20);
   const Token shared = make_token(owned.data + (1 << 19), 4096);

@@ -69,7 +69,7 @@ class Calls {
       for (int rank = 0; rank < 8; ++rank) {
         const auto r = static_cast<size_t>(rank);
         CollectiveArgs args{};
-        args.world = ranks_.world(rank);
+        args.comm = ranks_.comm(rank);
         args.unit = count_ * sizeof(float);
         args.send = reinterpret_cast<uintptr_t>(send_[call][r].data());
         args.recv = in_place ? args.send : reinterpret_cast<uintptr_t>(recv_[call][r].data());
@@ -200,7 +200,7 @@ TEST(HybridCubeMeshKernel, NamesTheRankThatDidNotCome) {
     for (int rank = 0; rank < 8; ++rank) {
       if (rank == absent) continue;
       EXPECT_EQ(calls.ranks().record(rank).state, 1U);
-      EXPECT_EQ(calls.ranks().record(rank).trouble, static_cast<uint32_t>(Trouble::timeout));
+      EXPECT_EQ(calls.ranks().record(rank).trouble, static_cast<uint32_t>(WaitError::timeout));
       EXPECT_EQ(calls.ranks().record(rank).peer, absent) << "rank " << rank;
     }
   }
@@ -236,7 +236,7 @@ TEST(HybridCubeMeshKernel, NamesAPartnerThatHasLeftWithoutSendingOn) {
   for (int rank = 0; rank < 8; ++rank) {
     const ErrorRecord& record = calls.ranks().record(rank);
     if (record.state == 0) continue;
-    EXPECT_EQ(record.trouble, static_cast<uint32_t>(Trouble::departed));
+    EXPECT_EQ(record.trouble, static_cast<uint32_t>(WaitError::departed));
     EXPECT_EQ(record.peer, kGone);
     ++named;
   }

@@ -43,22 +43,22 @@ Ranks::Ranks(const Options& options)
   const uint64_t ll = (sizeof(ControlWords) + 63) / 64 * 64;
   for (Member& member : members_) member.control.assign((ll + 2 * half_bytes_) / sizeof(uint32_t), 0);
   for (size_t rank = 0; rank < members_.size(); ++rank) {
-    World& world = members_[rank].world;
-    world.rank = static_cast<int32_t>(rank);
-    world.size = options.ranks;
-    world.timeout_ns = options.timeout_ns;
-    world.record = reinterpret_cast<uintptr_t>(&members_[rank].record);
-    world.ll = ll;
-    world.ll_slot = options.slot;
+    DeviceComm& comm = members_[rank].comm;
+    comm.rank = static_cast<int32_t>(rank);
+    comm.size = options.ranks;
+    comm.timeout_ns = options.timeout_ns;
+    comm.record = reinterpret_cast<uintptr_t>(&members_[rank].record);
+    comm.ll = ll;
+    comm.ll_slot = options.slot;
     for (size_t peer = 0; peer < members_.size(); ++peer)
-      world.control[peer] = reinterpret_cast<uintptr_t>(members_[peer].control.data());
+      comm.control[peer] = reinterpret_cast<uintptr_t>(members_[peer].control.data());
   }
   current = this;
 }
 
 Ranks::~Ranks() { current = nullptr; }
 
-ControlWords& Ranks::words(int rank) { return words_of(world(rank), rank); }
+ControlWords& Ranks::words(int rank) { return words_of(comm(rank), rank); }
 
 void Ranks::launch(int rank, Kernel kernel, const CollectiveArgs& args) {
   members_[static_cast<size_t>(rank)].queue.push_back({std::move(kernel), args});
@@ -80,7 +80,7 @@ uint32_t* Ranks::place(const uint32_t* word) const {
   auto* at = const_cast<uint32_t*>(word);
   if (!options_.has_one_half) return at;
   for (const Member& member : members_) {
-    const uint32_t* second = member.control.data() + (member.world.ll + half_bytes_) / sizeof(uint32_t);
+    const uint32_t* second = member.control.data() + (member.comm.ll + half_bytes_) / sizeof(uint32_t);
     if (at >= second && at < member.control.data() + member.control.size()) return at - half_bytes_ / sizeof(uint32_t);
   }
   return at;
@@ -100,10 +100,10 @@ void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
   member_->pending.push_back({place(to), {first, second != nullptr ? *second : 0}, second != nullptr ? 2U : 1U, thread_});
   ++member_->stored;
   for (const Member& owner : members_) {
-    const uint32_t* slots = owner.control.data() + owner.world.ll / sizeof(uint32_t);
+    const uint32_t* slots = owner.control.data() + owner.comm.ll / sizeof(uint32_t);
     if (!at_store || to < slots || to >= owner.control.data() + owner.control.size()) continue;
     const uint64_t slot = static_cast<uint64_t>(to - slots) * sizeof(uint32_t) / options_.slot;
-    at_store(member_->world.rank, owner.world.rank, static_cast<int>(slot) % options_.ranks);
+    at_store(member_->comm.rank, owner.comm.rank, static_cast<int>(slot) % options_.ranks);
   }
   if (is_held(*member_) || random_() % 8 == 0) yield();
 }

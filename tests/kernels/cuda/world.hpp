@@ -37,7 +37,7 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
 
-  const World& world(int rank) const { return members_[static_cast<size_t>(rank)].world; }
+  const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
   void launch(int rank, Kernel kernel, const CollectiveArgs& args);
@@ -70,7 +70,7 @@ class Ranks {
     CollectiveArgs args;
   };
   struct Member {
-    World world{};
+    DeviceComm comm{};
     ErrorRecord record{};
     std::vector<uint32_t> control;
     std::vector<Launch> queue;

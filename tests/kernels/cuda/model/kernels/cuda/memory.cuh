@@ -89,6 +89,6 @@ inline void store_pack(char* message, uint64_t bytes, uint64_t q, uint4 v) {
   std::memcpy(message + q * kPack, &v, bytes_of_pack(bytes, q));
 }
 
-inline ControlWords& words_of(const World& world, int rank) { return *reinterpret_cast<ControlWords*>(world.control[rank]); }
+inline ControlWords& words_of(const DeviceComm& comm, int rank) { return *reinterpret_cast<ControlWords*>(comm.control[rank]); }
 
 }  // namespace symm::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/plane.hpp"
+#include "core/cuda/transport.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace symm::cuda {
 namespace {
 
-struct PlaneShare {
+struct TransportShare {
   Uuid uuid;
   uint64_t bytes;
   uint64_t mapped;
@@ -21,11 +21,11 @@ struct PlaneShare {
 
 // A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
 // device_tables().
-size_t taken_offset(const PlaneContext& context) {
+size_t taken_offset(const TransportContext& context) {
   const size_t words = static_cast<size_t>(context.channels) * static_cast<size_t>(context.size) * sizeof(uint32_t);
   return (words + 15) / 16 * 16;
 }
-size_t tables_offset(const PlaneContext& context) { return 2 * taken_offset(context); }
+size_t tables_offset(const TransportContext& context) { return 2 * taken_offset(context); }
 
 CUdeviceptr address_of(const void* pointer) { return static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(pointer)); }
 
@@ -33,7 +33,7 @@ CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
 
 }  // namespace
 
-CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const PlanValues& values)
+CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
     : context_(std::move(context)),
       device_(std::move(device)),
       values_(values),
@@ -57,7 +57,7 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
   link_facts_[me] = link_facts(*device_, context_.size);
   max_blocks_ = device_->multiprocessors();
 
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"})
     kernels_.load(name);
   PlanInput input;
@@ -90,13 +90,13 @@ CudaPlane::CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const
   world_.memory_count = kMaxMemories;  // free entries have no number, so the search passes over them
 }
 
-CudaPlane::~CudaPlane() { listener_.reset(); }
+CudaTransport::~CudaTransport() { listener_.reset(); }
 
-size_t CudaPlane::share_body_size() { return sizeof(PlaneShare); }
+size_t CudaTransport::share_body_size() { return sizeof(TransportShare); }
 
-Share CudaPlane::share() const {
+ShareableHandle CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
-  PlaneShare body{};
+  TransportShare body{};
   body = {device_->uuid(),
           control->size(),
           control->mapped(),
@@ -104,15 +104,15 @@ Share CudaPlane::share() const {
           device_->multiprocessors(),
           multicast_facts_[static_cast<size_t>(context_.rank)],
           link_facts_[static_cast<size_t>(context_.rank)]};
-  Share share;
+  ShareableHandle share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
   share.fds = {control->fd()};
   return share;
 }
 
-void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
-  PlaneShare body{};
+void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
+  TransportShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (const std::string differs = plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values); !differs.empty())
     throw Error(Status::mismatch, differs);
@@ -129,7 +129,7 @@ void CudaPlane::connect(int peer, Message message, const PeerIdentity&) {
   max_blocks_ = std::min(max_blocks_, body.multiprocessors);
 }
 
-void CudaPlane::ready() {
+void CudaTransport::ready() {
   int most_on_one = 1;
   for (int a = 0; a < context_.size; ++a) {
     const auto ranks = std::count(uuids_.begin(), uuids_.end(), uuids_[static_cast<size_t>(a)]);
@@ -155,7 +155,7 @@ void CudaPlane::ready() {
 
 // ---- trouble
 
-void CudaPlane::tell_kernels() noexcept {
+void CudaTransport::tell_kernels() noexcept {
   uint32_t departed = 0;
   for (int rank = 0; rank < context_.size; ++rank) {
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
@@ -164,12 +164,12 @@ void CudaPlane::tell_kernels() noexcept {
   if (revoked || departed != 0) mailbox_.tell(controls_[static_cast<size_t>(context_.rank)]->address(), revoked, departed);
 }
 
-void CudaPlane::notice_trouble() {
+void CudaTransport::check_device_errors() {
   if (!mailbox_.has_record() || context_.revocation->revoked()) return;
   context_.fail(failure_of(mailbox_.record()));
 }
 
-Failure CudaPlane::failure_of(const ErrorRecord& record) const {
+Failure CudaTransport::failure_of(const ErrorRecord& record) const {
   const auto known = [](uint32_t operation) {
     switch (static_cast<Operation>(operation)) {
       case Operation::barrier: return "barrier";
@@ -182,108 +182,108 @@ Failure CudaPlane::failure_of(const ErrorRecord& record) const {
   const long long pid = valid ? context_.pids[static_cast<size_t>(peer)] : 0;
   const std::string what =
       format("%s on device %d, channel or block %u", known(record.operation), device_->ordinal(), record.channel);
-  switch (static_cast<Trouble>(record.trouble)) {
-    case Trouble::timeout:
+  switch (static_cast<WaitError>(record.trouble)) {
+    case WaitError::timeout:
       return {Status::timeout, peer, pid,
               format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
                      record.expected, record.seen)};
-    case Trouble::departed:
+    case WaitError::departed:
       return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
-    case Trouble::mismatch: {
+    case WaitError::mismatch: {
       const auto text = [&](uint64_t detail, uint64_t count) { return describe({detail, count}); };
       return {Status::mismatch, peer, pid,
               format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
                      text(record.peer_detail, record.peer_count).c_str())};
     }
-    case Trouble::unknown_memory:
+    case WaitError::unknown_memory:
       return {Status::mismatch, peer, pid,
               format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
-    case Trouble::other_place:
+    case WaitError::other_place:
       return {
           Status::mismatch, peer, pid,
           format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
                  "ranks",
                  known(record.operation), peer, context_.rank)};
-    case Trouble::none: break;
+    case WaitError::none: break;
   }
   return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
 }
 
-World CudaPlane::world(uint64_t timeout_ms, uint32_t operation) const {
-  World world = world_;
-  world.timeout_ns = timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
-  world.operation = operation;
-  return world;
+DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
+  DeviceComm comm = world_;
+  comm.timeout_ns = timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
+  comm.operation = operation;
+  return comm;
 }
 
 // ---- barriers and signals
 
-void CudaPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-  const Current current(*device_);
-  BarrierArgs args{world(timeout_ms, static_cast<uint32_t>(Operation::barrier)), 0, static_cast<uint32_t>(channel)};
+void CudaTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+  const ContextGuard current(*device_);
+  BarrierArgs args{comm(timeout_ms, static_cast<uint32_t>(Operation::barrier)), 0, static_cast<uint32_t>(channel)};
   for (const int32_t rank : ranks) args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
-void CudaPlane::finish(int channel, uint64_t timeout_ms) {
-  const Current current(*device_, Current::Capture::relaxed);
+void CudaTransport::finish(int channel, uint64_t timeout_ms) {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const Driver& driver = device_->driver();
   {
-    const TurnGuard turn(turn_, timeout_ms, "finalize");
+    const TimedLock turn(turn_, timeout_ms, "finalize");
     order_.before(device_->stream());
     barrier({}, channel, timeout_ms, device_->stream());
   }
   // Bounded: what is on the stream before it, and it, have deadlines of their own.
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
-  notice_trouble();
+  check_device_errors();
   context_.revocation->throw_if_revoked();
 }
 
-void CudaPlane::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
-  const Current current(*device_);
+void CudaTransport::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
+  const ContextGuard current(*device_);
   SignalArgs args{};
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(context_.rank);
   args.word = address_of(memory.pads[static_cast<size_t>(rank)]) + index * sizeof(uint32_t);
   kernels_.launch(kernels_.find("symm_put_signal"), {1, 32, stream_of(stream)}, args);
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
 // How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
-void CudaPlane::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t, uint64_t timeout_ms, void* stream) {
-  const Current current(*device_);
+void CudaTransport::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t, uint64_t timeout_ms, void* stream) {
+  const ContextGuard current(*device_);
   const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(rank);
   const CUdeviceptr pad = address_of(memory.pads[static_cast<size_t>(context_.rank)]);
-  SignalArgs args{world(timeout_ms, static_cast<uint32_t>(Operation::wait_signal)), pad + index * sizeof(uint32_t),
+  SignalArgs args{comm(timeout_ms, static_cast<uint32_t>(Operation::wait_signal)), pad + index * sizeof(uint32_t),
                   pad + taken_offset(context_) + index * sizeof(uint32_t), rank, static_cast<uint32_t>(channel)};
   kernels_.launch(kernels_.find("symm_wait_signal"), {1, 32, stream_of(stream)}, args);
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
 // ---- data
 
-void CudaPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
+void CudaTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   if (to == from || bytes == 0) return;
-  const Current current(*device_);
+  const ContextGuard current(*device_);
   device_->driver().require(device_->driver().cuMemcpyAsync(address_of(to), address_of(from), bytes, stream_of(stream)),
                             "cuMemcpyAsync");
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
-void CudaPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
+void CudaTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
   if (count == 0) return;
-  const Current current(*device_);
+  const ContextGuard current(*device_);
   device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
                             "cuMemsetD32Async");
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
-void CudaPlane::write32(void* to, uint32_t value, void* stream) {
-  const Current current(*device_);
+void CudaTransport::write32(void* to, uint32_t value, void* stream) {
+  const ContextGuard current(*device_);
   WriteArgs args{address_of(to), value};
   kernels_.launch(kernels_.find("symm_write32"), {1, 32, stream_of(stream)}, args);
-  order_.beside(stream_of(stream));
+  order_.record_use(stream_of(stream));
 }
 
 // ---- memories
@@ -308,15 +308,15 @@ void MemoryTable::erase(uint64_t id) noexcept {
 
 void MemoryTable::write(size_t index, const MemoryEntry& entry) {
   const Driver& driver = device_->driver();
-  const Current current(*device_, Current::Capture::relaxed);
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()),
                  "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
   entries_[index] = entry;
 }
 
-void CudaPlane::memory_added(const MemoryView& memory) {
-  const Current current(*device_, Current::Capture::relaxed);
+void CudaTransport::memory_added(const MemoryView& memory) {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const Driver& driver = device_->driver();
   MemoryEntry added{};
   added.id = memory.id;
@@ -333,13 +333,13 @@ void CudaPlane::memory_added(const MemoryView& memory) {
 }
 
 // Kernels that were launched before may still look for it, also on other ranks' behalf, so the entry goes when they have ended.
-void CudaPlane::memory_removed(const MemoryView& memory) noexcept {
-  device_->put_off([weak = std::weak_ptr(memories_), id = memory.id] {
+void CudaTransport::memory_removed(const MemoryView& memory) noexcept {
+  device_->defer([weak = std::weak_ptr(memories_), id = memory.id] {
     if (const auto table = weak.lock()) table->erase(id);
   });
 }
 
-Plane::Tables CudaPlane::device_tables(const MemoryView& memory) const {
+Transport::Tables CudaTransport::device_tables(const MemoryView& memory) const {
   auto* at = reinterpret_cast<void* const*>(memory.pads[static_cast<size_t>(context_.rank)] + tables_offset(context_));
   return {at, at + kMaxRanks};
 }

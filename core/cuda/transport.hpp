@@ -6,12 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_choice.hpp"
-#include "core/cuda/order.hpp"
+#include "core/cuda/stream_order.hpp"
 
 namespace symm::cuda {
 
@@ -31,12 +31,12 @@ class MemoryTable {
   std::vector<MemoryEntry> entries_;
 };
 
-class CudaPlane final : public Plane {
+class CudaTransport final : public Transport {
  public:
-  CudaPlane(PlaneContext context, std::shared_ptr<Device> device, const PlanValues& values);
-  ~CudaPlane() override;
+  CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
+  ~CudaTransport() override;
 
-  Share share() const override;
+  ShareableHandle share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
   void ready() override;
 
@@ -50,19 +50,19 @@ class CudaPlane final : public Plane {
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
 
-  void notice_trouble() override;
+  void check_device_errors() override;
   void memory_added(const MemoryView& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
   Tables device_tables(const MemoryView& memory) const override;
 
   std::string why_no_multicast() const override { return why_no_multicast_; }
-  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, Council& council) override;
+  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) override;
   size_t block_unit() const noexcept override { return multicast_unit_; }
 
   static size_t share_body_size();
 
  private:
-  World world(uint64_t timeout_ms, uint32_t operation) const;
+  DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
   void choose_multicast();
   // Where a multimem kernel finds an operand, or why it cannot.
@@ -77,7 +77,7 @@ class CudaPlane final : public Plane {
   void tell_kernels() noexcept;
   Failure failure_of(const ErrorRecord& record) const;
 
-  PlaneContext context_;
+  TransportContext context_;
   std::shared_ptr<Device> device_;
   PlanValues values_;
   Tuning tuning_;
@@ -91,13 +91,13 @@ class CudaPlane final : public Plane {
   std::string why_no_multicast_ = "the group is not formed yet";
   std::string multicast_trouble_;  // of this rank, for the vote in every rendezvous
   size_t multicast_unit_ = 1;
-  Mailbox mailbox_;
+  ErrorMailbox mailbox_;
   Kernels kernels_;
   CUfunction collectives_[kFamilies][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
-  World world_{};
+  DeviceComm world_{};
   int max_blocks_ = 0;
-  Turn turn_;
-  Order order_;
+  TimedMutex turn_;
+  StreamOrder order_;
   std::shared_ptr<void> listener_;
 
   std::shared_ptr<MemoryTable> memories_;

@@ -8,7 +8,7 @@
 
 namespace symm {
 
-class Turn {
+class TimedMutex {
  public:
   bool try_take() noexcept { return state_.exchange(1, std::memory_order_acquire) == 0; }
   // False when the deadline passes first.
@@ -29,21 +29,21 @@ class Turn {
 };
 
 // Takes a turn for a scope. `what` names the operation in the error when the deadline passes.
-class TurnGuard {
+class TimedLock {
  public:
-  TurnGuard(Turn& turn, uint64_t timeout_ms, const char* what) : turn_(turn) {
+  TimedLock(TimedMutex& turn, uint64_t timeout_ms, const char* what) : turn_(turn) {
     if (turn.try_take()) return;
     if (!turn.take(Deadline::after_ms(timeout_ms))) {
       throw Error(Status::timeout, format("%s: another thread of this rank was inside for %llu ms", what,
                                           static_cast<unsigned long long>(timeout_ms)));
     }
   }
-  ~TurnGuard() { turn_.give(); }
-  TurnGuard(const TurnGuard&) = delete;
-  TurnGuard& operator=(const TurnGuard&) = delete;
+  ~TimedLock() { turn_.give(); }
+  TimedLock(const TimedLock&) = delete;
+  TimedLock& operator=(const TimedLock&) = delete;
 
  private:
-  Turn& turn_;
+  TimedMutex& turn_;
 };
 
 }  // namespace symm

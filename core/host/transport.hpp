@@ -9,7 +9,7 @@
 
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 #include "core/host/control.hpp"
 #include "core/host/operand_exchange.hpp"
 
@@ -32,11 +32,11 @@ struct PreparedCall {
   }
 };
 
-class HostPlane final : public Plane {
+class HostTransport final : public Transport {
  public:
-  HostPlane(PlaneContext context, const PlanValues& values);
+  HostTransport(TransportContext context, const PlanValues& values);
 
-  Share share() const override;
+  ShareableHandle share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
 
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
@@ -55,7 +55,7 @@ class HostPlane final : public Plane {
   void barrier_of_all(int channel, uint64_t timeout_ms);
   void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
   // Wait, or revoke the group and throw: `what` says what was awaited.
-  void await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what);
+  void await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
   Fencing fencing_of_group() const noexcept;
   static void require_no_stream(void* stream);
@@ -66,7 +66,7 @@ class HostPlane final : public Plane {
   const PreparedCall& prepare(const CollectiveCall& call);
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
 
-  PlaneContext context_;
+  TransportContext context_;
   PlanValues values_;
   Tuning tuning_;
   Processors processors_;  // that any rank known so far may use
@@ -78,7 +78,7 @@ class HostPlane final : public Plane {
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 
-  Turn collective_turn_;
+  TimedMutex collective_mutex_;
   PreparedCall prepared_;           // the last one
   uint32_t op_ = 0;                 // calls entered
   uint32_t step_ = 0;               // arrivals announced in all calls
@@ -87,7 +87,7 @@ class HostPlane final : public Plane {
   OperandExchange operands_;
 
   struct BarrierState {
-    Turn turn;
+    TimedMutex turn;
     uint32_t count = 0;
     std::vector<uint32_t> sent, taken;  // by peer, for barriers of subsets
   };

@@ -15,7 +15,7 @@ using namespace support;
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 void expect_failure(const BootstrapConfig& config, Status status, const std::vector<std::string>& words) {
-  const Failure failure = failure_of([&] { meet(config, Deadline::after_ms(100)); });
+  const Failure failure = failure_of([&] { bootstrap(config, Deadline::after_ms(100)); });
   EXPECT_EQ(failure.status, status) << failure.message;
   for (const std::string& word : words) {
     EXPECT_NE(failure.message.find(word), std::string::npos) << "'" << word << "' in: " << failure.message;
@@ -32,7 +32,7 @@ Process with_environment(const Variables& variables, const std::function<std::st
 }
 
 std::string exchange(const BootstrapConfig& config) {
-  const Meeting meeting = meet(config, soon());
+  const BootstrapResult meeting = bootstrap(config, soon());
   meeting.store->set(std::to_string(meeting.rank), bytes_of(std::to_string(meeting.rank)), soon());
   std::string seen;
   for (int rank = 0; rank < meeting.size; ++rank) seen += text_of(meeting.store->get(std::to_string(rank), soon()));

@@ -11,7 +11,7 @@
 
 namespace symm {
 
-enum class ClaimState {
+enum class RankLockState {
   absent,   // nobody came yet
   held,     // its owner is alive
   stopped,  // alive but stopped (SIGSTOP, debugger): perhaps left over from an earlier job
@@ -19,32 +19,32 @@ enum class ClaimState {
   left,     // its owner left in good order
 };
 
-struct ClaimInfo {
-  ClaimState state = ClaimState::absent;
+struct RankLockInfo {
+  RankLockState state = RankLockState::absent;
   int64_t pid = 0;  // as its owner sees itself
   int size = 0;     // how many ranks its owner was told of
 };
 
 // Look without disturbing.
-ClaimInfo look_at_claim(int directory, int rank);
-// Has anybody ever claimed the rank here, even if the claim was withdrawn?
-bool was_claimed(int directory, int rank);
+RankLockInfo look_at_rank_lock(int directory, int rank);
+// Has anybody ever locked the rank here, even if the lock was withdrawn?
+bool was_locked(int directory, int rank);
 
-class Claim {
+class RankLock {
  public:
-  // Claim `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by
-  // look_at_claim().
-  static std::optional<Claim> take(int directory, int rank, int size);
+  // RankLock `rank` of `size`, taking over from a dead owner. Nothing if a living one holds it; that may be asked by
+  // look_at_rank_lock().
+  static std::optional<RankLock> take(int directory, int rank, int size);
 
-  Claim(Claim&&) noexcept = default;
-  Claim& operator=(Claim&&) noexcept = default;
-  ~Claim() = default;  // without a word: others see it as dead
+  RankLock(RankLock&&) noexcept = default;
+  RankLock& operator=(RankLock&&) noexcept = default;
+  ~RankLock() = default;  // without a word: others see it as dead
 
   void withdraw() noexcept;  // before the group was complete: the rank is free again
   void leave() noexcept;     // in good order
 
  private:
-  Claim(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
+  RankLock(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
   int directory_;
   int rank_;
   Fd file_;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/order.hpp"
+#include "core/cuda/stream_order.hpp"
 
 namespace symm::cuda {
 
-Order::Order(std::shared_ptr<Device> device) : device_(std::move(device)) {
-  const Current current(*device_, Current::Capture::relaxed);
+StreamOrder::StreamOrder(std::shared_ptr<Device> device) : device_(std::move(device)) {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   device_->driver().require(device_->driver().cuEventCreate(&captured_.event, kWithoutTiming), "cuEventCreate");
 }
 
-Order::~Order() {
-  device_->put_off([&driver = device_->driver(), event = captured_.event] { driver.cuEventDestroy(event); });
+StreamOrder::~StreamOrder() {
+  device_->defer([&driver = device_->driver(), event = captured_.event] { driver.cuEventDestroy(event); });
 }
 
-unsigned long long Order::capture_of(CUstream stream) const {
+unsigned long long StreamOrder::capture_of(CUstream stream) const {
   int status = 0;
   unsigned long long id = 0;
   device_->driver().require(device_->driver().cuStreamGetCaptureInfo(stream, &status, &id), "cuStreamGetCaptureInfo", "stream");
@@ -20,7 +20,7 @@ unsigned long long Order::capture_of(CUstream stream) const {
   return status == 1 ? id : 0;
 }
 
-unsigned long long Order::before(CUstream stream) {
+unsigned long long StreamOrder::before(CUstream stream) {
   const unsigned long long capture = capture_of(stream);
   const Last& last = capture != 0 ? captured_ : eager_;
   if (last.any && last.stream != stream && (capture == 0 || capture == capture_))
@@ -28,9 +28,9 @@ unsigned long long Order::before(CUstream stream) {
   return capture;
 }
 
-void Order::after(CUstream stream, unsigned long long capture) {
+void StreamOrder::after(CUstream stream, unsigned long long capture) {
   if (capture == 0) {
-    eager_ = {device_->used(stream), stream, true};
+    eager_ = {device_->record_use(stream), stream, true};
     return;
   }
   device_->driver().require(device_->driver().cuEventRecord(captured_.event, stream), "cuEventRecord");
@@ -39,8 +39,8 @@ void Order::after(CUstream stream, unsigned long long capture) {
   capture_ = capture;
 }
 
-void Order::beside(CUstream stream) {
-  if (capture_of(stream) == 0) device_->used(stream);
+void StreamOrder::record_use(CUstream stream) {
+  if (capture_of(stream) == 0) device_->record_use(stream);
 }
 
 }  // namespace symm::cuda

@@ -4,17 +4,17 @@
 #include <algorithm>
 
 #include "core/cuda/multicast.hpp"
-#include "core/cuda/plane.hpp"
+#include "core/cuda/transport.hpp"
 
 namespace symm::cuda {
 
 // All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
-void CudaPlane::choose_multicast() {
+void CudaTransport::choose_multicast() {
   why_no_multicast_ = cuda::why_no_multicast(multicast_facts_);
   if (!why_no_multicast_.empty()) return;
   try {
     multicast_unit_ = Multicast::granularity(*device_, context_.size);
-    const Current current(*device_, Current::Capture::relaxed);
+    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     PlanInput input;
     input.size = context_.size;
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
@@ -28,7 +28,7 @@ void CudaPlane::choose_multicast() {
   }
 }
 
-void CudaPlane::add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, Council& council) {
+void CudaTransport::add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {
   memory.why_no_multicast = why_no_multicast_;
   if (!why_no_multicast_.empty()) return;
   const auto allocation = [&](size_t rank) -> const Allocation& { return static_cast<const Allocation&>(*blocks[rank]); };
@@ -44,13 +44,13 @@ void CudaPlane::add_multicast(MemoryView& memory, const std::vector<std::shared_
                      multicast_unit_);
   }
   const auto made =
-      make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, council, &memory.why_no_multicast);
+      make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, out_of_band, &memory.why_no_multicast);
   if (!made) return;
   memory.multicast = made->data();
   memory.owned.insert(memory.owned.begin(), made);
 }
 
-CudaPlane::MulticastPlace CudaPlane::multicast_place(const char* operand, const void* pointer, size_t bytes) const {
+CudaTransport::MulticastPlace CudaTransport::multicast_place(const char* operand, const void* pointer, size_t bytes) const {
   MulticastPlace place;
   size_t offset = 0;
   const auto memory = context_.directory->containing(pointer, bytes, &offset);
@@ -68,7 +68,7 @@ CudaPlane::MulticastPlace CudaPlane::multicast_place(const char* operand, const 
   return place;
 }
 
-std::string CudaPlane::why_no_multimem(const CollectiveCall& call) const {
+std::string CudaTransport::why_no_multimem(const CollectiveCall& call) const {
   const size_t bytes = call.count * size_of(call.dtype);
   if (context_.size == 1 || bytes == 0) return "";
   if (std::string reason = multicast_place("send", call.send, bytes).reason; !reason.empty()) return reason;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/mesh/mesh_connect.hpp"
+#include "core/mesh/wireup.hpp"
 
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ const Failure& worse(const Failure& a, const Failure& b) noexcept {
   return a.rank <= b.rank ? a : b;
 }
 
-Connector::Connector(Store& store, int rank, int size, const std::string& name, Deadline deadline)
+Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
     : store_(store),
       rank_(rank),
       size_(size),
@@ -50,23 +50,23 @@ Connector::Connector(Store& store, int rank, int size, const std::string& name, 
       identities_(static_cast<size_t>(size)),
       known_(static_cast<size_t>(size)) {}
 
-std::string Connector::key(Record record, int rank) const {
+std::string Wireup::key(Record record, int rank) const {
   const char* names[] = {"identity", "address", "verdict"};
   return format("mesh/%s/%d", names[static_cast<int>(record)], rank);
 }
 
-void Connector::publish(Record record, const wire::Buffer& packet) {
+void Wireup::publish(Record record, const wire::Buffer& packet) {
   if (record != Record::verdict) published_[static_cast<int>(record)] = true;
   store_.set(key(record, rank_), packet, deadline_);
 }
 
-Failure Connector::failure_of(const wire::Packet& packet, int rank) const {
+Failure Wireup::failure_of(const wire::Packet& packet, int rank) const {
   const wire::Report& report = packet.report;
   return {report.status, report.rank >= 0 ? report.rank : rank, report.pid, report.text};
 }
 
 // A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
-Bytes Connector::read(Record record, int rank, Deadline deadline) {
+Bytes Wireup::read(Record record, int rank, Deadline deadline) {
   try {
     return store_.get(key(record, rank), deadline);
   } catch (const Error& error) {
@@ -84,7 +84,7 @@ Bytes Connector::read(Record record, int rank, Deadline deadline) {
   }
 }
 
-std::optional<Failure> Connector::failure_in_store(int rank, Deadline deadline) {
+std::optional<Failure> Wireup::failure_in_store(int rank, Deadline deadline) {
   try {
     const Bytes value = read(Record::verdict, rank, deadline);
     wire::Packet packet;
@@ -95,7 +95,7 @@ std::optional<Failure> Connector::failure_in_store(int rank, Deadline deadline) 
   return std::nullopt;
 }
 
-void Connector::throw_missing(std::vector<int> missing) const {
+void Wireup::throw_missing(std::vector<int> missing) const {
   std::string list;
   for (const int rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   throw Error({Status::timeout, missing.front(), 0,
@@ -103,7 +103,7 @@ void Connector::throw_missing(std::vector<int> missing) const {
                       static_cast<unsigned long long>(allowed_ms_))});
 }
 
-void Connector::look_for_failures(const std::vector<int>& awaited) {
+void Wireup::look_for_failures(const std::vector<int>& awaited) {
   if (auto bad = mesh_->bad_verdict()) throw Error(std::move(*bad));
   for (const int rank : awaited) {
     const wire::Identity& identity = identities_[static_cast<size_t>(rank)];
@@ -118,7 +118,7 @@ void Connector::look_for_failures(const std::vector<int>& awaited) {
   }
 }
 
-wire::Packet Connector::fetch(Record record, int rank) {
+wire::Packet Wireup::fetch(Record record, int rank) {
   const auto get = [&](int from, Deadline deadline) -> std::optional<wire::Packet> {
     Bytes value;
     try {
@@ -156,7 +156,7 @@ wire::Packet Connector::fetch(Record record, int rank) {
   }
 }
 
-wire::Identity Connector::describe_self() const {
+wire::Identity Wireup::describe_self() const {
   wire::Identity self;
   self.process = MeshProcess::current().token();
   self.cookie = mesh_->cookie();
@@ -170,7 +170,7 @@ wire::Identity Connector::describe_self() const {
   return self;
 }
 
-void Connector::check(int rank, const wire::Identity& identity) const {
+void Wireup::check(int rank, const wire::Identity& identity) const {
   if (identity.size != static_cast<uint32_t>(size_)) {
     throw Error({Status::mismatch, rank, identity.pid,
                  format("rank %d has a group of %u ranks, rank %d one of %d", rank, identity.size, rank_, size_)});
@@ -183,7 +183,7 @@ void Connector::check(int rank, const wire::Identity& identity) const {
   }
 }
 
-void Connector::introduce() {
+void Wireup::introduce() {
   mesh_->enter_process();
   const auto me = static_cast<size_t>(rank_);
   identities_[me] = describe_self();
@@ -209,7 +209,7 @@ void Connector::introduce() {
   mesh_->join_self(self);
 }
 
-Failure Connector::hear(int rank, Deadline deadline) {
+Failure Wireup::hear(int rank, Deadline deadline) {
   if (mesh_->joined(rank)) {
     if (auto verdict = mesh_->wait_verdict(rank, deadline)) return *verdict;
   }
@@ -225,7 +225,7 @@ Failure Connector::hear(int rank, Deadline deadline) {
   return {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group was being formed"};
 }
 
-void Connector::leave_reason(const Failure& failure) {
+void Wireup::leave_reason(const Failure& failure) {
   wire::Header header;
   header.type = wire::Type::failure;
   header.source = static_cast<uint16_t>(rank_);
@@ -240,7 +240,7 @@ void Connector::leave_reason(const Failure& failure) {
   }
 }
 
-Failure Connector::vote(const Failure& mine) {
+Failure Wireup::vote(const Failure& mine) {
   if (mine.status != Status::ok) leave_reason(mine);
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_ && mesh_->joined(rank)) mesh_->send_verdict(rank, mine);
@@ -266,7 +266,7 @@ Failure Connector::vote(const Failure& mine) {
   return worst;
 }
 
-std::shared_ptr<Mesh> Connector::run() {
+std::shared_ptr<Mesh> Wireup::run() {
   Failure mine;
   try {
     introduce();
@@ -293,7 +293,7 @@ std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std:
   if (size < 1 || size > wire::kMaxRanks)
     throw Error(Status::invalid_argument, format("%d ranks: 1 to %d are possible", size, wire::kMaxRanks));
   if (rank < 0 || rank >= size) throw Error(Status::invalid_argument, format("rank %d is not in 0 .. %d", rank, size - 1));
-  return Connector(store, rank, size, name, deadline).run();
+  return Wireup(store, rank, size, name, deadline).run();
 }
 
 }  // namespace symm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/base/turn.hpp"
+#include "core/base/timed_mutex.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@ namespace symm {
 namespace {
 
 TEST(Turn, ExcludesAndHandsOn) {
-  Turn turn;
+  TimedMutex turn;
   int count = 0;  // not atomic on purpose
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
       for (int i = 0; i < 5000; ++i) {
-        const TurnGuard guard(turn, 20'000, "test");
+        const TimedLock guard(turn, 20'000, "test");
         ++count;
       }
     });
@@ -26,11 +26,11 @@ TEST(Turn, ExcludesAndHandsOn) {
 }
 
 TEST(Turn, GivesUpAtTheDeadline) {
-  Turn turn;
-  const TurnGuard holder(turn, 1000, "holder");
+  TimedMutex turn;
+  const TimedLock holder(turn, 1000, "holder");
   std::thread other([&] {
     try {
-      const TurnGuard guard(turn, 20, "barrier");
+      const TimedLock guard(turn, 20, "barrier");
       ADD_FAILURE() << "two at once";
     } catch (const Error& error) {
       EXPECT_EQ(error.status(), Status::timeout);

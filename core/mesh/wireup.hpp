@@ -17,9 +17,9 @@
 
 namespace symm {
 
-class Connector {
+class Wireup {
  public:
-  Connector(Store& store, int rank, int size, const std::string& name, Deadline deadline);
+  Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline);
   std::shared_ptr<Mesh> run();
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/claim.hpp"
+#include "core/bootstrap/rank_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -15,24 +15,24 @@
 namespace symm {
 namespace {
 
-std::string name_of_claim(int rank) { return "rank." + std::to_string(rank); }
+std::string name_of_rank_lock(int rank) { return "rank." + std::to_string(rank); }
 std::string name_when_withdrawn(int rank) { return "gone." + std::to_string(rank); }
 std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
 
-ClaimInfo read_claim(int file) {
-  ClaimInfo info;
+RankLockInfo read_rank_lock(int file) {
+  RankLockInfo info;
   char text[128];
   const ssize_t size = pread(file, text, sizeof text - 1, 0);
   if (size <= 0) return info;
   text[size] = '\0';
   long long pid = 0;
-  unsigned long long claimed_start = 0;
-  if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &claimed_start, &info.size) != 3) return info;
+  unsigned long long locked_start = 0;
+  if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &locked_start, &info.size) != 3) return info;
   info.pid = pid;
   // In another pid namespace the number means another process; its start time tells.
   const auto owner = process_stat(pid);
-  const bool stopped = owner && owner->start == claimed_start && (owner->state == 'T' || owner->state == 't');
-  info.state = stopped ? ClaimState::stopped : ClaimState::held;
+  const bool stopped = owner && owner->start == locked_start && (owner->state == 'T' || owner->state == 't');
+  info.state = stopped ? RankLockState::stopped : RankLockState::held;
   return info;
 }
 
@@ -43,7 +43,7 @@ bool is_named(int directory, const std::string& name, int file) {
          here.st_ino == there.st_ino;
 }
 
-// Write the claim under a name of its own and lock it, so that it appears complete and held.
+// Write the lock under a name of its own and lock it, so that it appears complete and held.
 Fd prepare(int directory, const std::string& temporary, int size) {
   Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
@@ -62,17 +62,17 @@ Fd prepare(int directory, const std::string& temporary, int size) {
 
 }  // namespace
 
-ClaimInfo look_at_claim(int directory, int rank) {
-  const std::string name = name_of_claim(rank);
+RankLockInfo look_at_rank_lock(int directory, int rank) {
+  const std::string name = name_of_rank_lock(rank);
   for (;;) {
     const Fd file(openat(directory, name.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
     if (!file) {
       if (errno != ENOENT) throw system_error(errno, "open", name);
-      ClaimInfo info;
-      info.state = faccessat(directory, name_when_left(rank).c_str(), F_OK, 0) == 0 ? ClaimState::left : ClaimState::absent;
+      RankLockInfo info;
+      info.state = faccessat(directory, name_when_left(rank).c_str(), F_OK, 0) == 0 ? RankLockState::left : RankLockState::absent;
       return info;
     }
-    ClaimInfo info = read_claim(file.get());
+    RankLockInfo info = read_rank_lock(file.get());
     // A shared lock is refused by the owner's exclusive one, and does not stand in the way of others who look.
     if (flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) throw system_error(errno, "flock", name);
@@ -80,28 +80,28 @@ ClaimInfo look_at_claim(int directory, int rank) {
     }
     // Whoever leaves renames the file before unlocking it.
     if (!is_named(directory, name, file.get())) continue;
-    info.state = ClaimState::dead;
+    info.state = RankLockState::dead;
     return info;
   }
 }
 
-bool was_claimed(int directory, int rank) {
-  return look_at_claim(directory, rank).state != ClaimState::absent ||
+bool was_locked(int directory, int rank) {
+  return look_at_rank_lock(directory, rank).state != RankLockState::absent ||
          faccessat(directory, name_when_withdrawn(rank).c_str(), F_OK, 0) == 0;
 }
 
-std::optional<Claim> Claim::take(int directory, int rank, int size) {
+std::optional<RankLock> RankLock::take(int directory, int rank, int size) {
   const Fd turn(openat(directory, "claims", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!turn) throw system_error(errno, "open", "claims");
-  // One newcomer at a time, or two could both find a dead claim and the second remove what the first had put there. Busy: ask
+  // One newcomer at a time, or two could both find a dead lock and the second remove what the first had put there. Busy: ask
   // again.
   if (flock(turn.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
     throw system_error(errno, "flock", "claims");
   }
-  const std::string name = name_of_claim(rank);
-  const ClaimState state = look_at_claim(directory, rank).state;
-  if (state == ClaimState::held || state == ClaimState::stopped || state == ClaimState::left) return std::nullopt;
+  const std::string name = name_of_rank_lock(rank);
+  const RankLockState state = look_at_rank_lock(directory, rank).state;
+  if (state == RankLockState::held || state == RankLockState::stopped || state == RankLockState::left) return std::nullopt;
   const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
   Fd file = prepare(directory, temporary, size);
   if (renameat(directory, temporary.c_str(), directory, name.c_str()) != 0) {
@@ -109,19 +109,19 @@ std::optional<Claim> Claim::take(int directory, int rank, int size) {
     unlinkat(directory, temporary.c_str(), 0);
     throw system_error(error, "rename", name);
   }
-  return Claim(directory, rank, std::move(file));
+  return RankLock(directory, rank, std::move(file));
 }
 
-void Claim::withdraw() noexcept {
+void RankLock::withdraw() noexcept {
   if (!file_) return;
-  renameat(directory_, name_of_claim(rank_).c_str(), directory_, name_when_withdrawn(rank_).c_str());
+  renameat(directory_, name_of_rank_lock(rank_).c_str(), directory_, name_when_withdrawn(rank_).c_str());
   flock(file_.get(), LOCK_UN);
   file_.reset();
 }
 
-void Claim::leave() noexcept {
+void RankLock::leave() noexcept {
   if (!file_) return;
-  renameat(directory_, name_of_claim(rank_).c_str(), directory_, name_when_left(rank_).c_str());
+  renameat(directory_, name_of_rank_lock(rank_).c_str(), directory_, name_when_left(rank_).c_str());
   flock(file_.get(), LOCK_UN);
   file_.reset();
 }

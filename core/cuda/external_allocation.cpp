@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/foreign.hpp"
+#include "core/cuda/external_allocation.hpp"
 
 #include <utility>
 
 namespace symm::cuda {
 
-std::optional<Foreign> Foreign::at(const void* pointer) {
+std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
   const Driver& loaded = driver();
   CUmemGenericAllocationHandle handle = 0;
   const CUresult result = loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer));
   if (result == kOutOfMemory) loaded.require(result, "cuMemRetainAllocationHandle");
   if (result != kSuccess) return std::nullopt;
-  return Foreign(loaded, reinterpret_cast<CUdeviceptr>(pointer), handle);
+  return ExternalAllocation(loaded, reinterpret_cast<CUdeviceptr>(pointer), handle);
 }
 
-Foreign::Foreign(Foreign&& other) noexcept
+ExternalAllocation::ExternalAllocation(ExternalAllocation&& other) noexcept
     : driver_(other.driver_), address_(other.address_), handle_(other.handle_), holds_(std::exchange(other.holds_, false)) {}
 
-Foreign::~Foreign() {
+ExternalAllocation::~ExternalAllocation() {
   if (holds_) driver_.cuMemRelease(handle_);
 }
 
-CUmemGenericAllocationHandle Foreign::take() noexcept {
+CUmemGenericAllocationHandle ExternalAllocation::take() noexcept {
   holds_ = false;
   return handle_;
 }
 
-int Foreign::require_shareable() const {
+int ExternalAllocation::require_shareable() const {
   CUmemAllocationProp prop{};
   driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_), "cuMemGetAllocationPropertiesFromHandle");
   if (prop.type != kPinned || prop.location.type != kOnDevice) {
@@ -41,8 +41,8 @@ int Foreign::require_shareable() const {
   return prop.location.id;
 }
 
-Foreign::Range Foreign::range(const Device& device) const {
-  const Current current(device, Current::Capture::relaxed);
+ExternalAllocation::Range ExternalAllocation::range(const Device& device) const {
+  const ContextGuard current(device, ContextGuard::Capture::relaxed);
   Range range;
   driver_.require(driver_.cuMemGetAddressRange(&range.base, &range.bytes, address_), "cuMemGetAddressRange", "pointer");
   range.offset = static_cast<size_t>(address_ - range.base);
@@ -51,9 +51,9 @@ Foreign::Range Foreign::range(const Device& device) const {
 
 // Offsets count from where the allocation was mapped. Should the driver name the whole of a reservation that was filled piece by
 // piece, as allocators do that grow in place, they would be wrong, and what they reach somebody else's.
-void Foreign::require_within(const Range& range, size_t bytes) const {
+void ExternalAllocation::require_within(const Range& range, size_t bytes) const {
   const auto is_same = [&](CUdeviceptr address) {
-    const std::optional<Foreign> there = at(reinterpret_cast<const void*>(address));
+    const std::optional<ExternalAllocation> there = at(reinterpret_cast<const void*>(address));
     return there && there->handle_ == handle_;
   };
   if (!is_same(range.base) || !is_same(range.base + range.bytes - 1)) {

@@ -8,22 +8,22 @@
 
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
-#include "core/bootstrap/assembly.hpp"
+#include "core/bootstrap/directory_rendezvous.hpp"
 
 namespace symm {
-Failure Assembly::taken(int rank, int64_t pid) const {
+Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
           format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank,
                  config_.description.c_str(), static_cast<long long>(pid), static_cast<long long>(getpid()))};
 }
 
-Failure Assembly::died(int rank, int64_t pid) const {
+Failure DirectoryRendezvous::died(int rank, int64_t pid) const {
   return {Status::peer_failed, rank, pid,
           format("rank %d of %s (pid %lld) died or gave up while the group was being formed", rank, config_.description.c_str(),
                  static_cast<long long>(pid))};
 }
 
-Failure Assembly::missing() const {
+Failure DirectoryRendezvous::missing() const {
   const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")");
   if (!place_) return {Status::timeout, 0, 0, format("rank 0 did not come to %s before the deadline", place.c_str())};
   constexpr int kNamed = 8;
@@ -31,7 +31,7 @@ Failure Assembly::missing() const {
   int first = -1;
   int count = 0;
   for (int rank = 0; rank < config_.size; ++rank) {
-    if (rank == config_.rank || was_claimed(fd(), rank)) continue;
+    if (rank == config_.rank || was_locked(fd(), rank)) continue;
     if (first < 0) first = rank;
     if (++count <= kNamed) list += (list.empty() ? "" : ", ") + std::to_string(rank);
   }
@@ -43,8 +43,8 @@ Failure Assembly::missing() const {
                  place.c_str())};
 }
 
-// Let everybody in an incarnation fail with the same words.
-void Assembly::declare(int directory, const Failure& failure) noexcept {
+// Let everybody in an attempt fail with the same words.
+void DirectoryRendezvous::declare(int directory, const Failure& failure) noexcept {
   try {
     const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
     const Fd file(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -61,7 +61,7 @@ void Assembly::declare(int directory, const Failure& failure) noexcept {
   }
 }
 
-void Assembly::throw_if_declared() const {
+void DirectoryRendezvous::throw_if_declared() const {
   const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file) return;
   char text[2048];

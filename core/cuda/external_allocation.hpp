@@ -10,15 +10,15 @@
 namespace symm::cuda {
 
 // A reference to the physical memory behind an address.
-class Foreign {
+class ExternalAllocation {
  public:
   // Nothing if nobody has mapped the address by cuMemMap.
-  static std::optional<Foreign> at(const void* pointer);
-  ~Foreign();
-  Foreign(Foreign&& other) noexcept;
-  Foreign(const Foreign&) = delete;
-  Foreign& operator=(const Foreign&) = delete;
-  Foreign& operator=(Foreign&&) = delete;
+  static std::optional<ExternalAllocation> at(const void* pointer);
+  ~ExternalAllocation();
+  ExternalAllocation(ExternalAllocation&& other) noexcept;
+  ExternalAllocation(const ExternalAllocation&) = delete;
+  ExternalAllocation& operator=(const ExternalAllocation&) = delete;
+  ExternalAllocation& operator=(ExternalAllocation&&) = delete;
 
   // The device on which it lies. Throws Error(invalid_argument) that says what is wrong if it lies on none, or cannot be shared.
   int require_shareable() const;
@@ -35,7 +35,7 @@ class Foreign {
   CUmemGenericAllocationHandle take() noexcept;
 
  private:
-  Foreign(const Driver& driver, CUdeviceptr address, CUmemGenericAllocationHandle handle)
+  ExternalAllocation(const Driver& driver, CUdeviceptr address, CUmemGenericAllocationHandle handle)
       : driver_(driver), address_(address), handle_(handle), holds_(true) {}
   const Driver& driver_;
   CUdeviceptr address_;

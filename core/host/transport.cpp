@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/host/plane.hpp"
+#include "core/host/transport.hpp"
 
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace symm::host {
 namespace {
 
-struct PlaneShare {
+struct TransportShare {
   uint64_t bytes;
   Processors processors;  // that the rank may use
   uint32_t registered;    // for asymmetric fences
@@ -27,11 +27,11 @@ Tuning tuning_of(const PlanValues& values) {
 
 }  // namespace
 
-void HostPlane::require_no_stream(void* stream) {
+void HostTransport::require_no_stream(void* stream) {
   if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
 }
 
-HostPlane::HostPlane(PlaneContext context, const PlanValues& values)
+HostTransport::HostTransport(TransportContext context, const PlanValues& values)
     : context_(std::move(context)),
       values_(values),
       tuning_(tuning_of(values)),
@@ -52,20 +52,21 @@ HostPlane::HostPlane(PlaneContext context, const PlanValues& values)
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
 }
 
-size_t HostPlane::share_body_size() { return sizeof(PlaneShare); }
+size_t HostTransport::share_body_size() { return sizeof(TransportShare); }
 
-Share HostPlane::share() const {
-  const PlaneShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U, values_};
-  Share share;
+ShareableHandle HostTransport::share() const {
+  const TransportShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U,
+                            values_};
+  ShareableHandle share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
   share.fds = {mine_.segment()->fd()};
   return share;
 }
 
-void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
+void HostTransport::connect(int peer, Message message, const PeerIdentity&) {
   const size_t expected = Control::bytes(context_.size, context_.channels);
-  PlaneShare body{};
+  TransportShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (body.bytes != expected) {
     throw Error(Status::mismatch,
@@ -88,31 +89,30 @@ void HostPlane::connect(int peer, Message message, const PeerIdentity&) {
 
 // What the last to connect leaves is the same on all ranks: the processors of all, and whether all are registered. Ranks that
 // share processors sleep in nearly every call, where the kernel's barrier would cost more than the writer's.
-Fencing HostPlane::fencing_of_group() const noexcept {
+Fencing HostTransport::fencing_of_group() const noexcept {
   return registered_ && count_of(processors_) >= context_.size ? Fencing::asymmetric : Fencing::symmetric;
 }
 
 // A peer that is late must not take what this rank's caller does with the operands from now on for the call's result.
-void HostPlane::give_up() noexcept {
+void HostTransport::give_up() noexcept {
   mine_.gave_up().store(1, std::memory_order_seq_cst);
   fence();
 }
 
 // Asked at the end of a call: had a peer given up before, then what was read of its memory may be anything. Its word is only
 // written once, so the line stays in this processor's cache.
-void HostPlane::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
+void HostTransport::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
   fence();
   for (int peer = 0; peer < context_.size; ++peer) {
     Word& word = controls_[static_cast<size_t>(peer)].gave_up();
     if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
     // Why, the mesh is about to tell: wait for that.
     constexpr uint32_t kNever = 2;
-    await(word, kNever, controls_[static_cast<size_t>(peer)].sleepers()[static_cast<size_t>(context_.rank)], peer, deadline,
-          what);
+    await(word, kNever, controls_[static_cast<size_t>(peer)].waiters()[static_cast<size_t>(context_.rank)], peer, deadline, what);
   }
 }
 
-void HostPlane::fail(Failure failure) {
+void HostTransport::fail(Failure failure) {
   give_up();
   // Somebody may have been first; all ranks then report that.
   context_.fail(failure);
@@ -122,7 +122,7 @@ void HostPlane::fail(Failure failure) {
 
 // Who is to blame when `peer` does not come in time: it may itself be waiting for somebody. A rank whose awaited word is there
 // could go on and does not, so it is stopped or busy elsewhere. In a circle everybody is as guilty as the next.
-int HostPlane::culprit(int peer) const noexcept {
+int HostTransport::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
     const WaitLine& its = controls_[static_cast<size_t>(suspect)].waiting();
@@ -138,14 +138,14 @@ int HostPlane::culprit(int peer) const noexcept {
   return peer;
 }
 
-void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, LazyDeadline& deadline, const char* what) {
+void HostTransport::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what) {
   const bool own = mine_.contains(word);
   WaitLine& waiting = mine_.waiting();
   waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
   waiting.offset.store((own ? mine_ : controls_[static_cast<size_t>(peer)]).offset_of(word), std::memory_order_relaxed);
   waiting.target.store(target, std::memory_order_relaxed);
   waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
-  const WaitEnd end = wait_word(word, target, sleeper, peer, *context_.revocation, spin_, deadline, fencing_);
+  const WaitEnd end = wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);
@@ -165,9 +165,9 @@ void HostPlane::await(Word& word, uint32_t target, Sleeper& sleeper, int peer, L
 
 // ---- barriers and signals
 
-void HostPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
+void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
-  const TurnGuard turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
+  const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
   if (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size)) {
     barrier_of_all(channel, timeout_ms);
   } else {
@@ -175,70 +175,71 @@ void HostPlane::barrier(std::span<const int32_t> ranks, int channel, uint64_t ti
   }
 }
 
-void HostPlane::barrier_of_all(int channel, uint64_t timeout_ms) {
+void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
-  publish(mine_.barrier(channel, target), target, mine_.sleepers(), fencing_);
+  publish(mine_.barrier(channel, target), target, mine_.waiters(), fencing_);
   LazyDeadline deadline(timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) {
     const Control& control = controls_[static_cast<size_t>(peer)];
     Word& word = control.barrier(channel, target);
     if (reached(word, target)) continue;
-    await(word, target, control.sleepers()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
+    await(word, target, control.waiters()[static_cast<size_t>(context_.rank)], peer, deadline, "barrier");
   }
-  claim(&mine_.barrier(channel, target + 1));
+  prefetch_for_write(&mine_.barrier(channel, target + 1));
   require_nobody_gave_up(deadline, "barrier");
 }
 
-void HostPlane::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
+void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
   state.taken.resize(static_cast<size_t>(context_.size));
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
     const Control& theirs = controls_[static_cast<size_t>(peer)];
-    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_sleeper(), fencing_);
+    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_waiter(), fencing_);
   }
   LazyDeadline deadline(timeout_ms);
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
     Word& word = mine_.pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
-    if (!reached(word, target)) await(word, target, mine_.pair_sleeper()[0], peer, deadline, "barrier");
+    if (!reached(word, target)) await(word, target, mine_.pair_waiter()[0], peer, deadline, "barrier");
   }
   require_nobody_gave_up(deadline, "barrier");
 }
 
 namespace {
 
-// A pad is channels * size words; the sleeper byte of its owner follows on a line of its own.
+// A pad is channels * size words; the waiter byte of its owner follows on a line of its own.
 Word& pad_word(const MemoryView& memory, int owner, int channel, int source) {
   auto* words = reinterpret_cast<Word*>(memory.pads[static_cast<size_t>(owner)]);
   return words[static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source)];
 }
 
-std::span<Sleeper> pad_sleeper(const MemoryView& memory, int owner, int channels) {
+std::span<Waiter> pad_waiter(const MemoryView& memory, int owner, int channels) {
   const size_t words = static_cast<size_t>(channels) * memory.pads.size() * sizeof(Word);
-  return {reinterpret_cast<Sleeper*>(memory.pads[static_cast<size_t>(owner)] + (words + kLine - 1) / kLine * kLine), 1};
+  return {reinterpret_cast<Waiter*>(memory.pads[static_cast<size_t>(owner)] + (words + kLine - 1) / kLine * kLine), 1};
 }
 
 }  // namespace
 
-void HostPlane::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
+void HostTransport::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
   require_no_stream(stream);
   // Only this rank writes the word, but several of its threads may: an addition, so that none takes back another's.
   pad_word(memory, rank, channel, context_.rank).fetch_add(1, std::memory_order_seq_cst);
-  if (pad_sleeper(memory, rank, context_.channels)[0].load(std::memory_order_seq_cst) != 0) {
+  if (pad_waiter(memory, rank, context_.channels)[0].load(std::memory_order_seq_cst) != 0) {
     wake_all(pad_word(memory, rank, channel, context_.rank));
   }
 }
 
-void HostPlane::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) {
+void HostTransport::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms,
+                                void* stream) {
   require_no_stream(stream);
   Word& word = pad_word(memory, context_.rank, channel, rank);
   if (reached(word, taken + 1)) return;
   LazyDeadline deadline(timeout_ms);
   const long long pid = context_.pids[static_cast<size_t>(rank)];
-  switch (wait_word(word, taken + 1, pad_sleeper(memory, context_.rank, context_.channels)[0], rank, *context_.revocation, spin_,
+  switch (wait_word(word, taken + 1, pad_waiter(memory, context_.rank, context_.channels)[0], rank, *context_.revocation, spin_,
                     deadline)) {
     case WaitEnd::reached: return;
     case WaitEnd::revoked: throw Error(context_.revocation->failure());
@@ -253,17 +254,17 @@ void HostPlane::wait_signal(const MemoryView& memory, int rank, int channel, uin
 
 // ---- data
 
-void HostPlane::copy(void* to, const void* from, size_t bytes, void* stream) {
+void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);
   host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes > llc_bytes_ / 2);
 }
 
-void HostPlane::fill32(void* to, uint32_t value, size_t count, void* stream) {
+void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
   require_no_stream(stream);
   std::fill_n(static_cast<uint32_t*>(to), count, value);
 }
 
-void HostPlane::write32(void* to, uint32_t value, void* stream) {
+void HostTransport::write32(void* to, uint32_t value, void* stream) {
   require_no_stream(stream);
   reinterpret_cast<Word*>(to)->store(value, std::memory_order_release);
 }

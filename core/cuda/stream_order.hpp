@@ -11,19 +11,19 @@
 
 namespace symm::cuda {
 
-class Order {
+class StreamOrder {
  public:
-  explicit Order(std::shared_ptr<Device> device);
-  ~Order();
-  Order(const Order&) = delete;
-  Order& operator=(const Order&) = delete;
+  explicit StreamOrder(std::shared_ptr<Device> device);
+  ~StreamOrder();
+  StreamOrder(const StreamOrder&) = delete;
+  StreamOrder& operator=(const StreamOrder&) = delete;
 
   // What is issued on `stream` next comes after what was issued last. Returns the capture that the stream is in, 0 for none,
   // which after() wants.
   unsigned long long before(CUstream stream);
   void after(CUstream stream, unsigned long long capture);
   // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
-  void beside(CUstream stream);
+  void record_use(CUstream stream);
 
  private:
   unsigned long long capture_of(CUstream stream) const;  // 0: none

@@ -7,8 +7,8 @@
 #include <cerrno>
 
 #include "core/base/process.hpp"
-#include "core/mesh/mesh_connect.hpp"
 #include "core/mesh/mesh_process.hpp"
+#include "core/mesh/wireup.hpp"
 
 namespace symm {
 namespace {
@@ -54,11 +54,11 @@ bool MeshImpl::gone(int peer) const {
   return at(peer).state == State::left || at(peer).state == State::failed;
 }
 
-bool Connector::same_process(int rank) const {
+bool Wireup::same_process(int rank) const {
   return identities_[static_cast<size_t>(rank)].process == identities_[static_cast<size_t>(rank_)].process;
 }
 
-void Connector::enter_directory() {
+void Wireup::enter_directory() {
   directory_ = store_.directory();
   if (!directory_.empty()) return;
   if (rank_ == 0) {
@@ -77,7 +77,7 @@ void Connector::enter_directory() {
   }
 }
 
-void Connector::open() {
+void Wireup::open() {
   bool alone = true;
   bool awaited = false;
   for (int rank = 0; rank < size_; ++rank) {
@@ -98,7 +98,7 @@ void Connector::open() {
   publish(Record::address, wire::encode(header, address));
 }
 
-void Connector::join() {
+void Wireup::join() {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
     if (same_process(rank)) {
@@ -110,7 +110,7 @@ void Connector::join() {
   join_by_accepting();
 }
 
-void Connector::join_thread(int rank) {
+void Wireup::join_thread(int rank) {
   const wire::Identity& identity = identities_[static_cast<size_t>(rank)];
   const std::shared_ptr<MeshImpl> other = MeshProcess::current().find(identity.cookie);
   if (!other) {
@@ -124,7 +124,7 @@ void Connector::join_thread(int rank) {
   mesh_->join_local(rank, peer, other);
 }
 
-void Connector::join_by_dialling(int rank) {
+void Wireup::join_by_dialling(int rank) {
   const wire::Identity& identity = identities_[static_cast<size_t>(rank)];
   const wire::Packet record = fetch(Record::address, rank);
   if (record.header.type != wire::Type::address || record.address.name.empty()) {
@@ -157,7 +157,7 @@ void Connector::join_by_dialling(int rank) {
   mesh_->join_remote(rank, peer, std::move(socket), std::move(process.pidfd));
 }
 
-void Connector::accept_waiting() {
+void Wireup::accept_waiting() {
   for (;;) {
     try {
       PeerFd socket = listener_->accept(rejected_);
@@ -181,7 +181,7 @@ void Connector::accept_waiting() {
   }
 }
 
-bool Connector::take_hello(PeerFd& socket) {
+bool Wireup::take_hello(PeerFd& socket) {
   std::array<std::byte, wire::kMaxPacket> buffer;
   const fdpass::Received received = fdpass::receive(socket.get(), buffer);
   if (received.what == fdpass::Received::What::nothing) return false;
@@ -202,7 +202,7 @@ bool Connector::take_hello(PeerFd& socket) {
   return true;
 }
 
-void Connector::join_by_accepting() {
+void Wireup::join_by_accepting() {
   for (;;) {
     std::vector<int> missing;
     for (int rank = rank_ + 1; rank < size_; ++rank) {

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/bootstrap/directory_rendezvous.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+
+namespace symm {
+namespace {
+
+// Long enough for a predecessor that was just killed to be gone, short enough for the report of a death or of a rank given twice.
+constexpr uint64_t kGraceMs = 1000;
+constexpr char kSealed[] = "sealed";
+
+bool has(int directory, const char* name) { return faccessat(directory, name, F_OK, 0) == 0; }
+
+std::string prefix_of(const std::string& name) {
+  uint64_t hash = 14695981039346656037u;  // FNV-1a: any name becomes a short file name
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(hash));
+}
+
+}  // namespace
+
+void DirectoryRendezvous::GracePeriod::raise(Failure why) {
+  if (failure && failure->message == why.message) return;
+  failure = std::move(why);
+  grace = Deadline::after_ms(kGraceMs);
+}
+
+DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
+    : config_(std::move(config)), prefix_(prefix_of(config_.name)), exceptions_(std::uncaught_exceptions()) {
+  try {
+    if (config_.rank == 0) {
+      lead(deadline);
+    } else {
+      GracePeriod grace_period;
+      if (!retry_until([&] { return follow(grace_period); }, deadline)) throw Error(missing());
+    }
+  } catch (...) {
+    go_out();
+    remove_base();
+    throw;
+  }
+}
+
+DirectoryRendezvous::~DirectoryRendezvous() {
+  // A rank that leaves while an exception passes through takes its lock down without a word, so that the others see that it
+  // failed.
+  if (std::uncaught_exceptions() <= exceptions_) rank_lock_->leave();
+  rank_lock_.reset();
+  place_.reset();
+  // Once more: a killed rank's locks go some time after its connections, so what it left could not be removed when we came.
+  if (config_.rank == 0) sweep(config_.base);
+  remove_base();
+}
+
+void DirectoryRendezvous::go_out() noexcept {
+  if (rank_lock_) rank_lock_->withdraw();
+  rank_lock_.reset();
+  place_.reset();
+}
+
+void DirectoryRendezvous::remove_base() const noexcept {
+  if (config_.remove_base) ::rmdir(config_.base.c_str());  // fails while somebody else uses it
+}
+
+// Rank 0: make an attempt, wait until everybody is in it, seal it.
+void DirectoryRendezvous::lead(Deadline deadline) {
+  open_private_directory(config_.base, true);
+  sweep(config_.base);
+  await_departure_of_rival(deadline);
+  place_ = SharedDirectory::make(config_.base, prefix_);
+  rank_lock_ = RankLock::take(fd(), 0, config_.size);
+  if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
+  replace_older();
+  GracePeriod grace_period;
+  try {
+    if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
+    const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
+  } catch (const Error& error) {
+    declare(fd(), error.failure());
+    throw;
+  }
+}
+
+// A living rank 0 of the same name is a mistake in the launch, unless it is about to die or stopped for good.
+void DirectoryRendezvous::await_departure_of_rival(Deadline deadline) const {
+  std::optional<Attempt> rival;
+  const auto alone = [&] {
+    rival = newest_attempt();
+    return !rival || rival->leader.state != RankLockState::held;
+  };
+  if (!retry_until(alone, Deadline::after_ms(kGraceMs)) || deadline.expired()) {
+    if (rival && rival->leader.state == RankLockState::held) throw Error(taken(0, rival->leader.pid));
+  }
+}
+
+bool DirectoryRendezvous::all_have_come(GracePeriod& grace_period) const {
+  const auto newest = newest_attempt();
+  if (newest && newest->name > place_->name() && newest->leader.state == RankLockState::held)
+    throw Error(taken(0, newest->leader.pid));
+  throw_if_declared();
+  bool all = true;
+  bool mourning = false;
+  for (int rank = 1; rank < config_.size; ++rank) {
+    const RankLockInfo rank_lock = look_at_rank_lock(fd(), rank);
+    if (rank_lock.state == RankLockState::dead && !mourning) {
+      grace_period.raise(died(rank, rank_lock.pid));
+      mourning = true;
+    }
+    all = all && (rank_lock.state == RankLockState::held || rank_lock.state == RankLockState::stopped);
+  }
+  if (!mourning) grace_period.failure.reset();
+  if (grace_period.lasting()) throw Error(*grace_period.failure);
+  return all;
+}
+
+// The other ranks: one look at how things stand. True when this rank is in a sealed attempt.
+bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
+  // Before looking at the seal: rank 0 may seal this attempt, finish, and make its next one while we look.
+  const auto newest = newest_attempt();
+  if (place_) {
+    if (has(fd(), kSealed)) {
+      if (rank_lock_) return true;
+      if (grace_period.failure) throw Error(*grace_period.failure);  // whoever kept us out has got in
+      go_out();
+      return false;
+    }
+    const RankLockInfo leader = look_at_rank_lock(fd(), 0);
+    if (leader.state == RankLockState::dead) grace_period.raise(died(0, leader.pid));
+    const bool superseded = newest && newest->name > place_->name();
+    if (!superseded && rank_lock_) throw_if_declared();
+    // Not ours: an earlier attempt, of another size perhaps, that its other ranks give up later than this one did.
+    if (!rank_lock_ && has(fd(), kFailedFile)) {
+      go_out();
+      return false;
+    }
+    if (leader.state == RankLockState::dead || leader.state == RankLockState::absent || superseded) {
+      go_out();
+    } else {
+      if (!rank_lock_) contest(grace_period, leader);
+      return false;
+    }
+  }
+  if (grace_period.lasting()) throw Error(*grace_period.failure);
+  if (newest) {
+    place_ = SharedDirectory::enter(config_.base, newest->name);
+    if (place_ && has(fd(), kSealed)) place_.reset();
+    if (place_) contest(grace_period, newest->leader);
+  }
+  return false;
+}
+
+void DirectoryRendezvous::contest(GracePeriod& grace_period, const RankLockInfo& leader) {
+  if (leader.size != config_.size) {
+    grace_period.raise({Status::mismatch, config_.rank, getpid(),
+                        format("rank %d of %s (pid %lld) was told that there are %d ranks, rank 0 (pid %lld) that there are %d",
+                               config_.rank, config_.description.c_str(), static_cast<long long>(getpid()), config_.size,
+                               static_cast<long long>(leader.pid), leader.size)});
+  } else if ((rank_lock_ = RankLock::take(fd(), config_.rank, config_.size))) {
+    grace_period.failure.reset();
+  } else {
+    const RankLockInfo holder = look_at_rank_lock(fd(), config_.rank);
+    if (holder.state == RankLockState::held) grace_period.raise(taken(config_.rank, holder.pid));
+    if (holder.state == RankLockState::stopped) grace_period.failure.reset();
+  }
+  if (grace_period.lasting()) {
+    declare(fd(), *grace_period.failure);
+    throw Error(*grace_period.failure);
+  }
+}
+
+// Stopped rank 0s were passed over. Should they go on one day, they and theirs must not compete with the groups that come after
+// this one.
+void DirectoryRendezvous::replace_older() const {
+  for (const Attempt& older : open_attempts()) {
+    const auto place = older.name < place_->name() ? SharedDirectory::enter(config_.base, older.name) : std::nullopt;
+    if (place) declare(place->fd(), taken(0, older.leader.pid));
+  }
+}
+
+// Those that are not sealed or failed and whose rank 0 is alive, perhaps stopped. The newest first.
+std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() const {
+  std::vector<std::string> names;
+  const Fd base = open_private_directory(config_.base, true);
+  list_directory(base.get(), [&](const char* name) {
+    if (std::string(name).rfind(prefix_ + "-", 0) == 0) names.emplace_back(name);
+  });
+  std::sort(names.rbegin(), names.rend());
+  std::vector<Attempt> open;
+  for (const std::string& name : names) {
+    const Fd directory(openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!directory || has(directory.get(), kSealed) || has(directory.get(), kFailedFile)) continue;
+    const RankLockInfo leader = look_at_rank_lock(directory.get(), 0);
+    if (leader.state == RankLockState::held || leader.state == RankLockState::stopped) open.push_back({name, leader});
+  }
+  return open;
+}
+
+std::optional<DirectoryRendezvous::Attempt> DirectoryRendezvous::newest_attempt() const {
+  const std::vector<Attempt> open = open_attempts();
+  return open.empty() ? std::nullopt : std::optional(open.front());
+}
+
+void DirectoryRendezvous::look_at_next_rank() {
+  next_rank_ = (next_rank_ + 1) % config_.size;
+  if (next_rank_ == config_.rank) return;
+  const RankLockInfo rank_lock = look_at_rank_lock(fd(), next_rank_);
+  if (rank_lock.state == RankLockState::dead || rank_lock.state == RankLockState::absent)
+    throw Error(died(next_rank_, rank_lock.pid));
+}
+
+}  // namespace symm
