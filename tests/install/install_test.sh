@@ -22,7 +22,7 @@ libdir=$(dirname "$(find "$prefix" -name libsymm.so)")
 [[ $(readlink "$libdir/libsymm.so") == libsymm.so.0 ]]
 [[ $(readlink "$libdir/libsymm.so.0") == "libsymm.so.$version" ]]
 [[ -f $libdir/libsymm.so.$version ]]
-for header in symm.h device.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
+for header in symm.h symm.hpp device.cuh multimem.cuh; do [[ -f $prefix/include/symm/$header ]]; done
 
 say "no file names the prefix, the build folder or the source folder"
 root=$(cd "$here/../.." && pwd)
@@ -49,7 +49,7 @@ export PKG_CONFIG_PATH=$libdir/pkgconfig
 [[ $(pkg-config --modversion symm) == "$version" ]]
 read -ra flags < <(pkg-config --cflags --libs symm)
 "$cc" -std=c99 "$here/consumer/consumer.c" -o "$scratch/by-pkg-config-c" "${flags[@]}" "-Wl,-rpath,$libdir"
-"$cxx" "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}" "-Wl,-rpath,$libdir"
+"$cxx" -std=c++17 "$here/consumer/consumer.cpp" -o "$scratch/by-pkg-config-cxx" "${flags[@]}" "-Wl,-rpath,$libdir"
 "$scratch/by-pkg-config-c"
 "$scratch/by-pkg-config-cxx"
 

@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm for C++17 and later: handles that release themselves, failures as exceptions, and collectives that know their data type.
+//
+// Header only, on top of symm.h, which remains the reference: each function here makes the one C call that its comment names, and
+// what symm.h says of that call holds (who must call it, whether it blocks, what it returns). Constants are those of symm.h.
+//
+//   Failures    A call that fails throws symm::Error, which names the status, and the rank and the process to blame.
+//   Handles     Group, Buffer, Memory: moving is free, copying adds a reference, the destructor drops one. An empty handle
+//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Import moves only.
+//   Spans       Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as contiguous elements, and
+//               Span(pointer, count) for all else. Counts are in elements, offsets and sizes of memory in bytes.
+//   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
+//   Streams     A null stream, the default, is right for the host back end. On it a [stream] call returns when the work is done.
+//
+// The names lie in an inline namespace, so that a program may also link the library's own objects, whose C++ classes are called
+// the same; one source file includes either this header or those of the library.
+#ifndef SYMM_SYMM_HPP
+#define SYMM_SYMM_HPP
+
+#include <symm/symm.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace symm {
+inline namespace v0 {
+
+// ---- errors -----------------------------------------------------------------------------------------
+
+// What a call failed of. what() is "<call>: <name of the status>: <message>".
+class Error : public std::runtime_error {
+ public:
+  // The last failure of this thread, which `call` has returned as `status`.
+  Error(symm_status_t status, const char *call) : Error(status, call, last_failure()) {}
+  // A failure of the caller's own, for which nobody else is to blame.
+  Error(symm_status_t status, const char *call, const std::string &message)
+      : std::runtime_error(text(status, call, message.c_str())), status_(status) {}
+
+  symm_status_t status() const noexcept { return status_; }
+  // The rank to blame, as numbered in the group of the call; -1: nobody in particular.
+  int32_t rank() const noexcept { return rank_; }
+  // Its process, as its own machine numbers it; 0: not known.
+  int64_t pid() const noexcept { return pid_; }
+
+ private:
+  Error(symm_status_t status, const char *call, const symm_failure_t &failure)
+      : std::runtime_error(text(status, call, failure.message)), status_(status), rank_(failure.rank), pid_(failure.pid) {}
+  static symm_failure_t last_failure() noexcept {
+    symm_failure_t failure{};
+    failure.struct_size = sizeof failure;
+    failure.rank = -1;
+    symm_last_failure(&failure);
+    return failure;
+  }
+  static std::string text(symm_status_t status, const char *call, const char *message) {
+    return std::string(call) + ": " + symm_status_string(status) + ": " + message;
+  }
+
+  symm_status_t status_;
+  int32_t rank_ = -1;
+  int64_t pid_ = 0;
+};
+
+// Throw Error unless `status`, which the C function `call` has returned on this thread, is SYMM_OK. For C calls of one's own.
+inline void check(symm_status_t status, const char *call) {
+  if (status != SYMM_OK) throw Error(status, call);
+}
+
+// ---- data -------------------------------------------------------------------------------------------
+
+// Contiguous elements of somebody else's, as std::span, which C++17 does not have.
+template <class T>
+class Span {
+  template <class Container>
+  using Data = std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>;
+  template <class Container>
+  using IfContiguous =
+      std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> && std::is_convertible_v<Data<Container> (*)[], T (*)[]>>;
+
+ public:
+  constexpr Span() noexcept = default;
+  constexpr Span(T *data, size_t size) noexcept : data_(data), size_(size) {}
+  template <class Container, class = IfContiguous<Container>>
+  constexpr Span(Container &&container) : data_(std::data(container)), size_(std::size(container)) {}
+
+  constexpr T *data() const noexcept { return data_; }
+  constexpr size_t size() const noexcept { return size_; }
+  constexpr size_t size_bytes() const noexcept { return size_ * sizeof(T); }
+  constexpr bool empty() const noexcept { return size_ == 0; }
+  constexpr T *begin() const noexcept { return data_; }
+  constexpr T *end() const noexcept { return data_ + size_; }
+  constexpr T &operator[](size_t index) const { return data_[index]; }
+  // `count` elements from `offset` on, which must lie within.
+  constexpr Span subspan(size_t offset, size_t count) const { return {data_ + offset, count}; }
+
+ private:
+  T *data_ = nullptr;
+  size_t size_ = 0;
+};
+template <class Container>
+Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
+
+// The data type of T, as Dtype<T>::value: integers of 1, 4 and 8 bytes, std::byte (as U8), float and double. For a type of 16 or
+// 8 bit floating point numbers write, for instance,
+//   template <> struct symm::Dtype<__half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
+template <class T>
+struct Dtype {
+  static_assert((std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) != 2) || std::is_same_v<T, std::byte>,
+                "symm has no data type for T; specialise symm::Dtype");
+  // DLPack's codes: 0 signed, 1 unsigned.
+  static constexpr symm_dtype_values value = static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
+};
+template <>
+struct Dtype<float> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F32;
+};
+template <>
+struct Dtype<double> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F64;
+};
+
+// Options of one collective call; the defaults are the group's.
+struct Options {
+  symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;  // force one; must be the same on all ranks
+  uint64_t timeout_ms = 0;
+  void *stream = nullptr;
+};
+
+namespace detail {
+
+inline symm_status_t retain(symm_group_t *group) { return symm_group_retain(group); }
+inline symm_status_t retain(symm_buffer_t *buffer) { return symm_buffer_retain(buffer); }
+inline symm_status_t retain(symm_memory_t *memory) { return symm_memory_retain(memory); }
+inline void release(symm_group_t *group) noexcept { symm_group_release(group); }
+inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer); }
+inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
+
+// Zero, with struct_size set.
+template <class Struct>
+Struct sized() {
+  Struct made{};
+  made.struct_size = sizeof made;
+  return made;
+}
+
+inline symm_collective_options_t in_c(const Options &options) {
+  return {sizeof(symm_collective_options_t), options.algorithm, options.timeout_ms};
+}
+
+// The elements of `send` and `recv`, which must be of one type.
+template <class Send, class Recv>
+struct Operands {
+  using Element = std::remove_pointer_t<decltype(std::data(std::declval<Recv &>()))>;
+  static_assert(!std::is_const_v<Element>, "recv is written and cannot be const");
+  static constexpr symm_dtype_values dtype = Dtype<std::remove_cv_t<Element>>::value;
+  Span<const Element> send;
+  Span<Element> recv;
+};
+
+inline void require(bool right, const char *call, const std::string &what) {
+  if (!right) throw Error(SYMM_ERR_INVALID_ARGUMENT, call, what);
+}
+inline void require_elements(const char *call, const char *argument, size_t elements, size_t expected) {
+  if (elements == expected) return;
+  require(false, call, std::string(argument) + ": " + std::to_string(elements) + " elements, not " + std::to_string(expected));
+}
+
+}  // namespace detail
+
+// ---- handles ----------------------------------------------------------------------------------------
+
+// One reference to a reference-counted object of the library. [local]
+template <class C>
+class Handle {
+ public:
+  Handle() noexcept = default;
+  // Takes over the caller's reference.
+  explicit Handle(C *owned) noexcept : handle_(owned) {}
+  Handle(const Handle &other) : handle_(other.handle_) {
+    if (handle_ == nullptr) return;
+    if (const symm_status_t status = detail::retain(handle_); status != SYMM_OK) throw Error(status, "retain");
+  }
+  Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Handle &operator=(Handle other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Handle() { detail::release(handle_); }
+
+  // For C calls of one's own; the reference stays here.
+  C *get() const noexcept { return handle_; }
+  // The reference becomes the caller's, and this handle empty.
+  C *detach() noexcept { return std::exchange(handle_, nullptr); }
+  // Drop the reference now.
+  void reset() noexcept { *this = Handle(); }
+  explicit operator bool() const noexcept { return handle_ != nullptr; }
+
+ private:
+  C *handle_ = nullptr;
+};
+
+// One rank's allocation.
+class Buffer : public Handle<symm_buffer_t> {
+ public:
+  using Handle::Handle;
+
+  // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(), symm_buffer_size(). [local]
+  template <class T = std::byte>
+  Span<T> span() const {
+    void *pointer = nullptr;
+    size_t bytes = 0;
+    check(symm_buffer_pointer(get(), &pointer), "symm_buffer_pointer");
+    check(symm_buffer_size(get(), &bytes), "symm_buffer_size");
+    return {static_cast<T *>(pointer), bytes / sizeof(T)};
+  }
+  // A descriptor of `size` bytes from `offset` on; the caller's, to close. symm_buffer_export_dmabuf(). [local]
+  int32_t export_dmabuf(size_t offset, size_t size) const {
+    int32_t fd = -1;
+    check(symm_buffer_export_dmabuf(get(), offset, size, &fd), "symm_buffer_export_dmabuf");
+    return fd;
+  }
+};
+
+// Every rank's block, mapped here. It keeps its buffer and its group alive.
+class Memory : public Handle<symm_memory_t> {
+ public:
+  using Handle::Handle;
+
+  // symm_memory_info(). [local]
+  symm_memory_info_t info() const {
+    auto info = detail::sized<symm_memory_info_t>();
+    check(symm_memory_info(get(), &info), "symm_memory_info");
+    return info;
+  }
+  // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer(). [local]
+  template <class T = std::byte>
+  Span<T> span(int32_t rank) const {
+    void *pointer = nullptr;
+    check(symm_memory_pointer(get(), rank, &pointer), "symm_memory_pointer");
+    return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
+  }
+  // This rank's own block. [local]
+  template <class T = std::byte>
+  Span<T> span() const {
+    return span<T>(info().rank);
+  }
+  // Rank `rank`'s signal pad, uint32_t[channel][source rank]. symm_memory_signal_pad(). [local]
+  Span<uint32_t> signal_pad(int32_t rank) const {
+    void *pad = nullptr;
+    check(symm_memory_signal_pad(get(), rank, &pad), "symm_memory_signal_pad");
+    return {static_cast<uint32_t *>(pad), static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint32_t)};
+  }
+  // Where there is one, else SYMM_ERR_UNAVAILABLE. symm_memory_multicast_pointer(). [local]
+  void *multicast_pointer() const {
+    void *pointer = nullptr;
+    check(symm_memory_multicast_pointer(get(), &pointer), "symm_memory_multicast_pointer");
+    return pointer;
+  }
+
+  // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local] [stream]
+  template <class Source>
+  void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
+    const Span from(source);
+    check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), stream), "symm_put");
+  }
+  // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local] [stream]
+  template <class Destination>
+  void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
+    const Span to(destination);
+    check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
+  }
+  // put(), then put_signal() on `channel`. symm_put_with_signal(). [local] [stream]
+  template <class Source>
+  void put_with_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0, void *stream = nullptr) const {
+    const Span from(source);
+    check(symm_put_with_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream), "symm_put_with_signal");
+  }
+  // Store `count` times `value` from byte `offset` of rank `rank`'s block on. symm_fill32(). [local] [stream]
+  void fill32(int32_t rank, size_t offset, uint32_t value, size_t count, void *stream = nullptr) const {
+    check(symm_fill32(get(), rank, offset, value, count, stream), "symm_fill32");
+  }
+  // Store `value` after all that this rank wrote before. symm_write_value32(). [local] [stream]
+  void write_value32(int32_t rank, size_t offset, uint32_t value, void *stream = nullptr) const {
+    check(symm_write_value32(get(), rank, offset, value, stream), "symm_write_value32");
+  }
+
+  // Send rank `rank` a signal; never waits. symm_put_signal(). [local] [stream]
+  void put_signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
+    check(symm_put_signal(get(), rank, channel, stream), "symm_put_signal");
+  }
+  // Take one signal of rank `rank`, waiting for it if need be; SYMM_ERR_TIMEOUT blames that rank. symm_wait_signal(). [local]
+  // [stream]
+  void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
+    check(symm_wait_signal(get(), rank, channel, timeout_ms, stream), "symm_wait_signal");
+  }
+
+  using Handle::get;
+};
+
+// Where an address lies: in rank `rank`'s block of `memory`, `offset` bytes from its start.
+struct Place {
+  Memory memory;
+  int32_t rank = -1;
+  size_t offset = 0;
+};
+
+// Ranks that share memory.
+class Group : public Handle<symm_group_t> {
+ public:
+  Group() noexcept = default;
+  // Takes over the caller's reference, also where this throws.
+  explicit Group(symm_group_t *owned) : Handle(owned) {
+    if (owned == nullptr) return;
+    check(symm_group_rank(owned, &rank_), "symm_group_rank");
+    check(symm_group_size(owned, &size_), "symm_group_size");
+  }
+  // Form a group; without `config`, rank and size come from the launcher. symm_group_create(). [collective] [blocking]
+  static Group create(const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
+    symm_group_t *made = nullptr;
+    check(symm_group_create(&config, &made), "symm_group_create");
+    return Group(made);
+  }
+  // Those that pass the same color, ordered by key; empty where color < 0. symm_group_split(). [collective] [blocking]
+  Group split(int32_t color, int32_t key = 0) const {
+    symm_group_t *made = nullptr;
+    check(symm_group_split(get(), color, key, &made), "symm_group_split");
+    return Group(made);
+  }
+
+  int32_t rank() const noexcept { return rank_; }
+  int32_t size() const noexcept { return size_; }
+  // symm_group_info(). [local]
+  symm_group_info_t info() const {
+    auto info = detail::sized<symm_group_info_t>();
+    check(symm_group_info(get(), &info), "symm_group_info");
+    return info;
+  }
+  // Whether the group was revoked, and why; does not throw for that. symm_group_status(). [local]
+  symm_group_status_t status() const {
+    auto status = detail::sized<symm_group_status_t>();
+    check(symm_group_status(get(), &status), "symm_group_status");
+    return status;
+  }
+  // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
+  void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }
+  // End the group politely. symm_group_finalize(). [collective] [blocking]
+  void finalize(uint64_t timeout_ms = 0) const { check(symm_group_finalize(get(), timeout_ms), "symm_group_finalize"); }
+  // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier(). [collective over the set] [stream]
+  void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
+    const int32_t *named = ranks.empty() ? nullptr : ranks.data();
+    check(symm_barrier(get(), named, ranks.size(), channel, timeout_ms, stream), "symm_barrier");
+  }
+
+  // A zeroed block of `bytes` bytes; flags of enum symm_alloc_flag_values. symm_alloc(). [local] [blocking]
+  Buffer allocate(size_t bytes, uint64_t flags = 0) const {
+    symm_buffer_t *made = nullptr;
+    check(symm_alloc(get(), bytes, flags, &made), "symm_alloc");
+    return Buffer(made);
+  }
+  // A buffer of device memory that another library has allocated. symm_buffer_adopt(). [local] [blocking]
+  template <class Piece>
+  Buffer adopt(Piece &&piece) const {
+    const Span span(piece);
+    symm_buffer_t *made = nullptr;
+    check(symm_buffer_adopt(get(), span.data(), span.size_bytes(), &made), "symm_buffer_adopt");
+    return Buffer(made);
+  }
+  // Exchange blocks of one size; calls with equal tags meet. symm_rendezvous(). [collective] [blocking]
+  Memory rendezvous(const Buffer &buffer, uint64_t tag = 0) const {
+    symm_memory_t *made = nullptr;
+    check(symm_rendezvous(get(), buffer.get(), tag, &made), "symm_rendezvous");
+    return Memory(made);
+  }
+  // The memory of this group that maps `address`. symm_memory_find(). [local]
+  Place find(const void *address) const {
+    symm_memory_t *found = nullptr;
+    Place place;
+    check(symm_memory_find(get(), address, &found, &place.rank, &place.offset), "symm_memory_find");
+    place.memory = Memory(found);
+    return place;
+  }
+
+  // Collectives. [collective] [stream] Types and counts are those of the operands; in place, the same elements are passed as send
+  // and recv where symm.h allows it. Operands that do not fit each other are SYMM_ERR_INVALID_ARGUMENT before anything is done.
+
+  // recv[i] = op of all ranks' send[i]. symm_allreduce().
+  template <class Send, class Recv>
+  void allreduce(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
+    const auto c = detail::in_c(options);
+    check(symm_allreduce(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
+          "symm_allreduce");
+  }
+  // recv = this rank's part of the op of all ranks' send, which has size() times as many elements. symm_reduce_scatter().
+  template <class Send, class Recv>
+  void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    detail::require_elements("symm_reduce_scatter", "send", data.send.size(), data.recv.size() * ranks());
+    const auto c = detail::in_c(options);
+    check(symm_reduce_scatter(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
+          "symm_reduce_scatter");
+  }
+  // recv = all ranks' send, one after the other. symm_allgather().
+  template <class Send, class Recv>
+  void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    detail::require_elements("symm_allgather", "recv", data.recv.size(), data.send.size() * ranks());
+    const auto c = detail::in_c(options);
+    check(symm_allgather(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, &c, options.stream),
+          "symm_allgather");
+  }
+  // recv = the root's send; elsewhere send may be empty. symm_broadcast().
+  template <class Send, class Recv>
+  void broadcast(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root || !data.send.empty())
+      detail::require_elements("symm_broadcast", "send", data.send.size(), data.recv.size());
+    const auto c = detail::in_c(options);
+    check(symm_broadcast(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root, &c, options.stream),
+          "symm_broadcast");
+  }
+  // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
+  template <class Send, class Recv>
+  void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root || !data.recv.empty()) detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
+    const auto c = detail::in_c(options);
+    check(symm_reduce(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, op, root, &c, options.stream),
+          "symm_reduce");
+  }
+  // Part r of recv = this rank's part of rank r's send; both have size() parts. symm_alltoall().
+  template <class Send, class Recv>
+  void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    const size_t count = ranks() == 0 ? 0 : data.recv.size() / ranks();
+    detail::require_elements("symm_alltoall", "send", data.send.size(), data.recv.size());
+    detail::require_elements("symm_alltoall", "recv", data.recv.size(), count * ranks());
+    const auto c = detail::in_c(options);
+    check(symm_alltoall(get(), data.send.data(), data.recv.data(), count, data.dtype, &c, options.stream), "symm_alltoall");
+  }
+  // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
+  template <class Send, class Recv>
+  symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv, size_t count,
+                        symm_op_values op = SYMM_OP_SUM, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    const auto c = detail::in_c(options);
+    auto info = detail::sized<symm_plan_info_t>();
+    check(symm_collective_plan(get(), collective, data.send.data(), data.recv.data(), count, data.dtype, op, &c, &info),
+          "symm_collective_plan");
+    return info;
+  }
+
+ private:
+  size_t ranks() const noexcept { return static_cast<size_t>(size_); }
+
+  int32_t rank_ = -1;
+  int32_t size_ = 0;
+};
+
+// ---- devices ----------------------------------------------------------------------------------------
+
+// Number of devices of a back end. symm_device_count(). [local]
+inline int32_t device_count(symm_backend_values backend) {
+  int32_t count = 0;
+  check(symm_device_count(backend, &count), "symm_device_count");
+  return count;
+}
+// symm_device_info(). [local]
+inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
+  auto info = detail::sized<symm_device_info_t>();
+  check(symm_device_info(backend, device, &info), "symm_device_info");
+  return info;
+}
+
+// ---- ipc --------------------------------------------------------------------------------------------
+
+// Plain bytes that name a piece of memory, for any process of this user on this machine.
+using Token = std::vector<std::byte>;
+
+// A token for `piece`, which lies in a buffer or an import. symm_ipc_export(). [local] [stream]
+template <class Piece>
+Token ipc_export(const Piece &piece, const symm_ipc_export_options_t &options = SYMM_IPC_EXPORT_OPTIONS_INIT,
+                 void *stream = nullptr) {
+  const Span span(piece);
+  Token token(SYMM_IPC_TOKEN_MAX_SIZE);
+  size_t size = 0;
+  check(symm_ipc_export(span.data(), span.size_bytes(), &options, token.data(), token.size(), &size, stream), "symm_ipc_export");
+  token.resize(size);
+  return token;
+}
+
+// Memory of another process: a lease on the piece that a token names. It moves, and cannot be copied.
+class Import {
+ public:
+  Import() noexcept = default;
+  // Takes over the caller's import, and ends it on `stream`.
+  explicit Import(symm_ipc_t *owned, void *stream = nullptr) noexcept : ipc_(owned), stream_(stream) {}
+  // The destructor ends the lease on `stream`. symm_ipc_import(). [local] [blocking] [stream]
+  explicit Import(Span<const std::byte> token, const symm_ipc_import_options_t &options = SYMM_IPC_IMPORT_OPTIONS_INIT,
+                  void *stream = nullptr)
+      : stream_(stream) {
+    check(symm_ipc_import(token.data(), token.size(), &options, &ipc_, stream), "symm_ipc_import");
+  }
+  Import(Import &&other) noexcept : ipc_(std::exchange(other.ipc_, nullptr)), stream_(other.stream_) {}
+  Import &operator=(Import &&other) noexcept {
+    reset();
+    ipc_ = std::exchange(other.ipc_, nullptr);
+    stream_ = other.stream_;
+    return *this;
+  }
+  ~Import() { reset(); }
+
+  symm_ipc_t *get() const noexcept { return ipc_; }
+  // End the lease now. symm_ipc_release(). [local] [stream]
+  void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
+  explicit operator bool() const noexcept { return ipc_ != nullptr; }
+  // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
+  template <class T = std::byte>
+  Span<T> span() const {
+    void *pointer = nullptr;
+    size_t bytes = 0;
+    check(symm_ipc_pointer(ipc_, &pointer), "symm_ipc_pointer");
+    check(symm_ipc_size(ipc_, &bytes), "symm_ipc_size");
+    return {static_cast<T *>(pointer), bytes / sizeof(T)};
+  }
+  // symm_ipc_info(). [local]
+  symm_ipc_info_t info() const {
+    auto info = detail::sized<symm_ipc_info_t>();
+    check(symm_ipc_info(ipc_, &info), "symm_ipc_info");
+    return info;
+  }
+
+ private:
+  symm_ipc_t *ipc_ = nullptr;
+  void *stream_ = nullptr;
+};
+
+// End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw(). [local] [blocking]
+template <class Piece>
+void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
+  const Span span(piece);
+  check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
+}
+// Free what is provably free; never waits. symm_ipc_collect(). [local]
+inline symm_ipc_report_t ipc_collect() {
+  auto report = detail::sized<symm_ipc_report_t>();
+  check(symm_ipc_collect(&report), "symm_ipc_collect");
+  return report;
+}
+// symm_ipc_stats(). [local]
+inline symm_ipc_stats_t ipc_stats() {
+  auto stats = detail::sized<symm_ipc_stats_t>();
+  check(symm_ipc_stats(&stats), "symm_ipc_stats");
+  return stats;
+}
+
+}  // namespace v0
+}  // namespace symm
+
+#endif  // SYMM_SYMM_HPP

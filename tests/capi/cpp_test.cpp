@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as C++17, the oldest that the header allows.
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <symm/symm.hpp>
+
+#include <array>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+namespace {
+
+struct Half {
+  uint16_t bits;
+};
+
+}  // namespace
+
+template <>
+struct symm::Dtype<Half> {
+  static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
+};
+
+namespace {
+
+symm::Group join(int rank, int size) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.bootstrap = "thread://cpp";
+  config.rank = rank;
+  config.size = size;
+  return symm::Group::create(config);
+}
+
+// Runs `body` as each of `size` ranks.
+void together(int size, const std::function<void(const symm::Group&)>& body) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    ranks.emplace_back([&body, rank, size] {
+      try {
+        const symm::Group group = join(rank, size);
+        body(group);
+        if (group.status().status == SYMM_OK) group.finalize();
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << ": " << error.what();
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+}
+
+// The Error that `call` throws.
+template <class Call>
+symm::Error failure_of(const Call& call) {
+  try {
+    call();
+  } catch (const symm::Error& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {SYMM_OK, "", ""};
+}
+
+std::vector<float> counting_from(float first, size_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(Cpp, collectives_take_type_and_count_from_their_operands) {
+  together(2, [](const symm::Group& group) {
+    const auto mine = static_cast<float>(group.rank());
+    const std::vector<float> send = counting_from(10 * mine, 4);  // 0 1 2 3 and 10 11 12 13
+    std::array<float, 4> four{};
+    group.allreduce(send, four, SYMM_OP_SUM);
+    EXPECT_EQ(four, (std::array<float, 4>{10, 12, 14, 16}));
+    float two[2] = {};
+    group.reduce_scatter(send, two, SYMM_OP_MAX);
+    EXPECT_EQ(two[1], 11 + 2 * mine);
+    group.allgather(two, four);
+    EXPECT_EQ(four, (std::array<float, 4>{10, 11, 12, 13}));
+    group.alltoall(send, four);
+    EXPECT_EQ(four, (std::array<float, 4>{2 * mine, 1 + 2 * mine, 10 + 2 * mine, 11 + 2 * mine}));
+    group.broadcast(group.rank() == 1 ? send : std::vector<float>(), four, 1);
+    EXPECT_EQ(four[3], 13);
+    std::vector<float> on_root(group.rank() == 0 ? 4 : 0);
+    group.reduce(send, on_root, SYMM_OP_AVG, 0);
+    EXPECT_EQ(on_root, group.rank() == 0 ? (std::vector<float>{5, 6, 7, 8}) : std::vector<float>());
+  });
+}
+
+TEST(Cpp, every_type_that_symm_knows_is_reduced_in_place) {
+  EXPECT_EQ(symm::Dtype<int8_t>::value, SYMM_DTYPE_I8);
+  EXPECT_EQ(symm::Dtype<uint8_t>::value, SYMM_DTYPE_U8);
+  EXPECT_EQ(symm::Dtype<int32_t>::value, SYMM_DTYPE_I32);
+  EXPECT_EQ(symm::Dtype<uint32_t>::value, SYMM_DTYPE_U32);
+  EXPECT_EQ(symm::Dtype<long>::value, SYMM_DTYPE_I64);
+  EXPECT_EQ(symm::Dtype<unsigned long long>::value, SYMM_DTYPE_U64);
+  EXPECT_EQ(symm::Dtype<std::byte>::value, SYMM_DTYPE_U8);
+  EXPECT_EQ(symm::Dtype<double>::value, SYMM_DTYPE_F64);
+  together(2, [](const symm::Group& group) {
+    std::array<long long, 3> wide{1, -2, 3};
+    group.allreduce(wide, wide, SYMM_OP_PROD);
+    EXPECT_EQ(wide, (std::array<long long, 3>{1, 4, 9}));
+    Half one{0x3C00};
+    group.allreduce(symm::Span(&one, 1), symm::Span(&one, 1), SYMM_OP_SUM);
+    EXPECT_EQ(one.bits, 0x4000);  // 2
+  });
+}
+
+TEST(Cpp, options_force_an_algorithm_and_a_plan_names_it) {
+  together(2, [](const symm::Group& group) {
+    std::vector<double> values(1000, 1);
+    symm::Options options;
+    options.algorithm = SYMM_ALGORITHM_ONE_SHOT;
+    std::vector<double> sums(1000);
+    group.allreduce(values, sums, SYMM_OP_SUM, options);
+    EXPECT_EQ(sums[999], 2);
+    const symm_plan_info_t plan = group.plan(SYMM_COLLECTIVE_ALLREDUCE, values, sums, values.size(), SYMM_OP_SUM, options);
+    EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_ONE_SHOT);
+    EXPECT_STRNE(plan.reason, "");
+  });
+}
+
+TEST(Cpp, operands_that_do_not_fit_are_refused_before_anything_is_done) {
+  const symm::Group group = join(0, 1);
+  std::vector<int32_t> three(3), four(4);
+  const auto refused = [](const symm::Error& error, const char* words) {
+    EXPECT_EQ(error.status(), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(error.rank(), -1);
+    EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+  };
+  refused(failure_of([&] { group.allreduce(three, four, SYMM_OP_SUM); }),
+          "symm_allreduce: invalid argument: send: 3 elements, not 4");
+  refused(failure_of([&] { group.reduce_scatter(three, four, SYMM_OP_SUM); }), "send: 3 elements, not 4");
+  refused(failure_of([&] { group.allgather(three, four); }), "recv: 4 elements, not 3");
+  refused(failure_of([&] { group.broadcast(three, four, 0); }), "send: 3 elements, not 4");
+  refused(failure_of([&] { group.reduce(three, four, SYMM_OP_SUM, 0); }), "recv: 4 elements, not 3");
+  refused(failure_of([&] { group.alltoall(three, four); }), "send: 3 elements, not 4");
+  group.allreduce(four, four, SYMM_OP_SUM);
+}
+
+TEST(Cpp, memory_is_written_and_read_and_signalled) {
+  together(2, [](const symm::Group& group) {
+    const symm::Memory memory = group.rendezvous(group.allocate(4096));
+    const int32_t other = 1 - group.rank();
+    const auto mine = memory.span<uint32_t>();
+    ASSERT_EQ(mine.size(), 1024u);
+    const std::array<uint32_t, 2> words{static_cast<uint32_t>(group.rank()), 7};
+    memory.put(other, 8, words);
+    memory.put_signal(other);
+    memory.wait_signal(other);
+    EXPECT_EQ(mine[2], static_cast<uint32_t>(other));
+    EXPECT_EQ(mine[3], 7u);
+    memory.put_with_signal(other, 16, symm::Span(words).subspan(1, 1), 3);
+    memory.wait_signal(other, 3);
+    EXPECT_EQ(mine[4], 7u);
+    memory.fill32(other, 32, 5, 2);
+    memory.write_value32(other, 40, 6);
+    group.barrier();
+    EXPECT_EQ(mine[8] + mine[9] + mine[10], 16u);
+    std::vector<uint32_t> got(3);
+    memory.get(other, 32, got);
+    EXPECT_EQ(got, (std::vector<uint32_t>{5, 5, 6}));
+    EXPECT_EQ(memory.span<uint32_t>(other)[10], 6u);
+    EXPECT_EQ(memory.signal_pad(other).size(), static_cast<size_t>(memory.info().channels) * 2);
+    const symm::Place place = group.find(&memory.span<uint32_t>(other)[3]);
+    EXPECT_EQ(place.memory.info().id, memory.info().id);
+    EXPECT_EQ(place.rank, other);
+    EXPECT_EQ(place.offset, 12u);
+    group.barrier();
+    EXPECT_EQ(failure_of([&] { memory.multicast_pointer(); }).status(), SYMM_ERR_UNAVAILABLE);
+    EXPECT_EQ(failure_of([&] { memory.put(other, 4090, got); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+  });
+}
+
+TEST(Cpp, an_error_names_the_call_the_status_and_who_is_to_blame) {
+  together(2, [](const symm::Group& group) {
+    const symm::Memory memory = group.rendezvous(group.allocate(64));
+    if (group.rank() == 1) memory.wait_signal(0);  // until rank 0 has seen all that it wants of a sound group
+    if (group.rank() == 0) {
+      const symm::Error late = failure_of([&] { memory.wait_signal(1, 5, 1); });
+      EXPECT_EQ(late.status(), SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(late.rank(), 1);
+      EXPECT_EQ(late.pid(), getpid());
+      EXPECT_EQ(std::string(late.what()).find("symm_wait_signal: timed out: "), 0u) << late.what();
+      EXPECT_EQ(group.status().status, SYMM_OK);
+      memory.put_signal(1);
+    }
+    if (group.rank() == 1) group.abort("enough");
+    const symm::Error ended = failure_of([&] {
+      for (;;) group.barrier();
+    });
+    EXPECT_EQ(ended.status(), SYMM_ERR_ABORTED);
+    EXPECT_EQ(ended.rank(), 1);
+    EXPECT_EQ(group.status().failed_rank, 1);
+  });
+}
+
+TEST(Cpp, barriers_of_subsets_and_parts_of_a_group) {
+  together(3, [](const symm::Group& group) {
+    if (group.rank() != 1) group.barrier(std::array<int32_t, 2>{2, 0}, 4);
+    if (group.rank() == 1) {
+      EXPECT_EQ(failure_of([&] { group.barrier(std::array<int32_t, 1>{0}); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+    }
+    const symm::Group part = group.split(group.rank() == 1 ? -1 : 0, -group.rank());
+    EXPECT_EQ(static_cast<bool>(part), group.rank() != 1);
+    if (part) {
+      EXPECT_EQ(part.size(), 2);
+      EXPECT_EQ(part.rank(), group.rank() == 2 ? 0 : 1);
+      EXPECT_EQ(part.info().size, 2);
+      part.finalize();
+      EXPECT_EQ(failure_of([&] { part.barrier(); }).status(), SYMM_ERR_INVALID_HANDLE);
+    }
+    group.barrier();
+  });
+}
+
+TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
+  symm::Group group = join(0, 1);
+  symm::Buffer buffer = group.allocate(4096);
+  const symm::Memory memory = group.rendezvous(buffer);
+  const symm::Group copy = group;
+  EXPECT_EQ(copy.get(), group.get());
+  const symm::Group moved = std::move(group);
+  EXPECT_FALSE(group);  // NOLINT(bugprone-use-after-move): what is left is promised
+  EXPECT_EQ(failure_of([&] { group.barrier(); }).status(), SYMM_ERR_INVALID_HANDLE);
+  buffer.reset();
+  EXPECT_EQ(failure_of([&] { buffer.span(); }).status(), SYMM_ERR_INVALID_HANDLE);
+  memory.span<int>()[0] = 1;  // the memory keeps its block
+  EXPECT_EQ(failure_of([] { symm::Memory().info(); }).status(), SYMM_ERR_INVALID_HANDLE);
+  symm::Group last = copy;
+  last = moved;
+  symm_group_t* owned = last.detach();
+  EXPECT_FALSE(last);
+  symm_group_release(owned);
+  copy.barrier();
+}
+
+TEST(Cpp, memory_passes_by_token) {
+  const symm::Group group = join(0, 1);
+  const symm::Buffer buffer = group.allocate(8192);
+  const symm::Span<int> block = buffer.span<int>();
+  block[1024] = 42;
+  const symm::Token token = symm::ipc_export(block.subspan(1024, 16));
+  symm::Import import(token);
+  EXPECT_EQ(import.span<int>().size(), 16u);
+  EXPECT_EQ(import.span<int>()[0], 42);
+  EXPECT_EQ(import.info().offset, 4096u);
+  EXPECT_EQ(symm::ipc_stats().leased, 1u);
+  EXPECT_EQ(failure_of([&] { symm::ipc_withdraw(block, 1); }).status(), SYMM_ERR_TIMEOUT);
+  symm::Import moved = std::move(import);
+  EXPECT_FALSE(import);  // NOLINT(bugprone-use-after-move)
+  moved = symm::Import();
+  symm::ipc_collect();
+  symm::ipc_withdraw(block);
+  EXPECT_EQ(failure_of([&] { symm::Import again(token); }).status(), SYMM_ERR_INVALID_HANDLE);
+  EXPECT_EQ(failure_of([] { symm::Import none(symm::Token(10)); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+}
+
+TEST(Cpp, devices_and_what_the_host_cannot_do) {
+  EXPECT_EQ(symm::device_count(SYMM_BACKEND_HOST), 1);
+  EXPECT_GT(symm::device_info(SYMM_BACKEND_HOST, 0).memory_bytes, 0u);
+  EXPECT_EQ(failure_of([] { symm::device_info(SYMM_BACKEND_HOST, 1); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+  const symm::Group group = join(0, 1);
+  std::vector<float> own(1024);
+  EXPECT_EQ(failure_of([&] { group.adopt(own); }).status(), SYMM_ERR_UNSUPPORTED);
+  EXPECT_EQ(failure_of([&] { group.allocate(4096).export_dmabuf(0, 4096); }).status(), SYMM_ERR_UNAVAILABLE);
+  EXPECT_EQ(failure_of([&] { group.allocate(0); }).status(), SYMM_ERR_INVALID_ARGUMENT);
+}
+
+}  // namespace
