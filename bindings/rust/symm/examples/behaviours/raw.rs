@@ -2,48 +2,35 @@
 //! Wrong calls that the types of the safe layer make impossible: a released handle, a negative rank or channel, a data type that does not
 //! exist, words at an odd offset.
 
-use crate::line::Line;
-use crate::runner::Runner;
-use crate::things::Thing;
-use crate::{Outcome, Wrong, collective};
+use crate::line::{Line, Outcome};
+use crate::{Runner, Thing, dtype, elements};
 use std::ffi::{CStr, c_void};
 use std::ptr;
-use symm::symm_sys as sys;
+use symm::{Op, Status, symm_sys as sys};
 
 /// Whether only the raw layer can make the call.
-pub fn only(runner: &Runner, line: &Line) -> Result<bool, String> {
+pub fn only(runner: &Runner, line: &Line) -> Outcome<bool> {
     if line.failure.is_none() {
         return Ok(false);
     }
     for key in ["memory", "buffer"] {
-        if line.has(key) && matches!(runner.things.get(line.text(key)?)?, Thing::Released(_)) {
+        if line.has(key) && matches!(runner.thing(line.text(key)?)?, Thing::Gone(_)) {
             return Ok(true);
         }
     }
-    let negative = |key| Ok::<_, String>(line.integer_or(key, 0)? < 0);
-    let odd = line.verb == "fill32" && line.integer("offset")? % 4 != 0;
-    let unknown = line.has("send") && !collective::known(line.constant("dtype")?);
+    let negative = |key| Outcome::Ok(line.get_or::<i64>(key, 0)? < 0);
+    let odd = line.verb == "fill32" && line.get::<i64>("offset")? % 4 != 0;
+    let unknown = line.has("send") && elements(dtype(line)?).is_none();
     Ok(negative("rank")? || negative("channel")? || odd || unknown)
 }
 
-fn raw(runner: &Runner, name: &str) -> Result<*mut c_void, String> {
-    Ok(match runner.things.get(name)? {
-        Thing::Group(group) => group.as_raw().cast(),
-        Thing::Buffer(buffer) => buffer.as_raw().cast(),
-        Thing::Memory(memory) => memory.as_raw().cast(),
-        Thing::Taken(raw) | Thing::Released(raw) => *raw,
-    })
-}
-
 pub fn run(runner: &mut Runner, line: &Line) -> Outcome {
-    let api = sys::api().map_err(|error| error.to_string())?;
-    let group: *mut sys::symm_group = raw(runner, line.text_or("group", "group")?)?.cast();
-    let memory: *mut sys::symm_memory =
-        if line.has("memory") { raw(runner, line.text("memory")?)?.cast() } else { ptr::null_mut() };
-    let rank = line.integer_or("rank", 0)? as i32;
-    let channel = line.integer_or("channel", 0)? as i32;
-    let timeout = line.size_or("timeout_ms", 0)? as u64;
-    let none = ptr::null_mut();
+    let api = sys::api()?;
+    let handle = |key| Outcome::Ok(runner.thing(line.text(key)?)?.raw());
+    let group: *mut sys::symm_group = runner.thing(line.text_or("group", "group")?)?.raw().cast();
+    let memory: *mut sys::symm_memory = if line.has("memory") { handle("memory")?.cast() } else { ptr::null_mut() };
+    let (rank, channel, timeout) = (line.get_or("rank", 0)?, line.get_or("channel", 0)?, line.get_or("timeout_ms", 0)?);
+    let none: *mut c_void = ptr::null_mut();
     // SAFETY: the library refuses what is wrong with these calls before it touches anything; that is what the table tests. Released
     // handles are recognised, since nothing was made since that could have their slot.
     let status = unsafe {
@@ -52,29 +39,32 @@ pub fn run(runner: &mut Runner, line: &Line) -> Outcome {
             "wait_signal" => api.symm_wait_signal(memory, rank, channel, timeout, none),
             "barrier" => api.symm_barrier(group, ptr::null(), 0, channel, timeout, none),
             "fill32" => {
-                let (offset, value, count) = (line.size("offset")?, line.integer("value")? as u32, line.size("count")?);
-                api.symm_fill32(memory, rank, offset, value, count, none)
+                api.symm_fill32(memory, rank, line.get("offset")?, line.get("value")?, line.get("count")?, none)
             }
             "rendezvous" => {
-                let buffer = raw(runner, line.text("buffer")?)?.cast();
                 let mut out = ptr::null_mut();
-                api.symm_rendezvous(group, buffer, line.size_or("tag", 0)? as u64, &mut out)
+                api.symm_rendezvous(group, handle("buffer")?.cast(), line.get_or("tag", 0)?, &mut out)
             }
             "allreduce" => {
-                let (send, recv) = (runner.address(line, "send")?, runner.address(line, "recv")?);
-                let (count, dtype, op) = (line.size("count")?, line.constant("dtype")?, line.constant("op")?);
-                api.symm_allreduce(group, send.cast(), recv.cast(), count, dtype, op, ptr::null(), none)
+                let (send, recv) = (runner.address(line, "send")?.cast(), runner.address(line, "recv")?.cast());
+                let (count, op) = (line.get("count")?, line.named("op", Op::from_raw)?.as_raw());
+                api.symm_allreduce(group, send, recv, count, dtype(line)?, op, ptr::null(), none)
             }
             verb => return Err(format!("{verb} cannot be called wrongly here; add it to raw.rs").into()),
         }
     };
-    let status = status.map_err(|error| error.to_string())?;
-    // SAFETY: never NULL, and copied before the next call.
-    let message = unsafe { CStr::from_ptr(api.symm_last_error().map_err(|error| error.to_string())?) };
-    if status == sys::SYMM_OK { Ok(()) } else { Err(failed(status, &message.to_string_lossy())) }
-}
-
-/// As the safe layer would have it.
-fn failed(status: i32, message: &str) -> Wrong {
-    Wrong::Call(symm::Error::from_parts(symm::Status::from_raw(status), message))
+    // As the safe layer would have it.
+    let status = Status::from_raw(status?);
+    // SAFETY: all zeros is a value of a struct of numbers, which then says its size; what the library wrote ends with a NUL.
+    let failure = unsafe {
+        let mut failure: sys::symm_failure_t = std::mem::zeroed();
+        failure.struct_size = size_of_val(&failure);
+        api.symm_last_failure(&mut failure)?;
+        failure
+    };
+    // SAFETY: as above.
+    let message = unsafe { CStr::from_ptr(failure.message.as_ptr()) }.to_string_lossy();
+    let mut error = symm::Error::from_parts(status, message);
+    error.rank = usize::try_from(failure.rank).ok();
+    if status == Status::Ok { Ok(()) } else { Err(error.into()) }
 }
