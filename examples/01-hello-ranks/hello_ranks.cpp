@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ranks find each other and say who they are: docs/tutorial/01-hello-ranks.md
+#include <symm/symm.hpp>
+
+#include <cstdio>
+#include <unistd.h>
+
+int main() try {
+  const symm::Group group = symm::Group::create();
+  std::printf("rank %d of %d is process %d\n", group.rank(), group.size(), static_cast<int>(getpid()));
+  group.finalize();
+} catch (const symm::Error& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
