@@ -3,8 +3,8 @@
 // Ranks find each other and say who they are: docs/tutorial/01-hello-ranks.md
 #include <symm/symm.hpp>
 
-#include <cstdio>
 #include <unistd.h>
+#include <cstdio>
 
 int main() try {
   const symm::Group group = symm::Group::create();

@@ -139,6 +139,17 @@ def layers():
                 yield f"{name}:{number}: {mine} and {theirs} do not know each other"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers)}[rule]())
+def tutorial():
+    """What a page of the tutorial shows stands so in the program of its number."""
+    for page in files():
+        if not (number := re.match(r"docs/tutorial/(\d\d)-", page)):
+            continue
+        programs = [(root / name).read_text() for name in files() if name.startswith(f"examples/{number[1]}-")]
+        for block in re.findall(r"^```cpp\n(.*?)^```$", "\n".join(lines(page)), flags=re.M | re.S):
+            if not any(block in program for program in programs):
+                yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
+
+
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, tutorial)}[rule]())
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))
