@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Values to and from C.
 
-use crate::error::{Error, Result, call, from_array};
+use crate::error::{Called, Error, Result, call, from_array};
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
-use symm_sys::{Api, MissingSymbol, symm_status_t};
+use symm_sys::Api;
 
 /// A feature: there, or why not.
 pub type Feature = std::result::Result<(), String>;
@@ -28,9 +28,7 @@ pub(crate) fn count(value: i32) -> usize {
 ///
 /// # Safety
 /// `T` is a struct of `symm.h` without references that begins with `struct_size`, and `function` fills no other.
-pub(crate) unsafe fn filled<T>(
-    function: impl FnOnce(&Api, *mut T) -> std::result::Result<symm_status_t, MissingSymbol>,
-) -> Result<T> {
+pub(crate) unsafe fn filled<T>(function: impl FnOnce(&Api, *mut T) -> Called) -> Result<T> {
     let mut out = MaybeUninit::<T>::zeroed();
     // SAFETY: the struct begins with its size.
     unsafe { out.as_mut_ptr().cast::<usize>().write(size_of::<T>()) };

@@ -72,9 +72,12 @@ impl From<MissingSymbol> for Error {
     }
 }
 
+/// What a function of the library gives, where the library has it.
+pub(crate) type Called = std::result::Result<symm_status_t, MissingSymbol>;
+
 /// One call of the library: its status becomes a `Result`.
 #[inline]
-pub(crate) fn call(function: impl FnOnce(&Api) -> std::result::Result<symm_status_t, MissingSymbol>) -> Result<()> {
+pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
     let api = symm_sys::api()?;
     match function(api)? {
         status if status < 0 => Err(Error::last(api, status)),

@@ -3,7 +3,7 @@
 
 use super::Target;
 use crate::convert::index;
-use crate::error::{Result, call};
+use crate::error::Result;
 use crate::{Element, Group, Op};
 
 /// # Collectives in place
@@ -19,10 +19,8 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| {
-                api.symm_allreduce(self.as_raw(), at, at, count, dtype, op.as_raw(), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_allreduce(group, at, at, count, dtype, op.as_raw(), o, stream)
         })
     }
 
@@ -36,10 +34,8 @@ impl Group {
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
         let (send, recv) = (data.pointer(), data.pointer_at(self.rank() * count));
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| {
-                api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_reduce_scatter(group, send, recv, count, dtype, op.as_raw(), o, stream)
         })
     }
 
@@ -53,9 +49,7 @@ impl Group {
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
         let (send, recv) = (data.pointer_at(self.rank() * count), data.pointer());
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
-        })
+        self.issue(|api, group, o, stream| unsafe { api.symm_allgather(group, send, recv, count, dtype, o, stream) })
     }
 
     /// `data[i] = data[i] of the root`.
@@ -66,10 +60,8 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| {
-                api.symm_broadcast(self.as_raw(), at, at, count, dtype, index(root), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_broadcast(group, at, at, count, dtype, index(root), o, stream)
         })
     }
 
@@ -81,10 +73,8 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype, op) = (data.pointer(), data.len(), D::Element::DTYPE, op.as_raw());
         // SAFETY: the handle is alive, and the operand has `count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| {
-                api.symm_reduce(self.as_raw(), at, at, count, dtype, op, index(root), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_reduce(group, at, at, count, dtype, op, index(root), o, stream)
         })
     }
 
@@ -96,8 +86,6 @@ impl Group {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), self.part(data.len())?, D::Element::DTYPE);
         // SAFETY: the handle is alive, and the operand has `size * count` elements of that type.
-        call(|api| unsafe {
-            self.options(|o| api.symm_alltoall(self.as_raw(), at, at, count, dtype, o, self.stream.as_raw()))
-        })
+        self.issue(|api, group, o, stream| unsafe { api.symm_alltoall(group, at, at, count, dtype, o, stream) })
     }
 }

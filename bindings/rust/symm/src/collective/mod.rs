@@ -9,10 +9,11 @@ pub use operand::{Operand, Place, Raw, Source, Target};
 pub use plan::Plan;
 
 use crate::convert::index;
-use crate::error::{Error, Result, call};
+use crate::error::{Called, Error, Result, call};
 use crate::{Algorithm, Element, Group, Op, Timeout};
+use std::ffi::c_void;
 use std::ptr;
-use symm_sys as sys;
+use symm_sys::{self as sys, Api, symm_group};
 
 type Pair<T> = (Operand<T>, Operand<T>);
 
@@ -39,11 +40,8 @@ impl Group {
         same(send.len(), recv.len())?;
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and both operands have `count` elements of that type.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| {
-                api.symm_allreduce(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_allreduce(group, send.pointer(), recv.pointer(), count, dtype, op.as_raw(), o, stream)
         })
     }
 
@@ -60,11 +58,8 @@ impl Group {
         self.all_parts("send", send.len(), "recv", recv.len())?;
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and the operands have `size * count` and `count` elements of that type.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| {
-                api.symm_reduce_scatter(self.as_raw(), send, recv, count, dtype, op.as_raw(), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_reduce_scatter(group, send.pointer(), recv.pointer(), count, dtype, op.as_raw(), o, stream)
         })
     }
 
@@ -81,9 +76,8 @@ impl Group {
         self.all_parts("recv", recv.len(), "send", send.len())?;
         let (count, dtype) = (send.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, and the operands have `count` and `size * count` elements of that type.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| api.symm_allgather(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_allgather(group, send.pointer(), recv.pointer(), count, dtype, o, stream)
         })
     }
 
@@ -102,11 +96,8 @@ impl Group {
         }
         let (count, dtype) = (recv.len(), S::Element::DTYPE);
         // SAFETY: the handle is alive, `recv` has `count` elements of that type, and so has `send` where it is read.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| {
-                api.symm_broadcast(self.as_raw(), send, recv, count, dtype, index(root), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_broadcast(group, send.pointer(), recv.pointer(), count, dtype, index(root), o, stream)
         })
     }
 
@@ -125,11 +116,8 @@ impl Group {
         }
         let (count, dtype, op) = (send.len(), S::Element::DTYPE, op.as_raw());
         // SAFETY: the handle is alive, `send` has `count` elements of that type, and so has `recv` where it is written.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| {
-                api.symm_reduce(self.as_raw(), send, recv, count, dtype, op, index(root), o, self.stream.as_raw())
-            })
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_reduce(group, send.pointer(), recv.pointer(), count, dtype, op, index(root), o, stream)
         })
     }
 
@@ -146,9 +134,8 @@ impl Group {
         same(send.len(), recv.len())?;
         let (count, dtype) = (self.part(recv.len())?, S::Element::DTYPE);
         // SAFETY: the handle is alive, and both operands have `size * count` elements of that type.
-        call(|api| unsafe {
-            let (send, recv) = (send.pointer(), recv.pointer());
-            self.options(|o| api.symm_alltoall(self.as_raw(), send, recv, count, dtype, o, self.stream.as_raw()))
+        self.issue(|api, group, o, stream| unsafe {
+            api.symm_alltoall(group, send.pointer(), recv.pointer(), count, dtype, o, stream)
         })
     }
 
@@ -160,6 +147,15 @@ impl Group {
         R: Target<Element = S::Element> + ?Sized,
     {
         Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
+    }
+
+    /// One call on this group, with the options and the stream of this handle.
+    #[inline]
+    fn issue(
+        &self,
+        function: impl FnOnce(&Api, *mut symm_group, *const sys::symm_collective_options_t, *mut c_void) -> Called,
+    ) -> Result<()> {
+        call(|api| self.options(|options| function(api, self.as_raw(), options, self.stream.as_raw())))
     }
 
     /// Passes the options of this handle, NULL if they are the defaults.
