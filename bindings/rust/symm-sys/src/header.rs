@@ -181,7 +181,6 @@ pub mod tests {
             integer @ ("u32" | "u64") => format!("uint{}_t", &integer[1..]),
             named => named.to_owned(),
         };
-
         format!("{}{plain} {name}", if is_const { "const " } else { "" })
     }
 
@@ -198,6 +197,13 @@ pub mod tests {
             }
         });
         full.collect()
+    }
+
+    #[test]
+    fn a_value_of_a_newer_library_stays_a_value() {
+        assert_eq!(generated::Status::from_raw(-6), generated::Status::Timeout);
+        assert_eq!(generated::Status::from_raw(-99), generated::Status::Unknown(-99));
+        assert_eq!(generated::Status::Unknown(-99).as_raw(), -99);
     }
 
     #[test]

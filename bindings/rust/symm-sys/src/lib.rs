@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Raw bindings to `libsymm`, symmetric memory for any language. The safe layer is the crate `symm`.
 //!
-//! Types, constants and functions are generated from `symm.h` and called as there. The functions are methods of [`Api`],
-//! the table of one loaded library:
+//! Types, constants and functions are generated from `symm.h` and called as there. Integers of which the header lists the values are
+//! also enums, such as [`Status`], in which a value of a newer library stays a value. The functions are methods of [`Api`], the table
+//! of one loaded library:
 //!
 //! ```no_run
 //! match symm_sys::api() {

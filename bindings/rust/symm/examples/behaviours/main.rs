@@ -90,7 +90,7 @@ const VERBS: &[(&str, Verb)] = &[
         line.compare(&[("rank", found.rank), ("offset", found.offset)])
     }),
     ("write", |r, line| {
-        let (dtype, f, (name, at)) = (dtype(line)?, line.formula()?, line.address("at")?);
+        let (dtype, f, (name, at)) = (dtype(line)?.0, line.formula()?, line.address("at")?);
         let elements = (0..line.get("count")?).map(|i| encode(dtype, f(r.rank as i64, i)));
         let bytes = elements.collect::<Outcome<Vec<_>>>()?.concat();
         match r.things.get_mut(name) {
@@ -100,7 +100,7 @@ const VERBS: &[(&str, Verb)] = &[
         Ok(())
     }),
     ("expect", |r, line| {
-        let (dtype, f, (name, at)) = (dtype(line)?, line.formula()?, line.address("at")?);
+        let (dtype, f, (name, at)) = (dtype(line)?.0, line.formula()?, line.address("at")?);
         let (count, from): (usize, i64) = (line.get("count")?, line.get_or("from", r.rank as i64)?);
         let (shift, size) = (line.get_or("shift", 0)?, size(dtype));
         let op = line.has("op").then(|| line.named("op", Op::from_raw)).transpose()?;
@@ -145,12 +145,6 @@ const VERBS: &[(&str, Verb)] = &[
         let (memory, word) = (r.block(line)?.cast::<u32>(), line.get::<usize>("offset")? / 4);
         Ok(memory.write_value(line.get("rank")?, word, line.get("value")?)?)
     }),
-    ("allreduce", Runner::collective),
-    ("reduce_scatter", Runner::collective),
-    ("allgather", Runner::collective),
-    ("broadcast", Runner::collective),
-    ("reduce", Runner::collective),
-    ("alltoall", Runner::collective),
 ];
 
 struct Runner {
@@ -168,8 +162,9 @@ impl Runner {
         if raw::only(self, line)? {
             return raw::run(self, line);
         }
-        let verb = VERBS.iter().find(|(name, _)| *name == line.verb);
-        verb.ok_or(format!("unknown verb {}", line.verb))?.1(self, line)
+        let verb = VERBS.iter().find(|(name, _)| *name == line.verb).map(|(_, verb)| *verb);
+        let verb = if line.has("send") { dtype(line)?.1 } else { verb };
+        verb.ok_or(format!("unknown verb {}", line.verb))?(self, line)
     }
 
     fn add(&mut self, name: &str, thing: Thing) -> Outcome {
@@ -239,11 +234,6 @@ impl Runner {
         // table stays within them is the table's business, as in C.
         Ok(unsafe { Raw::new(self.address(line, key)?.cast(), len, Place::Host) })
     }
-
-    fn collective(&mut self, line: &Line) -> Outcome {
-        let dtype = dtype(line)?;
-        elements(dtype).ok_or(format!("no type {dtype:#x}"))?(self, line)
-    }
 }
 
 fn collective<T: Element>(r: &mut Runner, line: &Line) -> Outcome {
@@ -265,7 +255,8 @@ fn collective<T: Element>(r: &mut Runner, line: &Line) -> Outcome {
         "allgather" => group.allgather(&send, &mut recv)?,
         "broadcast" => group.broadcast(&send, &mut recv, line.get("root")?)?,
         "reduce" => group.reduce(&send, &mut recv, op()?, line.get("root")?)?,
-        _ => group.alltoall(&send, &mut recv)?,
+        "alltoall" => group.alltoall(&send, &mut recv)?,
+        verb => return Err(format!("unknown verb {verb}").into()),
     }
     Ok(())
 }
@@ -291,15 +282,13 @@ const TYPES: &[Type] = &[
     of::<F8E5M2>("F8E5M2"),
 ];
 
-fn dtype(line: &Line) -> Outcome<i32> {
+/// The value of a data type, and the collectives on elements of it if it exists.
+fn dtype(line: &Line) -> Outcome<(i32, Option<Verb>)> {
     let name = line.text("dtype")?;
-    let found = TYPES.iter().find(|(known, ..)| *known == name);
-    found.map_or_else(|| number(name).map(|value| value as i32), |(_, dtype, _)| Ok(*dtype))
-}
-
-/// The collectives on elements of a type that exists.
-fn elements(dtype: i32) -> Option<Verb> {
-    TYPES.iter().find(|(_, known, _)| *known == dtype).map(|(.., run)| *run)
+    match TYPES.iter().find(|(known, ..)| *known == name) {
+        Some((_, dtype, run)) => Ok((*dtype, Some(*run))),
+        None => Ok((number(name)? as i32, None)),
+    }
 }
 
 fn size(dtype: i32) -> usize {

@@ -3,7 +3,7 @@
 //! exist, words at an odd offset.
 
 use crate::line::{Line, Outcome};
-use crate::{Runner, Thing, dtype, elements};
+use crate::{Runner, Thing, dtype};
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use symm::{Op, Status, symm_sys as sys};
@@ -20,7 +20,7 @@ pub fn only(runner: &Runner, line: &Line) -> Outcome<bool> {
     }
     let negative = |key| Outcome::Ok(line.get_or::<i64>(key, 0)? < 0);
     let odd = line.verb == "fill32" && line.get::<i64>("offset")? % 4 != 0;
-    let unknown = line.has("send") && elements(dtype(line)?).is_none();
+    let unknown = line.has("send") && dtype(line)?.1.is_none();
     Ok(negative("rank")? || negative("channel")? || odd || unknown)
 }
 
@@ -48,7 +48,7 @@ pub fn run(runner: &mut Runner, line: &Line) -> Outcome {
             "allreduce" => {
                 let (send, recv) = (runner.address(line, "send")?.cast(), runner.address(line, "recv")?.cast());
                 let (count, op) = (line.get("count")?, line.named("op", Op::from_raw)?.as_raw());
-                api.symm_allreduce(group, send, recv, count, dtype(line)?, op, ptr::null(), none)
+                api.symm_allreduce(group, send, recv, count, dtype(line)?.0, op, ptr::null(), none)
             }
             verb => return Err(format!("{verb} cannot be called wrongly here; add it to raw.rs").into()),
         }
