@@ -22,12 +22,10 @@ def render(header):
         if enum.name not in typed:
             lead = f"# {one_line(enum.comment)}\n" if enum.comment else ""
             parts.append(lead + constants(enum, "Int32"))
-    parts += [documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()]
+    parts.append("\n".join(documented(comment) + f"mutable struct {name} end" for name, comment in header.handles.items()))
     parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
-    names = [f"    :{function.name}," for function in header.functions]
-    parts.append("\n".join(["const FUNCTIONS = (", *names, ")"]))
     parts += [wrapper(function, known) for function in header.functions]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -74,8 +72,10 @@ def julia_type(type_):
 def mirror(struct):
     lines = []
     for field in struct.fields:
-        lines += [f"    # {line.strip()}" for line in field.comment.splitlines()]
-        lines.append(f"    {field.name}::{julia_type(field.type)}")
+        line, comment = f"    {field.name}::{julia_type(field.type)}", field.comment.splitlines()
+        if len(comment) == 1:
+            line += f"  # {comment.pop()}"
+        lines += [*(f"    # {text.strip()}" for text in comment), line]
     return documented(struct.comment) + f"struct {struct.name}\n" + "\n".join(lines) + "\nend"
 
 
@@ -96,21 +96,16 @@ def waits(function):
 
 
 def wrapper(function, known):
-    names = ", ".join(name for name, _ in function.parameters)
     typed = ", ".join(f"{name}::{julia_type(type_)}" for name, type_ in function.parameters)
+    signature = f"{function.name}({typed})::{julia_type(function.result)}"
     back = any(calls_back(type_, known) for _, type_ in function.parameters)
     how = "@waiting" if waits(function) and not back else "@call"
-    text = documented(function.comment) + definition(function, function.name, names, typed, how)
+    text = f"{documented(function.comment)}{how} {signature}"
     if waits(function) and back:
         # Julia code must not run in a region that is safe for the collector, where the waiting calls are.
-        other = f"{function.name}_without_callbacks"
         comment = f"`{function.name}()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."
-        text += "\n\n" + documented(comment) + definition(function, other, names, typed, "@waiting")
+        text += f"\n\n{documented(comment)}@waiting {function.name}_without_callbacks {signature}"
     return text
-
-
-def definition(function, name, names, typed, how):
-    return f"{name}({names}) =\n    {how} {function.name}({typed})::{julia_type(function.result)}"
 
 
 def one_line(comment):
@@ -136,4 +131,6 @@ def documented(comment):
             lines.append("  " + line.strip())
         else:
             lines.append(line.strip())
-    return '"""\n' + "\n".join(lines) + '\n"""\n'
+    if lines[-1].endswith('"'):
+        lines[-1] = lines[-1][:-1] + '\\"'
+    return '"""' + "\n".join(lines) + '"""\n'

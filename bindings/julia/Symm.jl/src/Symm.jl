@@ -20,6 +20,7 @@ export export_token, import_token, ipc_collect, ipc_stats, ipc_withdraw
 
 include("call.jl")
 include("generated.jl")
+include("names.jl")
 include("library.jl")
 include("error.jl")
 include("structs.jl")

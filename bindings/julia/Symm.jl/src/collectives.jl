@@ -3,17 +3,9 @@
 # Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
 # `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`.
 
-const ALGORITHMS = (:auto, :ll, :one_shot, :two_shot, :two_shot_staged, :hybrid_cube_mesh, :multimem_one_shot, :multimem_two_shot)
-
-function algorithm_code(name::Symbol)
-    index = findfirst(==(name), ALGORITHMS)
-    index === nothing && throw(ArgumentError("an algorithm is one of $(join(ALGORITHMS, ", ")); not $name"))
-    return symm_algorithm_t(index - 1)
-end
-
 @inline options(::Nothing, ::Nothing) = C_NULL
 options(algorithm, timeout) = Ref(symm_collective_options_t(
-    sizeof(symm_collective_options_t), algorithm === nothing ? SYMM_ALGORITHM_AUTO : algorithm_code(algorithm), milliseconds(timeout)
+    sizeof(symm_collective_options_t), algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm), milliseconds(timeout)
 ))
 
 @noinline differ(what) = throw(DimensionMismatch(what))

@@ -8,15 +8,13 @@ What is known of each device of a back end: a vector of named tuples with `name`
 """
 function devices(backend::Symbol=:auto)
     count = Ref{Int32}(0)
-    check(symm_device_count(backend_code(backend), count))
+    check(symm_device_count(value_of(BACKENDS, backend), count))
     return map(0:(count[] - 1)) do device
         out = sized(symm_device_info_t)
-        check(symm_device_info(backend_code(backend), device, out))
-        (; fields(out[])..., backend=BACKEND_NAMES[out[].backend + 1])
+        check(symm_device_info(value_of(BACKENDS, backend), device, out))
+        (; fields(out[])..., backend=name_of(BACKENDS, out[].backend))
     end
 end
-
-const TOPOLOGY_NAMES = (:unknown, :fully_connected, :hybrid_cube_mesh)
 
 """
     topology(backend=:auto)
@@ -26,10 +24,10 @@ of direct links.
 """
 function topology(backend::Symbol=:auto)
     count = Ref{Int32}(0)
-    check(symm_device_count(backend_code(backend), count))
+    check(symm_device_count(value_of(BACKENDS, backend), count))
     class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count[], count[])
-    check(symm_topology(backend_code(backend), class, links, length(links)))
-    return (class=TOPOLOGY_NAMES[class[] + 1], links=permutedims(links))  # the library's matrix has its rows together
+    check(symm_topology(value_of(BACKENDS, backend), class, links, length(links)))
+    return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))  # the library's matrix has its rows together
 end
 
 """

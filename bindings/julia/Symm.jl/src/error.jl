@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    SymmError(status, message)
+    SymmError(status, message, rank=nothing, pid=nothing)
 
 What a failed call throws. `status` is one of `Symm.SYMM_ERR_*`; `message` is the library's own: one line that names the argument, the rank
-or the system call.
+or the system call. `rank` is the rank to blame, as numbered in the group of the call, `pid` its process; `nothing` if nobody in particular, or not known.
 """
 struct SymmError <: Exception
     status::symm_status_t
     message::String
+    rank::Union{Int,Nothing}
+    pid::Union{Int,Nothing}
 end
+SymmError(status, message) = SymmError(status, message, nothing, nothing)
 
 Base.showerror(io::IO, e::SymmError) = print(io, "SymmError: ", status_name(e.status), ": ", e.message)
 
@@ -21,9 +24,18 @@ const STATUS_NAMES = Dict(
 """Name of a status without its prefix. It needs no library, since failing to load one has a status, too."""
 status_name(status) = get(STATUS_NAMES, status, "unknown status $status")
 
-# The message is that of the last failing call on this thread of the system, so it must be read before anything else can run here. A task
+# The failure is that of the last failing call on this thread of the system, so it must be read before anything else can run here. A task
 # is switched, or moved to another thread, only where it waits or yields, and between the call and this function there is no such
-# place. Finalizers may run, when the string is allocated; those of this package only release, and a release neither fails nor touches the
-# message.
-@inline check(status::symm_status_t) = status == SYMM_OK ? nothing : fail(status)
-@noinline fail(status) = throw(SymmError(status, unsafe_string(symm_last_error())))
+# place. Finalizers may run, when something is allocated; those of this package only release, and a release neither fails nor touches the
+# failure.
+@inline check(status::symm_status_t) = status == SYMM_OK ? nothing : fail()
+@noinline fail() = throw(last_failure())
+
+function last_failure()
+    out = sized(symm_failure_t)
+    symm_last_failure(out)
+    failure = fields(out[])
+    return SymmError(
+        failure.status, failure.message, failure.rank < 0 ? nothing : Int(failure.rank), failure.pid == 0 ? nothing : Int(failure.pid)
+    )
+end

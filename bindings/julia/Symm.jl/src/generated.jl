@@ -11,9 +11,7 @@ const SYMM_VERSION = Int32(256)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
 const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 
-"""
-Result of a call. Values are fixed for ever; new ones may be added.
-"""
+"""Result of a call. Values are fixed for ever; new ones may be added."""
 const symm_status_t = Int32
 const SYMM_OK = symm_status_t(0)
 const SYMM_ERR_INVALID_ARGUMENT = symm_status_t(-1)  # an argument is out of range; the message names it
@@ -30,9 +28,7 @@ const SYMM_ERR_CUDA = symm_status_t(-11)  # a CUDA driver call failed; the messa
 const SYMM_ERR_BUSY = symm_status_t(-12)  # the object is in use
 const SYMM_ERR_INTERNAL = symm_status_t(-13)  # a defect of this library
 
-"""
-Data type. The value is (DLPack type code) << 8 | bits, one lane.
-"""
+"""Data type. The value is (DLPack type code) << 8 | bits, one lane."""
 const symm_dtype_t = Int32
 const SYMM_DTYPE_I8 = symm_dtype_t(8)
 const SYMM_DTYPE_I32 = symm_dtype_t(32)
@@ -47,12 +43,10 @@ const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
 const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)  # finite-only variant (DLPack float8_e4m3fn); results saturate at +-448
 const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)  # results saturate at +-57344
 
-"""
-Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
+"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
 has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
 Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
-(integers: truncated towards zero). The payload of a NaN result is unspecified.
-"""
+(integers: truncated towards zero). The payload of a NaN result is unspecified."""
 const symm_op_t = Int32
 const SYMM_OP_SUM = symm_op_t(0)
 const SYMM_OP_AVG = symm_op_t(1)
@@ -60,17 +54,13 @@ const SYMM_OP_MIN = symm_op_t(2)
 const SYMM_OP_MAX = symm_op_t(3)
 const SYMM_OP_PROD = symm_op_t(4)
 
-"""
-What memory a group works on.
-"""
+"""What memory a group works on."""
 const symm_backend_t = Int32
 const SYMM_BACKEND_AUTO = symm_backend_t(0)  # CUDA where a device is usable, else host
 const SYMM_BACKEND_HOST = symm_backend_t(1)  # memory shared between processes of one machine
 const SYMM_BACKEND_CUDA = symm_backend_t(2)
 
-"""
-Collective operations, for symm_collective_plan().
-"""
+"""Collective operations, for symm_collective_plan()."""
 const symm_collective_t = Int32
 const SYMM_COLLECTIVE_ALLREDUCE = symm_collective_t(0)
 const SYMM_COLLECTIVE_REDUCE_SCATTER = symm_collective_t(1)
@@ -79,10 +69,8 @@ const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
 const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4)
 const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
 
-"""
-Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
-they are used only where they are asked for.
-"""
+"""Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
+they are used only where they are asked for."""
 const symm_algorithm_t = Int32
 const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0)
 const SYMM_ALGORITHM_LL = symm_algorithm_t(1)  # flag in data: the message rides in the line that signals it
@@ -93,17 +81,13 @@ const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5)  # 8 ranks, each tou
 const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)  # every rank loads the sum from send's multicast address; not in place
 const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)  # each rank loads the sum of its slice and stores it to all, by multicast
 
-"""
-Class of the links between devices.
-"""
+"""Class of the links between devices."""
 const symm_topology_class_t = Int32
 const SYMM_TOPOLOGY_UNKNOWN = symm_topology_class_t(0)
 const SYMM_TOPOLOGY_FULLY_CONNECTED = symm_topology_class_t(1)
 const SYMM_TOPOLOGY_HYBRID_CUBE_MESH = symm_topology_class_t(2)
 
-"""
-Severity of a log message.
-"""
+"""Severity of a log message."""
 const symm_log_level_t = Int32
 const SYMM_LOG_ERROR = symm_log_level_t(1)
 const SYMM_LOG_WARNING = symm_log_level_t(2)
@@ -122,566 +106,307 @@ const SYMM_ALLOC_HOST = Int32(1)  # memory of the host, pinned, which devices an
 const SYMM_ALLOC_NODE_SHIFT = Int32(32)  # 0 there: the node nearest to the device; with the host back end, to the calling thread
 
 mutable struct symm_group_t end
-
 mutable struct symm_buffer_t end
-
 mutable struct symm_memory_t end
-
 mutable struct symm_ipc_t end
 
-"""
-Receives log messages, possibly from the library's monitor thread. Must not call into the library.
-"""
+"""Receives log messages, possibly from the library's monitor thread. Must not call into the library."""
 const symm_log_callback_t = Ptr{Cvoid}
 
-"""
-The last failure of this thread, whole. Filled by symm_last_failure().
-"""
+"""The last failure of this thread, whole. Filled by symm_last_failure()."""
 struct symm_failure_t
     struct_size::Csize_t
-    # SYMM_OK before the first failure
-    status::symm_status_t
-    # the rank to blame, as numbered in the group of the call; -1: nobody in particular
-    rank::Int32
-    # its process, as its own machine numbers it; 0: not known
-    pid::Int64
-    # as symm_last_error()
-    message::NTuple{1024, UInt8}
+    status::symm_status_t  # SYMM_OK before the first failure
+    rank::Int32  # the rank to blame, as numbered in the group of the call; -1: nobody in particular
+    pid::Int64  # its process, as its own machine numbers it; 0: not known
+    message::NTuple{1024, UInt8}  # as symm_last_error()
 end
 
-"""
-What is known of one device. Filled by symm_device_info().
-"""
+"""What is known of one device. Filled by symm_device_info()."""
 struct symm_device_info_t
     struct_size::Csize_t
     backend::symm_backend_t
     device::Int32
-    # total memory
-    memory_bytes::UInt64
-    # processors this process may use, or multiprocessors
-    compute_units::Int32
-    # 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)
-    multicast::Int32
-    # 1 if memory can be shared across machines
-    fabric::Int32
-    # 1 if memory can be exported as DMA-BUF
-    dmabuf::Int32
-    # product name
-    name::NTuple{128, UInt8}
-    # GPU UUID; for the host, the boot id
-    uuid::NTuple{64, UInt8}
-    # why multicast is 0, else ""
-    multicast_reason::NTuple{128, UInt8}
-    # why fabric is 0, else ""
-    fabric_reason::NTuple{128, UInt8}
-    # why dmabuf is 0, else ""
-    dmabuf_reason::NTuple{128, UInt8}
-    # 1 if SYMM_ALLOC_HOST can be had
-    host_memory::Int32
-    # of the host, nearest to the device; -1 if unknown, and for the host itself
-    numa_node::Int32
-    # why host_memory is 0, else ""
-    host_memory_reason::NTuple{128, UInt8}
+    memory_bytes::UInt64  # total memory
+    compute_units::Int32  # processors this process may use, or multiprocessors
+    multicast::Int32  # 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)
+    fabric::Int32  # 1 if memory can be shared across machines
+    dmabuf::Int32  # 1 if memory can be exported as DMA-BUF
+    name::NTuple{128, UInt8}  # product name
+    uuid::NTuple{64, UInt8}  # GPU UUID; for the host, the boot id
+    multicast_reason::NTuple{128, UInt8}  # why multicast is 0, else ""
+    fabric_reason::NTuple{128, UInt8}  # why fabric is 0, else ""
+    dmabuf_reason::NTuple{128, UInt8}  # why dmabuf is 0, else ""
+    host_memory::Int32  # 1 if SYMM_ALLOC_HOST can be had
+    numa_node::Int32  # of the host, nearest to the device; -1 if unknown, and for the host itself
+    host_memory_reason::NTuple{128, UInt8}  # why host_memory is 0, else ""
 end
 
-"""
-Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
+"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
 is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
-status, which then fails the creation. A key is set once.
-"""
+status, which then fails the creation. A key is set once."""
 struct symm_store_t
     struct_size::Csize_t
-    # passed to every function
-    user::Ptr{Cvoid}
-    # Store `size` bytes under `key`.
-    set::Ptr{Cvoid}
+    user::Ptr{Cvoid}  # passed to every function
+    set::Ptr{Cvoid}  # Store `size` bytes under `key`.
     # Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
     # than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length.
     get::Ptr{Cvoid}
 end
 
-"""
-How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
-"""
+"""How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init()."""
 struct symm_group_config_t
     struct_size::Csize_t
-    # this rank; read only if size > 0
-    rank::Int32
-    # number of ranks; 0: rank and size come from the bootstrap
-    size::Int32
-    # must be the same on all ranks
-    backend::symm_backend_t
-    # CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it
-    device::Int32
-    # enum symm_group_flag_values
-    flags::UInt64
+    rank::Int32  # this rank; read only if size > 0
+    size::Int32  # number of ranks; 0: rank and size come from the bootstrap
+    backend::symm_backend_t  # must be the same on all ranks
+    device::Int32  # CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it
+    flags::UInt64  # enum symm_group_flag_values
     # Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
     # "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
     # single process); sources that disagree are an error.
     # "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
     # "thread://name"  ranks are threads of this process; `name` is any string.
     bootstrap::Cstring
-    # if not NULL, used instead of `bootstrap`; needs size > 0
-    store::Ptr{symm_store_t}
-    # for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
-    create_timeout_ms::UInt64
-    # for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
-    timeout_ms::UInt64
-    # tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
-    name::Cstring
+    store::Ptr{symm_store_t}  # if not NULL, used instead of `bootstrap`; needs size > 0
+    create_timeout_ms::UInt64  # for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
+    timeout_ms::UInt64  # for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
+    name::Cstring  # tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
 end
 
-"""
-What is known of a group. Filled by symm_group_info().
-"""
+"""What is known of a group. Filled by symm_group_info()."""
 struct symm_group_info_t
     struct_size::Csize_t
     rank::Int32
     size::Int32
     backend::symm_backend_t
     device::Int32
-    # the same on all ranks, different for every group
-    id::UInt64
-    # barrier channels, and signal channels of each memory: 0 .. channels-1
-    channels::Int32
-    # peers whose death is noticed by their closed socket only, for want of a pidfd
-    unwatched_peers::Int32
-    # connection attempts refused during creation: wrong user or wrong group
-    rejected_connections::UInt64
-    # what the ranks were found by, for instance "env:// (Open MPI)"
-    bootstrap::NTuple{64, UInt8}
+    id::UInt64  # the same on all ranks, different for every group
+    channels::Int32  # barrier channels, and signal channels of each memory: 0 .. channels-1
+    unwatched_peers::Int32  # peers whose death is noticed by their closed socket only, for want of a pidfd
+    rejected_connections::UInt64  # connection attempts refused during creation: wrong user or wrong group
+    bootstrap::NTuple{64, UInt8}  # what the ranks were found by, for instance "env:// (Open MPI)"
     name::NTuple{64, UInt8}
-    # 1 if its memories are given multicast addresses
-    multicast::Int32
-    # why multicast is 0, else ""; the same on all ranks
-    multicast_reason::NTuple{192, UInt8}
+    multicast::Int32  # 1 if its memories are given multicast addresses
+    multicast_reason::NTuple{192, UInt8}  # why multicast is 0, else ""; the same on all ranks
 end
 
-"""
-Health of a group. Filled by symm_group_status().
-"""
+"""Health of a group. Filled by symm_group_status()."""
 struct symm_group_status_t
     struct_size::Csize_t
-    # SYMM_OK, or why the group was revoked
-    status::symm_status_t
-    # rank that caused it, -1 if none
-    failed_rank::Int32
-    # its process id where known, else 0
-    failed_pid::Int64
-    # "" while status is SYMM_OK
-    message::NTuple{256, UInt8}
+    status::symm_status_t  # SYMM_OK, or why the group was revoked
+    failed_rank::Int32  # rank that caused it, -1 if none
+    failed_pid::Int64  # its process id where known, else 0
+    message::NTuple{256, UInt8}  # "" while status is SYMM_OK
 end
 
-"""
-What is known of a memory. Filled by symm_memory_info().
-"""
+"""What is known of a memory. Filled by symm_memory_info()."""
 struct symm_memory_info_t
     struct_size::Csize_t
     rank::Int32
-    # ranks
-    size::Int32
-    # of each block
-    bytes::UInt64
-    # the same on all ranks
-    id::UInt64
-    # signal channels
-    channels::Int32
-    # of each pad: channels * size * 4
-    signal_pad_bytes::Int32
-    # 1 if it has a multicast address, then on all ranks
-    multicast::Int32
-    # why multicast is 0, else ""; the same on all ranks
-    multicast_reason::NTuple{192, UInt8}
+    size::Int32  # ranks
+    bytes::UInt64  # of each block
+    id::UInt64  # the same on all ranks
+    channels::Int32  # signal channels
+    signal_pad_bytes::Int32  # of each pad: channels * size * 4
+    multicast::Int32  # 1 if it has a multicast address, then on all ranks
+    multicast_reason::NTuple{192, UInt8}  # why multicast is 0, else ""; the same on all ranks
 end
 
-"""
-Options of one collective call; NULL means the defaults.
-"""
+"""Options of one collective call; NULL means the defaults."""
 struct symm_collective_options_t
     struct_size::Csize_t
-    # force one; must be the same on all ranks
-    algorithm::symm_algorithm_t
-    # 0: the group's
-    timeout_ms::UInt64
+    algorithm::symm_algorithm_t  # force one; must be the same on all ranks
+    timeout_ms::UInt64  # 0: the group's
 end
 
-"""
-The algorithm chosen for a call, and why. Filled by symm_collective_plan().
-"""
+"""The algorithm chosen for a call, and why. Filled by symm_collective_plan()."""
 struct symm_plan_info_t
     struct_size::Csize_t
     algorithm::symm_algorithm_t
-    # parts into which the work is divided among the ranks
-    slices::Int32
-    # bytes moved per step and rank when staged, else 0
-    chunk_bytes::UInt64
-    # 1 if results bypass the cache
-    nontemporal::Int32
+    slices::Int32  # parts into which the work is divided among the ranks
+    chunk_bytes::UInt64  # bytes moved per step and rank when staged, else 0
+    nontemporal::Int32  # 1 if results bypass the cache
     reason::NTuple{192, UInt8}
 end
 
-"""
-How to export; NULL means the defaults.
-"""
+"""How to export; NULL means the defaults."""
 struct symm_ipc_export_options_t
     struct_size::Csize_t
-    # keep the memory for this token, though its buffer is released, for as long from now; 0: do not
-    hold_ms::UInt64
-    # or until so many imports of this token were made; 0: only hold_ms ends it
-    hold_imports::UInt64
+    hold_ms::UInt64  # keep the memory for this token, though its buffer is released, for as long from now; 0: do not
+    hold_imports::UInt64  # or until so many imports of this token were made; 0: only hold_ms ends it
 end
 
-"""
-How to import; NULL means the defaults.
-"""
+"""How to import; NULL means the defaults."""
 struct symm_ipc_import_options_t
     struct_size::Csize_t
-    # for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
-    timeout_ms::UInt64
-    # where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
-    directory::Cstring
-    # CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
-    device::Int32
+    timeout_ms::UInt64  # for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
+    directory::Cstring  # where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
+    device::Int32  # CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
 end
 
-"""
-What is known of an import. Filled by symm_ipc_info().
-"""
+"""What is known of an import. Filled by symm_ipc_info()."""
 struct symm_ipc_info_t
     struct_size::Csize_t
     backend::symm_backend_t
-    # for which it is mapped here; 0 with the host back end
-    device::Int32
-    # of the piece
-    bytes::UInt64
-    # of the piece in the exporter's block
-    offset::UInt64
-    # of that block
-    block_bytes::UInt64
-    # as the exporter itself knows it
-    exporter_pid::Int64
-    # 0 once its death or departure was noticed
-    exporter_alive::Int32
+    device::Int32  # for which it is mapped here; 0 with the host back end
+    bytes::UInt64  # of the piece
+    offset::UInt64  # of the piece in the exporter's block
+    block_bytes::UInt64  # of that block
+    exporter_pid::Int64  # as the exporter itself knows it
+    exporter_alive::Int32  # 0 once its death or departure was noticed
 end
 
-"""
-What a collection did. Filled by symm_ipc_collect().
-"""
+"""What a collection did. Filled by symm_ipc_collect()."""
 struct symm_ipc_report_t
     struct_size::Csize_t
-    # found released by their holders
-    leases_ended::UInt64
-    # of holders that died
-    leases_written_off::UInt64
-    # released buffers that nobody holds any more
-    blocks_freed::UInt64
-    # of these
-    bytes_freed::UInt64
-    # of other processes' memory, kept here for the next import
-    mappings_dropped::UInt64
-    # released buffers that somebody still holds
-    blocks_in_limbo::UInt64
-    # of these
-    bytes_in_limbo::UInt64
+    leases_ended::UInt64  # found released by their holders
+    leases_written_off::UInt64  # of holders that died
+    blocks_freed::UInt64  # released buffers that nobody holds any more
+    bytes_freed::UInt64  # of these
+    mappings_dropped::UInt64  # of other processes' memory, kept here for the next import
+    blocks_in_limbo::UInt64  # released buffers that somebody still holds
+    bytes_in_limbo::UInt64  # of these
 end
 
-"""
-The state of sharing in this process. Filled by symm_ipc_stats().
-"""
+"""The state of sharing in this process. Filled by symm_ipc_stats()."""
 struct symm_ipc_stats_t
     struct_size::Csize_t
-    # made so far
-    tokens::UInt64
-    # that can be imported now
-    exported_blocks::UInt64
-    # of these
-    exported_bytes::UInt64
-    # leases given so far
-    grants::UInt64
-    # leases that others, and this process, hold on memory of this process
-    leased::UInt64
-    # on which there are leases
-    leased_blocks::UInt64
-    # released, but still held
-    limbo_blocks::UInt64
-    # of these
-    limbo_bytes::UInt64
-    # on which a holder that is gone may still write; never to be used again
-    quarantined_blocks::UInt64
-    # of these
-    quarantined_bytes::UInt64
-    # leases of dead holders so far
-    written_off::UInt64
-    # imports refused so far: forged, stale
-    refused::UInt64
-    # of other users, or that broke the protocol
-    rejected_connections::UInt64
-    # processes connected to this one
-    consumers::UInt64
-    # imports from other processes that are not released; those of its own count as `leased`
-    imported::UInt64
-    # mapped here for them, or kept for the next
-    imported_blocks::UInt64
-    # of these
-    imported_bytes::UInt64
-    # processes to which this one is connected
-    exporters::UInt64
-    # run so far
-    collections::UInt64
-    # age of the oldest lease, 0 if there is none
-    oldest_lease_ms::UInt64
-    # its holder, 0 if the pid is not visible here
-    oldest_lease_pid::Int64
-    # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
-    oldest_lease_start_time::UInt64
+    tokens::UInt64  # made so far
+    exported_blocks::UInt64  # that can be imported now
+    exported_bytes::UInt64  # of these
+    grants::UInt64  # leases given so far
+    leased::UInt64  # leases that others, and this process, hold on memory of this process
+    leased_blocks::UInt64  # on which there are leases
+    limbo_blocks::UInt64  # released, but still held
+    limbo_bytes::UInt64  # of these
+    quarantined_blocks::UInt64  # on which a holder that is gone may still write; never to be used again
+    quarantined_bytes::UInt64  # of these
+    written_off::UInt64  # leases of dead holders so far
+    refused::UInt64  # imports refused so far: forged, stale
+    rejected_connections::UInt64  # of other users, or that broke the protocol
+    consumers::UInt64  # processes connected to this one
+    imported::UInt64  # imports from other processes that are not released; those of its own count as `leased`
+    imported_blocks::UInt64  # mapped here for them, or kept for the next
+    imported_bytes::UInt64  # of these
+    exporters::UInt64  # processes to which this one is connected
+    collections::UInt64  # run so far
+    oldest_lease_ms::UInt64  # age of the oldest lease, 0 if there is none
+    oldest_lease_pid::Int64  # its holder, 0 if the pid is not visible here
+    oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
 const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
-const FUNCTIONS = (
-    :symm_version,
-    :symm_build_info,
-    :symm_status_string,
-    :symm_last_error,
-    :symm_last_failure,
-    :symm_set_log_callback,
-    :symm_dtype_size,
-    :symm_device_count,
-    :symm_device_info,
-    :symm_topology,
-    :symm_group_config_init,
-    :symm_group_create,
-    :symm_group_split,
-    :symm_group_rank,
-    :symm_group_size,
-    :symm_group_info,
-    :symm_group_status,
-    :symm_group_abort,
-    :symm_group_finalize,
-    :symm_group_retain,
-    :symm_group_release,
-    :symm_alloc,
-    :symm_buffer_adopt,
-    :symm_buffer_export_dmabuf,
-    :symm_buffer_pointer,
-    :symm_buffer_size,
-    :symm_buffer_retain,
-    :symm_buffer_release,
-    :symm_rendezvous,
-    :symm_memory_info,
-    :symm_memory_pointer,
-    :symm_memory_signal_pad,
-    :symm_memory_pointer_table,
-    :symm_memory_signal_pad_table,
-    :symm_memory_multicast_pointer,
-    :symm_memory_find,
-    :symm_memory_retain,
-    :symm_memory_release,
-    :symm_barrier,
-    :symm_put_signal,
-    :symm_wait_signal,
-    :symm_put,
-    :symm_get,
-    :symm_put_with_signal,
-    :symm_fill32,
-    :symm_write_value32,
-    :symm_collective_options_init,
-    :symm_allreduce,
-    :symm_reduce_scatter,
-    :symm_allgather,
-    :symm_broadcast,
-    :symm_reduce,
-    :symm_alltoall,
-    :symm_collective_plan,
-    :symm_ipc_export_options_init,
-    :symm_ipc_export,
-    :symm_ipc_import_options_init,
-    :symm_ipc_import,
-    :symm_ipc_pointer,
-    :symm_ipc_size,
-    :symm_ipc_info,
-    :symm_ipc_release,
-    :symm_ipc_withdraw,
-    :symm_ipc_collect,
-    :symm_ipc_stats,
-)
+"""Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1."""
+@call symm_version()::UInt32
 
-"""
-Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1.
-"""
-symm_version() =
-    @call symm_version()::UInt32
+"""Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
+Since 0.1."""
+@call symm_build_info()::Cstring
 
-"""
-Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
-Since 0.1.
-"""
-symm_build_info() =
-    @call symm_build_info()::Cstring
+"""Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1."""
+@call symm_status_string(status::symm_status_t)::Cstring
 
-"""
-Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1.
-"""
-symm_status_string(status) =
-    @call symm_status_string(status::symm_status_t)::Cstring
+"""Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
+the next failing call on this thread. Never NULL. Since 0.1."""
+@call symm_last_error()::Cstring
 
-"""
-Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
-the next failing call on this thread. Never NULL. Since 0.1.
-"""
-symm_last_error() =
-    @call symm_last_error()::Cstring
-
-"""
-What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
+"""What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
 last one. Since 0.1.
 
 - `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
-- returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1.
-"""
-symm_last_failure(out) =
-    @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
+- returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1."""
+@call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
 
-"""
-Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
+"""Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
 Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
 to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
 
-- returns INVALID_ARGUMENT for an unknown level.
-"""
-symm_set_log_callback(callback, user, level) =
-    @call symm_set_log_callback(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t)::symm_status_t
+- returns INVALID_ARGUMENT for an unknown level."""
+@call symm_set_log_callback(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t)::symm_status_t
 
-"""
-Size of one element in bytes. [local] Since 0.1.
+"""Size of one element in bytes. [local] Since 0.1.
 
-- returns INVALID_ARGUMENT for an unknown dtype.
-"""
-symm_dtype_size(dtype, out_bytes) =
-    @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
+- returns INVALID_ARGUMENT for an unknown dtype."""
+@call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""
-Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
+"""Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
 Since 0.1.
 
-- returns UNAVAILABLE when the back end cannot be used here; the message says why.
-"""
-symm_device_count(backend, out_count) =
-    @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
+- returns UNAVAILABLE when the back end cannot be used here; the message says why."""
+@call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
 
-"""
-Describe device `device` of `backend`. [local] Since 0.1.
+"""Describe device `device` of `backend`. [local] Since 0.1.
 
 - `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
-- returns UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range.
-"""
-symm_device_info(backend, device, out) =
-    @call symm_device_info(backend::symm_backend_t, device::Int32, out::Ptr{symm_device_info_t})::symm_status_t
+- returns UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range."""
+@call symm_device_info(backend::symm_backend_t, device::Int32, out::Ptr{symm_device_info_t})::symm_status_t
 
-"""
-Links between the devices of a back end. [local] Since 0.1.
+"""Links between the devices of a back end. [local] Since 0.1.
 
 - `out_class` [out]: class of the whole.
 - `out_links` [out]: row-major matrix [device_count][device_count] of the number of direct links; the diagonal is 0.
   NULL with capacity 0 asks for the class only.
 - `capacity`: elements that out_links holds; at least device_count * device_count.
-- returns UNAVAILABLE, INVALID_ARGUMENT.
-"""
-symm_topology(backend, out_class, out_links, capacity) =
-    @call symm_topology(backend::symm_backend_t, out_class::Ptr{symm_topology_class_t}, out_links::Ptr{Int32}, capacity::Csize_t)::symm_status_t
+- returns UNAVAILABLE, INVALID_ARGUMENT."""
+@call symm_topology(backend::symm_backend_t, out_class::Ptr{symm_topology_class_t}, out_links::Ptr{Int32}, capacity::Csize_t)::symm_status_t
 
-"""
-Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
+"""Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
 
-- returns INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1.
-"""
-symm_group_config_init(config, struct_size) =
-    @call symm_group_config_init(config::Ptr{symm_group_config_t}, struct_size::Csize_t)::symm_status_t
+- returns INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1."""
+@call symm_group_config_init(config::Ptr{symm_group_config_t}, struct_size::Csize_t)::symm_status_t
 
-"""
-Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
+"""Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
 leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
 that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
 
 - `config`: NULL for the defaults.
 - `out` [out]: one reference, for symm_group_release().
 - returns INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
-  SYSTEM, OUT_OF_MEMORY.
-"""
-symm_group_create(config, out) =
-    @call symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+  SYSTEM, OUT_OF_MEMORY."""
+@call symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
 
-"""
-`symm_group_create()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile.
-"""
-symm_group_create_without_callbacks(config, out) =
-    @waiting symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+"""`symm_group_create()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."""
+@waiting symm_group_create_without_callbacks symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
 
-"""
-Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
+"""Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
 ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
 
 - `color`: >= 0, or negative to be in no new group: then *out is set to NULL.
-- returns as symm_group_create().
-"""
-symm_group_split(group, color, key, out) =
-    @waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+- returns as symm_group_create()."""
+@waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
 
-"""
-This process's rank in the group. [local] Since 0.1.
-"""
-symm_group_rank(group, out_rank) =
-    @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
+"""This process's rank in the group. [local] Since 0.1."""
+@call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
 
-"""
-Number of ranks. [local] Since 0.1.
-"""
-symm_group_size(group, out_size) =
-    @call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
+"""Number of ranks. [local] Since 0.1."""
+@call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
 
-"""
-Describe a group. [local] Since 0.1.
-"""
-symm_group_info(group, out) =
-    @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
+"""Describe a group. [local] Since 0.1."""
+@call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
 
-"""
-Ask whether the group was revoked, and why. [local] Never waits. Since 0.1.
-"""
-symm_group_status(group, out) =
-    @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
+"""Ask whether the group was revoked, and why. [local] Never waits. Since 0.1."""
+@call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
 
-"""
-Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
+"""Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
 
-- `reason`: shown in the messages; NULL for none. Since 0.1.
-"""
-symm_group_abort(group, reason) =
-    @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
+- `reason`: shown in the messages; NULL for none. Since 0.1."""
+@call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
 
-"""
-Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
+"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
 [collective] [blocking] Optional. Afterwards only queries and release are allowed. Since 0.1.
 
-- returns TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same.
-"""
-symm_group_finalize(group, timeout_ms) =
-    @waiting symm_group_finalize(group::Ptr{symm_group_t}, timeout_ms::UInt64)::symm_status_t
+- returns TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same."""
+@waiting symm_group_finalize(group::Ptr{symm_group_t}, timeout_ms::UInt64)::symm_status_t
 
-"""
-Add a reference. [local] Since 0.1.
-"""
-symm_group_retain(group) =
-    @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
+"""Add a reference. [local] Since 0.1."""
+@call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
 
-"""
-Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1.
-"""
-symm_group_release(group) =
-    @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
+"""Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1."""
+@call symm_group_release(group::Ptr{symm_group_t})::Cvoid
 
-"""
-Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
+"""Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
 group and on any other group of the same device. Since 0.1.
 With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
 rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
@@ -691,13 +416,10 @@ allows to name a node. All pages are on that node, whoever touches them first, o
 - `size`: bytes, > 0.
 - `flags`: 0, or as described at enum symm_alloc_flag_values.
 - returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
-  (SYMM_ALLOC_HOST or its node; the message says why), CUDA.
-"""
-symm_alloc(group, size, flags, out) =
-    @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+  (SYMM_ALLOC_HOST or its node; the message says why), CUDA."""
+@waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 
-"""
-Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
+"""Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
 [blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
 (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
 adopted and allocated buffers.
@@ -711,255 +433,156 @@ allocation that the piece lies in.
 - `size`: bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
   expandable segments) can be adopted piece by piece.
 - returns INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
-  could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1.
-"""
-symm_buffer_adopt(group, pointer, size, out) =
-    @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+  could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1."""
+@waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 
-"""
-Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
+"""Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
 says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
 
 - `offset`: bytes from the start of the buffer; the address there must be a multiple of the host's page size.
 - `size`: bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
 - `out_fd` [out]: a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
   use it no longer than the buffer or a memory of it lives.
-- returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1.
-"""
-symm_buffer_export_dmabuf(buffer, offset, size, out_fd) =
-    @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
+- returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1."""
+@call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
 
-"""
-Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
-lives. Since 0.1.
-"""
-symm_buffer_pointer(buffer, out_pointer) =
-    @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+"""Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
+lives. Since 0.1."""
+@call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""
-Bytes asked for. [local] Since 0.1.
-"""
-symm_buffer_size(buffer, out_bytes) =
-    @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+"""Bytes asked for. [local] Since 0.1."""
+@call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""
-Add a reference. [local] Since 0.1.
-"""
-symm_buffer_retain(buffer) =
-    @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
+"""Add a reference. [local] Since 0.1."""
+@call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
 
-"""
-Drop a reference. [local] NULL is accepted. Since 0.1.
-"""
-symm_buffer_release(buffer) =
-    @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
+"""Drop a reference. [local] NULL is accepted. Since 0.1."""
+@call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
 
-"""
-Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
+"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
 Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
 Since 0.1.
 
 - `buffer`: of the same size on all ranks.
 - `tag`: calls with equal tags meet, in the order in which they are made; 0 is as good as any.
-- returns MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY.
-"""
-symm_rendezvous(group, buffer, tag, out) =
-    @waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, tag::UInt64, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+- returns MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY."""
+@waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, tag::UInt64, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
 
-"""
-Describe a memory. [local] Since 0.1.
-"""
-symm_memory_info(memory, out) =
-    @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
+"""Describe a memory. [local] Since 0.1."""
+@call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
 
-"""
-Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
-Since 0.1.
-"""
-symm_memory_pointer(memory, rank, out_pointer) =
-    @call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+"""Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
+Since 0.1."""
+@call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""
-Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
+"""Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
 source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
 symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
-uint32_t taken[channel][source rank]. Since 0.1.
-"""
-symm_memory_signal_pad(memory, rank, out_pad) =
-    @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
+uint32_t taken[channel][source rank]. Since 0.1."""
+@call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""
-Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
-while the memory lives. Since 0.1.
-"""
-symm_memory_pointer_table(memory, out_table) =
-    @call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
+"""Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
+while the memory lives. Since 0.1."""
+@call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
 
-"""
-Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1.
-"""
-symm_memory_signal_pad_table(memory, out_table) =
-    @call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
+"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1."""
+@call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
 
-"""
-Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
+"""Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
 multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
 lives. Only a group that asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks) has such addresses, and none
 where on any rank SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set,
 the driver or a device has no multicast, ranks share a device, or setting it up fails. Everything else works without.
 Since 0.1.
 
-- returns UNAVAILABLE if there is none; the message says why, as symm_memory_info() does.
-"""
-symm_memory_multicast_pointer(memory, out_pointer) =
-    @call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+- returns UNAVAILABLE if there is none; the message says why, as symm_memory_info() does."""
+@call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""
-Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
+"""Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
 found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
 
 - `out` [out]: one reference, for symm_memory_release(); may be NULL.
 - `out_rank` [out]: whose block it is; may be NULL.
 - `out_offset` [out]: bytes from the start of the block; may be NULL.
-- returns INVALID_ARGUMENT if no memory of the group maps the address.
-"""
-symm_memory_find(group, address, out, out_rank, out_offset) =
-    @call symm_memory_find(group::Ptr{symm_group_t}, address::Ptr{Cvoid}, out::Ptr{Ptr{symm_memory_t}}, out_rank::Ptr{Int32}, out_offset::Ptr{Csize_t})::symm_status_t
+- returns INVALID_ARGUMENT if no memory of the group maps the address."""
+@call symm_memory_find(group::Ptr{symm_group_t}, address::Ptr{Cvoid}, out::Ptr{Ptr{symm_memory_t}}, out_rank::Ptr{Int32}, out_offset::Ptr{Csize_t})::symm_status_t
 
-"""
-Add a reference. [local] Since 0.1.
-"""
-symm_memory_retain(memory) =
-    @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
+"""Add a reference. [local] Since 0.1."""
+@call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
 
-"""
-Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1.
-"""
-symm_memory_release(memory) =
-    @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
+"""Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1."""
+@call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
 
-"""
-Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
+"""Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
 Barriers on different channels, and of different sets, are independent. Since 0.1.
 
 - `ranks`: distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
 - `channel`: 0 .. channels-1.
-- returns TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT.
-"""
-symm_barrier(group, ranks, count, channel, timeout_ms, stream) =
-    @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+- returns TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT."""
+@waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
-outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1.
-"""
-symm_put_signal(memory, rank, channel, stream) =
-    @call symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+"""Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
+outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1."""
+@call symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
+"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
 
 - returns TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
-  revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED.
-"""
-symm_wait_signal(memory, rank, channel, timeout_ms, stream) =
-    @waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+  revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED."""
+@waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
-be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1.
-"""
-symm_put(memory, rank, offset, source, size, stream) =
-    @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
+be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1."""
+@waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1.
-"""
-symm_get(memory, rank, offset, destination, size, stream) =
-    @waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+"""Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1."""
+@waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1.
-"""
-symm_put_with_signal(memory, rank, offset, source, size, channel, stream) =
-    @waiting symm_put_with_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+"""symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1."""
+@waiting symm_put_with_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1.
-"""
-symm_fill32(memory, rank, offset, value, count, stream) =
-    @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
+"""Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1."""
+@waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
-(release order). [local] [stream] Since 0.1.
-"""
-symm_write_value32(memory, rank, offset, value, stream) =
-    @waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
+"""Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
+(release order). [local] [stream] Since 0.1."""
+@waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
-"""
-symm_collective_options_init(options, struct_size) =
-    @call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+@call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
 
-"""
-recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1.
-"""
-symm_allreduce(group, send, recv, count, dtype, op, options, stream) =
-    @waiting symm_allreduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1."""
+@waiting symm_allreduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
-In place: recv == send + rank * recv_count elements. Since 0.1.
-"""
-symm_reduce_scatter(group, send, recv, recv_count, dtype, op, options, stream) =
-    @waiting symm_reduce_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
+In place: recv == send + rank * recv_count elements. Since 0.1."""
+@waiting symm_reduce_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
-In place: send == recv + rank * send_count elements. Since 0.1.
-"""
-symm_allgather(group, send, recv, send_count, dtype, options, stream) =
-    @waiting symm_allgather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, send_count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
+In place: send == recv + rank * send_count elements. Since 0.1."""
+@waiting symm_allgather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, send_count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1.
-"""
-symm_broadcast(group, send, recv, count, dtype, root, options, stream) =
-    @waiting symm_broadcast(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1."""
+@waiting symm_broadcast(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
-Since 0.1.
-"""
-symm_reduce(group, send, recv, count, dtype, op, root, options, stream) =
-    @waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
+Since 0.1."""
+@waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
-Since 0.1.
-"""
-symm_alltoall(group, send, recv, count, dtype, options, stream) =
-    @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
+Since 0.1."""
+@waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
+"""Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
 
 - `count`: as the collective's own count argument.
-- `op`: ignored where the collective has none.
-"""
-symm_collective_plan(group, collective, send, recv, count, dtype, op, options, out) =
-    @call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
+- `op`: ignored where the collective has none."""
+@call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
 
-"""
-Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
-"""
-symm_ipc_export_options_init(options, struct_size) =
-    @call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+@call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
 
-"""
-Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
+"""Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
 
 - `pointer`: anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
   allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
@@ -971,19 +594,13 @@ Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system cal
 - `capacity`: bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
 - `out_size`: receives the length of the token.
 - returns INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
-  directory is not private), PEER_FAILED, CUDA. Since 0.1.
-"""
-symm_ipc_export(pointer, size, options, out_token, capacity, out_size, stream) =
-    @waiting symm_ipc_export(pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_ipc_export_options_t}, out_token::Ptr{Cvoid}, capacity::Csize_t, out_size::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
+  directory is not private), PEER_FAILED, CUDA. Since 0.1."""
+@waiting symm_ipc_export(pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_ipc_export_options_t}, out_token::Ptr{Cvoid}, capacity::Csize_t, out_size::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1.
-"""
-symm_ipc_import_options_init(options, struct_size) =
-    @call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+@call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
 
-"""
-Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
+"""Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
 one mapping; after the first, importing another piece of it is local.
 
 - `token`: as made by symm_ipc_export(), exactly `token_size` bytes.
@@ -992,38 +609,23 @@ one mapping; after the first, importing another piece of it is local.
 - returns INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
   UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
   INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
-  answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1.
-"""
-symm_ipc_import(token, token_size, options, out, stream) =
-    @waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
+  answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1."""
+@waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
 
-"""
-Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1.
-"""
-symm_ipc_pointer(ipc, out_pointer) =
-    @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
+"""Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1."""
+@call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 
-"""
-Bytes of the imported piece. [local] Since 0.1.
-"""
-symm_ipc_size(ipc, out_bytes) =
-    @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
+"""Bytes of the imported piece. [local] Since 0.1."""
+@call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 
-"""
-Describe an import. [local] Since 0.1.
-"""
-symm_ipc_info(ipc, out) =
-    @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
+"""Describe an import. [local] Since 0.1."""
+@call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
 
-"""
-End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
-before is over. Since 0.1.
-"""
-symm_ipc_release(ipc, stream) =
-    @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
+"""End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
+before is over. Since 0.1."""
+@call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
 
-"""
-End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
+"""End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
 may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
 
 - `pointer`: inside memory that this process can export.
@@ -1031,22 +633,14 @@ may be written anew and exported again. [local] [blocking] Tokens of other piece
 - `timeout_ms`: 0: \$SYMM_TIMEOUT_MS, else 60,000.
 - returns TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
   a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
-  INVALID_ARGUMENT. Since 0.1.
-"""
-symm_ipc_withdraw(pointer, size, timeout_ms) =
-    @waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
+  INVALID_ARGUMENT. Since 0.1."""
+@waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
 
-"""
-Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
+"""Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
 symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
 
-- `out` [in,out]: what was done since the last collection; NULL: not asked for.
-"""
-symm_ipc_collect(out) =
-    @call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
+- `out` [in,out]: what was done since the last collection; NULL: not asked for."""
+@call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
 
-"""
-Ask for the state of sharing. [local] Since 0.1.
-"""
-symm_ipc_stats(out) =
-    @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t
+"""Ask for the state of sharing. [local] Since 0.1."""
+@call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t

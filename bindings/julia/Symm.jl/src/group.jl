@@ -25,16 +25,8 @@ mutable struct Group
     function Group(handle::Ptr{symm_group_t})
         info = sized(symm_group_info_t)
         check(symm_group_info(handle, info))
-        return finalizer(release, new(handle, info[].rank, info[].size, BACKEND_NAMES[info[].backend + 1]))
+        return finalizer(release, new(handle, info[].rank, info[].size, name_of(BACKENDS, info[].backend)))
     end
-end
-
-const BACKEND_NAMES = (:auto, :host, :cuda)
-
-function backend_code(name::Symbol)
-    index = findfirst(==(name), BACKEND_NAMES)
-    index === nothing && throw(ArgumentError("a back end is one of $(join(BACKEND_NAMES, ", ")); not $name"))
-    return symm_backend_t(index - 1)
 end
 
 Group(; options...) = Group(0, 0, nothing; options...)
@@ -63,7 +55,7 @@ function Group(
             config[];
             rank=rank,
             size=size,
-            backend=backend_code(backend),
+            backend=value_of(BACKENDS, backend),
             device=device,
             flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK | multicast * SYMM_GROUP_MULTICAST,
             bootstrap=meet isa AbstractString ? Base.unsafe_convert(Cstring, address) : Cstring(C_NULL),
@@ -88,7 +80,7 @@ function create(config, call::StoreCall)
     # A store that waits may move this task to another thread; the library and its error belong to the one that called.
     sticky, task.sticky = task.sticky, true
     status = symm_group_create(config, out)
-    problem = status == SYMM_OK ? nothing : SymmError(status, unsafe_string(symm_last_error()))
+    problem = status == SYMM_OK ? nothing : last_failure()
     task.sticky = sticky
     call.failure === nothing || throw(first(call.failure))
     problem === nothing || throw(problem)

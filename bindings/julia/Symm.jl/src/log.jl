@@ -51,8 +51,6 @@ end
 
 const O_NONBLOCK, O_CLOEXEC = 0o4000, 0o2000000  # as Linux has them
 
-const LOG_LEVELS = (:error, :warning, :info, :debug)
-
 """
     on_log(f, level=:info)
     on_log(nothing)
@@ -62,11 +60,10 @@ process; `nothing` stops it. `f` runs in a task of Julia's, so as soon as the cu
 not wait for that.
 """
 function on_log(f, level::Symbol=:info)
-    index = findfirst(==(level), LOG_LEVELS)
-    index === nothing && throw(ArgumentError("a level is one of $(join(LOG_LEVELS, ", ")); not $level"))
+    finest = value_of(LOG_LEVELS, level)
     on_log(nothing)
     channel = open_log_pipe(f)
-    check(symm_set_log_callback(log_writer(), channel.writer, index))
+    check(symm_set_log_callback(log_writer(), channel.writer, finest))
     LOG_PIPE[] = channel
     @async read_log(channel)
     return nothing
@@ -116,7 +113,7 @@ function drain(channel)
         while (stop = findfirst(==(UInt8('\n')), channel.pending)) !== nothing
             line = String(splice!(channel.pending, 1:stop))
             level, message = split(chomp(line), ' '; limit=2)
-            channel.callback(LOG_LEVELS[parse(Int, level)], String(message))
+            channel.callback(name_of(LOG_LEVELS, parse(Int, level)), String(message))
         end
     end
 end

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-const COLLECTIVES = (:allreduce, :reduce_scatter, :allgather, :broadcast, :reduce, :alltoall)
-
 """
     plan(collective, destination, source, [op,] group; algorithm=nothing)
 
@@ -9,14 +7,13 @@ Which algorithm a collective would use if every rank passed memory like this ran
 `chunk_bytes`, `nontemporal` and `reason`. `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce` or `:alltoall`.
 """
 function plan(collective::Symbol, to, from, op, group::Group=group_of(to, from); algorithm=nothing)
-    index = findfirst(==(collective), COLLECTIVES)
-    index === nothing && throw(ArgumentError("a collective is one of $(join(COLLECTIVES, ", ")); not $collective"))
+    code = value_of(COLLECTIVES, collective)
     out = sized(symm_plan_info_t)
     check(symm_collective_plan(
-        group, index - 1, operand(from), operand(to), own_count(collective, to, from, group), dtype(eltype(from)), reduction(op),
+        group, code, operand(from), operand(to), own_count(collective, to, from, group), dtype(eltype(from)), reduction(op),
         options(algorithm, nothing), out,
     ))
-    return (; fields(out[])..., algorithm=ALGORITHMS[out[].algorithm + 1])
+    return (; fields(out[])..., algorithm=name_of(ALGORITHMS, out[].algorithm))
 end
 plan(collective::Symbol, to, from, group::Group=group_of(to, from); keywords...) = plan(collective, to, from, +, group; keywords...)
 

@@ -13,6 +13,7 @@ struct Line
     keys::Dict{String,String}
     used::Set{String}
     failure::Union{Nothing,String}
+    blamed::String
     words::Vector{String}
 end
 
@@ -21,9 +22,10 @@ function Line(text)
     words = split(parts[1])
     ranks = words[1] == "all" ? (0:2) : parse.(Int, split(words[1], ','))
     keys = Dict{String,String}(Pair(String.(split(word, '='; limit=2))...) for word in words[3:end])
-    length(parts) == 1 && return Line(ranks, words[2], keys, Set(), nothing, [])
-    failure, message = split(parts[2], ": "; limit=2)
-    return Line(ranks, words[2], keys, Set(), failure, split(message, " & "))
+    length(parts) == 1 && return Line(ranks, words[2], keys, Set(), nothing, "", [])
+    head, message = split(parts[2], ": "; limit=2)
+    failure, blamed = [split(head, " rank="); ""]
+    return Line(ranks, words[2], keys, Set(), failure, blamed, split(message, " & "))
 end
 
 """The things of one scenario by their names. What was released stays, so that it can be misused."""
@@ -127,6 +129,7 @@ const VERBS = Dict{String,Function}(
     "expect_memory" => r -> same_fields(r, Symm.info(thing(r, "memory")), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != Symm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
+    "create" => r -> (r.things[word(r, "as")] = Group(backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r))),
     "split" => r -> split_group(r),
     "finalize" => r -> finalize_group(group(r)),
     "abort" => r -> abort(group(r), word(r, "reason")),
@@ -223,6 +226,7 @@ function run_line(r)
         same("status ($(why.message))", why.status, constant("STATUS", r.line.failure))
         missing_ = filter(words -> !occursin(words, why.message), r.line.words)
         isempty(missing_) || error("'$(missing_[1])' is not in '$(why.message)'")
+        isempty(r.line.blamed) || same("the rank to blame", something(why.rank, -1), integer(r, r.line.blamed))
         return
     end
     r.line.failure === nothing || error("it succeeded")

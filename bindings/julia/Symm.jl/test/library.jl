@@ -29,4 +29,7 @@ end
     @test all(unsafe_string(Symm.symm_status_string(status)) isa String for status in keys(Symm.STATUS_NAMES))
     @test length(Symm.STATUS_NAMES) == 13
     @test isempty(detect_ambiguities(Symm))
+    @test Symm.name_of(Symm.ALGORITHMS, Symm.SYMM_ALGORITHM_ONE_SHOT) === :one_shot
+    @test Symm.name_of(Symm.ALGORITHMS, 99) === :algorithm_99  # of a newer library
+    @test last.(Symm.BACKENDS.values) == [:auto, :host, :cuda]
 end
