@@ -139,6 +139,38 @@ def layers():
                 yield f"{name}:{number}: {mine} and {theirs} do not know each other"
 
 
+def prose(name):
+    """(number, line) of a page without its code, tables and comments."""
+    inside = False
+    for number, line in enumerate(lines(name), 1):
+        fence = line.lstrip().startswith("```")
+        inside ^= fence
+        if not inside and not fence and not line.lstrip().startswith(("|", "<!--")):
+            yield number, line
+
+
+def columns():
+    """Pages keep to 100 columns, tables and code aside."""
+    for name in files():
+        if not name.endswith(".md"):
+            continue
+        for number, line in prose(name):
+            if len(line) > 100:
+                yield f"{name}:{number}: {len(line)} columns"
+
+
+def places():
+    """A page's links lead somewhere, and the files that it names are there."""
+    for name in files():
+        if not name.endswith(".md"):
+            continue
+        for number, line in enumerate(lines(name), 1):
+            linked = [(root / name).parent / link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line)]
+            named = re.findall(r"`((?:capi|core|kernels|tests|tools|bench|docs|cmake)/[\w./*-]+)`", line)
+            for place in [place for place in linked if not place.exists()] + [place for place in named if not any(root.glob(place))]:
+                yield f"{name}:{number}: there is no {place}"
+
+
 def tutorial():
     """What a page of the tutorial shows stands so in the program of its number."""
     for page in files():
@@ -150,6 +182,6 @@ def tutorial():
                 yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, tutorial)}[rule]())
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, tutorial, columns, places)}[rule]())
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))
