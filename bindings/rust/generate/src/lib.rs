@@ -72,12 +72,14 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
             other => return Err(syn::Error::new_spanned(other, "neither a type, a constant nor a function").into()),
         }
     }
+    // What all structs have is said by the macro.
+    let structs = print(structs).replace("#[repr(C)]\n", "").replace("#[derive(Debug, Copy, Clone)]\n", "");
     let list = |name, text: String| format!("\n{name}! {{\n{text}}}\n");
     Ok([
         format!("{HEAD}use crate::MissingSymbol;\n\n{}", print(types)),
         list("enums", enums.into_iter().map(Enum::print).collect()),
         list("constants", print(constants)),
-        list("structs", print(structs)),
+        list("structs", structs.replace("Debug, Copy, Clone, ", "")),
         list("functions", functions),
     ]
     .concat())

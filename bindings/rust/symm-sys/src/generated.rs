@@ -151,29 +151,19 @@ pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
 }
 
 structs! {
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_group {
     _unused: [u8; 0],
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_buffer {
     _unused: [u8; 0],
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_memory {
     _unused: [u8; 0],
 }
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_ipc {
     _unused: [u8; 0],
 }
 /// The last failure of this thread, whole. Filled by symm_last_failure().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_failure_t {
     pub struct_size: usize,
     /// SYMM_OK before the first failure
@@ -186,8 +176,6 @@ pub struct symm_failure_t {
     pub message: [::core::ffi::c_char; 1024usize],
 }
 /// What is known of one device. Filled by symm_device_info().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_device_info_t {
     pub struct_size: usize,
     pub backend: symm_backend_t,
@@ -222,8 +210,6 @@ pub struct symm_device_info_t {
 /// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
 /// is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
 /// status, which then fails the creation. A key is set once.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_store_t {
     pub struct_size: usize,
     /// passed to every function
@@ -252,8 +238,6 @@ pub struct symm_store_t {
     >,
 }
 /// How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_group_config_t {
     pub struct_size: usize,
     /// this rank; read only if size > 0
@@ -282,8 +266,6 @@ pub struct symm_group_config_t {
     pub name: *const ::core::ffi::c_char,
 }
 /// What is known of a group. Filled by symm_group_info().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_group_info_t {
     pub struct_size: usize,
     pub rank: i32,
@@ -307,8 +289,6 @@ pub struct symm_group_info_t {
     pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 /// Health of a group. Filled by symm_group_status().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_group_status_t {
     pub struct_size: usize,
     /// SYMM_OK, or why the group was revoked
@@ -321,8 +301,6 @@ pub struct symm_group_status_t {
     pub message: [::core::ffi::c_char; 256usize],
 }
 /// What is known of a memory. Filled by symm_memory_info().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_memory_info_t {
     pub struct_size: usize,
     pub rank: i32,
@@ -342,8 +320,6 @@ pub struct symm_memory_info_t {
     pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 /// Options of one collective call; NULL means the defaults.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_collective_options_t {
     pub struct_size: usize,
     /// force one; must be the same on all ranks
@@ -352,8 +328,6 @@ pub struct symm_collective_options_t {
     pub timeout_ms: u64,
 }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_plan_info_t {
     pub struct_size: usize,
     pub algorithm: symm_algorithm_t,
@@ -366,8 +340,6 @@ pub struct symm_plan_info_t {
     pub reason: [::core::ffi::c_char; 192usize],
 }
 /// How to export; NULL means the defaults.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_ipc_export_options_t {
     pub struct_size: usize,
     /// keep the memory for this token, though its buffer is released, for as long from now; 0: do not
@@ -376,8 +348,6 @@ pub struct symm_ipc_export_options_t {
     pub hold_imports: u64,
 }
 /// How to import; NULL means the defaults.
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_ipc_import_options_t {
     pub struct_size: usize,
     /// for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
@@ -388,8 +358,6 @@ pub struct symm_ipc_import_options_t {
     pub device: i32,
 }
 /// What is known of an import. Filled by symm_ipc_info().
-#[repr(C)]
-#[derive(Debug, Copy, Clone)]
 pub struct symm_ipc_info_t {
     pub struct_size: usize,
     pub backend: symm_backend_t,
@@ -407,8 +375,7 @@ pub struct symm_ipc_info_t {
     pub exporter_alive: i32,
 }
 /// What a collection did. Filled by symm_ipc_collect().
-#[repr(C)]
-#[derive(Debug, Copy, Clone, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub struct symm_ipc_report_t {
     pub struct_size: usize,
     /// found released by their holders
@@ -427,8 +394,7 @@ pub struct symm_ipc_report_t {
     pub bytes_in_limbo: u64,
 }
 /// The state of sharing in this process. Filled by symm_ipc_stats().
-#[repr(C)]
-#[derive(Debug, Copy, Clone, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub struct symm_ipc_stats_t {
     pub struct_size: usize,
     /// made so far

@@ -69,7 +69,12 @@ macro_rules! constants {
 /// Structs as they are.
 macro_rules! structs {
     ($($(#[$meta:meta])* pub struct $name:ident { $($(#[$doc:meta])* $vis:vis $field:ident: $type:ty,)* })*) => {
-        $($(#[$meta])* pub struct $name { $($(#[$doc])* $vis $field: $type,)* })*
+        $(
+            $(#[$meta])*
+            #[repr(C)]
+            #[derive(Debug, Copy, Clone)]
+            pub struct $name { $($(#[$doc])* $vis $field: $type,)* }
+        )*
 
         #[cfg(test)]
         pub fn lines_of_structs() -> Vec<String> {
