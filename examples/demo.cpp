@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several processes form a group, share one symmetric heap, write into each other's memory, signal each other and all-reduce the
+// gradient of a least squares problem. Start it by: symm run -n 4 -- symm_demo
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <symm/symm.hpp>
+#include <vector>
+
+namespace {
+
+constexpr size_t kLargest = size_t{4} << 20;  // bytes of heap
+constexpr int kChannel = 1;
+
+void expect(bool right, const char* what) {
+  if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
+}
+
+// So that what the ranks print about one step comes before the next step. (Printing is not ordered by it: each rank has its own
+// pipe; the launcher keeps lines whole, not the ranks in step.)
+void step(const symm::Group& group, const char* title) {
+  std::fflush(stdout);
+  group.barrier();
+  if (group.rank() == 0) std::printf("\n== %s\n", title);
+  std::fflush(stdout);
+  group.barrier();
+}
+
+void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
+  constexpr size_t kDirect = 128;  // bytes behind the greeting
+  const int rank = group.rank();
+  const int right = (rank + 1) % group.size();
+  const int left = (rank + group.size() - 1) % group.size();
+  const auto hello = [](int to, int from) {
+    return "hello " + std::to_string(to) + ", this is " + std::to_string(from) + " (pid ";
+  };
+
+  // By a call: copy a greeting into the right neighbour's block and signal that it is there.
+  const std::string greeting = hello(right, rank) + std::to_string(getpid()) + ")";
+  memory.put_with_signal(right, 0, symm::Span(greeting.c_str(), greeting.size() + 1));
+  memory.wait_signal(left);
+  const char* const found = memory.span<char>().data();
+  std::printf("rank %d found in its block: \"%s\"\n", rank, found);
+  expect(std::string(found).rfind(hello(rank, left), 0) == 0, "the left neighbour's greeting");
+
+  // By a plain store: the left neighbour's block is mapped here like any memory.
+  memory.span<volatile uint64_t>(left)[kDirect / 8] = 1000 + static_cast<uint64_t>(rank);
+  memory.put_signal(left);
+  memory.wait_signal(right);
+  const uint64_t number = memory.span<volatile uint64_t>()[kDirect / 8];
+  std::printf("rank %d stored %d through a pointer into rank %d's block, and found %llu in its own\n", rank, 1000 + rank, left,
+              static_cast<unsigned long long>(number));
+  expect(number == 1000 + static_cast<uint64_t>(right), "the right neighbour's store");
+  group.barrier();
+}
+
+// ---- all-reducing real data ---------------------------------------------------------------------------
+//
+// Fit y = w . x to rows that are dealt out to the ranks: each rank computes the gradient of its own rows, the all-reduce adds
+// them up, and every rank takes the same step.
+
+constexpr size_t kFeatures = 64;
+constexpr size_t kRows = 256;
+constexpr int kSteps = 120;
+
+using Weights = std::array<float, kFeatures>;
+using Gradient = std::array<float, kFeatures + 1>;  // the squared error is its last element
+
+struct Row {
+  Weights x;
+  float y;
+};
+
+std::vector<Row> rows_of(int owner) {
+  uint32_t state = 12345U + 777U * static_cast<uint32_t>(owner);
+  const auto random_unit = [&state] {
+    state = state * 1664525U + 1013904223U;
+    return static_cast<float>(state >> 8) / 8388608.0F - 1.0F;
+  };
+  std::vector<Row> rows(kRows);
+  for (Row& row : rows) {
+    row.y = 0.05F * random_unit();
+    for (size_t i = 0; i < kFeatures; ++i) {
+      row.x[i] = random_unit();
+      row.y += row.x[i] * static_cast<float>(static_cast<int>(i % 7) - 3);  // the weights to be found
+    }
+  }
+  return rows;
+}
+
+Gradient gradient_of(const Weights& w, const std::vector<Row>& rows) {
+  Gradient gradient{};
+  for (const Row& row : rows) {
+    float error = -row.y;
+    for (size_t i = 0; i < kFeatures; ++i) error += w[i] * row.x[i];
+    for (size_t i = 0; i < kFeatures; ++i) gradient[i] += error * row.x[i];
+    gradient[kFeatures] += error * error;
+  }
+  return gradient;
+}
+
+// What the all-reduce must give, bit for bit: everybody's gradient, added in the order of the ranks.
+Gradient serial_sum(const Weights& w, int size) {
+  Gradient sum = gradient_of(w, rows_of(0));
+  for (int owner = 1; owner < size; ++owner) {
+    const Gradient gradient = gradient_of(w, rows_of(owner));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+  }
+  return sum;
+}
+
+void fit(const symm::Group& group, const symm::Memory& memory) {
+  const std::vector<Row> rows = rows_of(group.rank());
+  const symm::Span<float> sum = memory.span<float>().subspan(0, kFeatures + 1);
+  Weights w{};
+  float first_error = 0;
+  for (int number = 0; number < kSteps; ++number) {
+    const Gradient mine = gradient_of(w, rows);
+    std::copy(mine.begin(), mine.end(), sum.begin());
+    group.allreduce(sum, sum, SYMM_OP_SUM);
+    const Gradient expected = serial_sum(w, group.size());
+    expect(std::memcmp(sum.data(), expected.data(), sizeof expected) == 0,
+           "the all-reduced gradient differs from the serial sum");
+    if (number == 0) first_error = sum[kFeatures];
+    for (size_t i = 0; i < kFeatures; ++i) w[i] -= 2.0F / static_cast<float>(kRows * static_cast<size_t>(group.size())) * sum[i];
+  }
+  const float last_error = sum[kFeatures];
+  std::printf(
+      "rank %d: %d steps, squared error %.1f -> %.3f, w = %.2f %.2f %.2f %.2f ...; all sums equal the serial ones, bit for bit\n",
+      group.rank(), kSteps, static_cast<double>(first_error), static_cast<double>(last_error), static_cast<double>(w[0]),
+      static_cast<double>(w[1]), static_cast<double>(w[2]), static_cast<double>(w[3]));
+  expect(last_error < 0.01F * first_error, "the fit did not converge");
+}
+
+// ---- latencies; `symm bench` measures more thoroughly -------------------------------------------------
+
+// Microseconds of what `call` does, which gets the number of the iteration and returns when it began: each time of the slowest
+// rank, then the median.
+template <class Call>
+double median_of_slowest(const symm::Group& group, size_t iterations, const Call& call) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> times(iterations);
+  for (size_t i = 0; i < iterations; ++i) {
+    const Clock::time_point start = call(i);
+    times[i] = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+  }
+  group.allreduce(times, times, SYMM_OP_MAX);
+  std::sort(times.begin(), times.end());
+  return times[iterations / 2];
+}
+
+double time_allreduce(const symm::Group& group, symm::Span<float> values) {
+  const auto ranks = static_cast<size_t>(group.size());
+  size_t done = 0;
+  const auto check = [&] {
+    if (done == 0) return;
+    for (const float value : values)
+      expect(value == static_cast<float>(ranks * (ranks + 1) / 2 + ranks * (done - 1)), "an all-reduce of the latency table");
+  };
+  const double time = median_of_slowest(group, values.size_bytes() > size_t{1} << 18 ? 20 : 200, [&](size_t i) {
+    check();
+    // As a program does that has just computed its input.
+    for (float& value : values) value = static_cast<float>(static_cast<size_t>(group.rank()) + 1 + i);
+    group.barrier();
+    const auto start = std::chrono::steady_clock::now();
+    group.allreduce(values, values, SYMM_OP_SUM);
+    done = i + 1;
+    return start;
+  });
+  check();
+  return time;
+}
+
+// Rank 0 writes a word to rank 1 and signals, rank 1 answers in kind.
+double time_round_trip(const symm::Group& group, const symm::Memory& memory) {
+  const int rank = group.rank();
+  const volatile uint32_t& arrived = memory.span<volatile uint32_t>()[0];
+  return median_of_slowest(group, 200, [&](size_t i) {
+    const auto start = std::chrono::steady_clock::now();
+    if (rank > 1) return start;
+    const uint32_t word[] = {static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(rank)};
+    if (rank == 0) memory.put_with_signal(1, 0, word, kChannel);
+    memory.wait_signal(1 - rank, kChannel);
+    expect(arrived == 2 * i + 1 - static_cast<size_t>(rank), "a word of the round trip");
+    if (rank == 1) memory.put_with_signal(0, 0, word, kChannel);
+    return rank == 0 ? start : std::chrono::steady_clock::now();
+  });
+}
+
+void latencies(const symm::Group& group, const symm::Memory& memory) {
+  const bool speaks = group.rank() == 0;
+  const double factor = 2.0 * (group.size() - 1) / group.size();  // bus bandwidth, as nccl-tests counts it
+  if (speaks) std::printf("all-reduce f32     time (us)   busbw (GB/s)\n");
+  for (size_t bytes = 8; bytes <= kLargest; bytes *= bytes < 1024 ? 8 : 4) {
+    const double time = time_allreduce(group, memory.span<float>().subspan(0, bytes / sizeof(float)));
+    if (speaks) std::printf("%10zu B %17.2f %14.3f\n", bytes, time, static_cast<double>(bytes) * factor / time / 1e3);
+  }
+  const double barrier = median_of_slowest(group, 200, [&](size_t) {
+    const auto start = std::chrono::steady_clock::now();
+    group.barrier();
+    return start;
+  });
+  if (speaks) std::printf("barrier      %16.2f\n", barrier);
+  if (group.size() < 2) return;
+  group.barrier();
+  const double trip = time_round_trip(group, memory);
+  if (speaks) std::printf("put with signal, %12.2f\n  there and back\n", trip);
+}
+
+void demo() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.create_timeout_ms = 20000;
+  config.timeout_ms = 10000;
+  config.name = "demo";
+  const auto group = symm::Group::create(config);
+  const int rank = group.rank();
+
+  step(group, "The group");
+  std::printf("rank %d of %d is process %d, found by %s\n", rank, group.size(), static_cast<int>(getpid()),
+              group.info().bootstrap);
+
+  step(group, "The symmetric heap");
+  const auto memory = group.rendezvous(group.allocate(kLargest));
+  std::printf("rank %d brought %zu MiB at %p and sees the blocks of all %d ranks\n", rank, kLargest >> 20,
+              static_cast<void*>(memory.span().data()), group.size());
+
+  step(group, "Writing into each other's memory, with signals");
+  write_to_neighbours(group, memory);
+
+  step(group, "All-reducing the gradient of a least squares problem");
+  fit(group, memory);
+
+  step(group, "Latencies (time of the slowest rank, median)");
+  latencies(group, memory);
+  group.finalize();
+}
+
+}  // namespace
+
+int main() {
+  alarm(30);  // whatever happens, this ends
+  try {
+    demo();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
