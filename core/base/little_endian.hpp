@@ -60,8 +60,7 @@ class Writer {
 };
 
 // Text of a peer ends up in messages and logs: no control characters, so that it cannot forge lines.
-inline bool is_clean(const std::string& text) {
-  return std::none_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
+inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+inline bool is_clean(const std::string& text) { return std::none_of(text.begin(), text.end(), is_control); }
 
 }  // namespace symm

@@ -4,13 +4,18 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstdio>
 
-#include "core/base/error.hpp"
+#include "core/base/failure_codec.hpp"
 #include "core/base/process.hpp"
 #include "core/bootstrap/directory_rendezvous.hpp"
 
 namespace symm {
+namespace {
+
+constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it names directories
+
+}  // namespace
+
 Failure DirectoryRendezvous::taken(int rank, int64_t pid) const {
   return {Status::mismatch, rank, pid,
           format("rank %d of %s is claimed by two processes: pid %lld, and pid %lld of this one", rank,
@@ -48,10 +53,9 @@ void DirectoryRendezvous::declare(int directory, const Failure& failure) noexcep
   try {
     const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
     const Fd file(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    const std::string text =
-        format("%d %d %lld\n", static_cast<int>(failure.status), failure.rank, static_cast<long long>(failure.pid)) +
-        failure.message;
-    if (file && write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size())) {
+    Writer text;
+    encode(text, failure, kMaxDeclared);
+    if (file && write(file.get(), text.bytes_.data(), text.bytes_.size()) == static_cast<ssize_t>(text.bytes_.size())) {
       // The first one counts; that this is not it is no error.
       [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, kFailedFile, 0);
     }
@@ -64,20 +68,13 @@ void DirectoryRendezvous::declare(int directory, const Failure& failure) noexcep
 void DirectoryRendezvous::throw_if_declared() const {
   const Fd file(openat(fd(), kFailedFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (!file) return;
-  char text[2048];
-  const ssize_t size = read(file.get(), text, sizeof text - 1);
+  std::byte text[kFailureHeader + kMaxDeclared];
+  const ssize_t size = read(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
-  text[size] = '\0';
   Failure failure;
-  int status = 0;
-  long long pid = 0;
-  int header = 0;
-  if (std::sscanf(text, "%d %d %lld%n", &status, &failure.rank, &pid, &header) != 3 || text[header] != '\n') {
+  if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr) {
     throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
   }
-  failure.status = static_cast<Status>(status);
-  failure.pid = pid;
-  failure.message = text + header + 1;
   throw Error(std::move(failure));
 }
 

@@ -1,38 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/group/vote.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include "core/base/failure_codec.hpp"
 
 namespace symm {
 namespace {
 
-struct Wire {
-  int32_t status;
-  int32_t rank;
-  int64_t pid;
-  uint64_t value[2];
-  char message[256];
-};
+// A ballot on its way: the values, then the failure, filled with zeros to a length that the receiver knows.
+constexpr size_t kBallotSize = sizeof Ballot::value + kFailureHeader + kMaxFailureText;
 
-Wire encode(const Ballot& ballot) {
-  Wire wire{};
-  wire.status = static_cast<int32_t>(ballot.failure.status);
-  wire.rank = ballot.failure.rank;
-  wire.pid = ballot.failure.pid;
-  std::copy(std::begin(ballot.value), std::end(ballot.value), std::begin(wire.value));
-  const size_t length = std::min(ballot.failure.message.size(), sizeof wire.message - 1);
-  std::memcpy(wire.message, ballot.failure.message.data(), length);
-  return wire;
+Bytes encode(const Ballot& ballot) {
+  Writer out;
+  for (const uint64_t value : ballot.value) out.number(value);
+  encode(out, ballot.failure);
+  out.bytes_.resize(kBallotSize);
+  return std::move(out.bytes_);
 }
 
-Ballot decode(const Bytes& body) {
-  Wire wire{};
-  std::memcpy(&wire, body.data(), sizeof wire);
-  wire.message[sizeof wire.message - 1] = '\0';
+Ballot decode(int rank, const Bytes& body) {
+  Reader in(body);
   Ballot ballot;
-  ballot.failure = {static_cast<Status>(wire.status), wire.rank, wire.pid, wire.message};
-  std::copy(std::begin(wire.value), std::end(wire.value), std::begin(ballot.value));
+  for (uint64_t& value : ballot.value) value = in.number<uint64_t>();
+  auto failure = in.rest();
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) failure = failure.first(failure.size() - 1);
+  if (const char* fault = decode(Reader(failure), ballot.failure))
+    throw Error({Status::mismatch, rank, 0, format("rank %d voted something else than a ballot: %s", rank, fault)});
   return ballot;
 }
 
@@ -47,9 +39,9 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
 }  // namespace
 
 std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, Deadline deadline) {
-  const Wire wire = encode(mine);
+  const Bytes body = encode(mine);
   for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.send(peer, topic, std::as_bytes(std::span(&wire, 1)), {}, deadline);
+    if (peer != group.rank()) group.send(peer, topic, body, {}, deadline);
   }
   std::vector<Ballot> ballots(static_cast<size_t>(group.size()));
   ballots[static_cast<size_t>(group.rank())] = mine;
@@ -57,7 +49,7 @@ std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, D
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     try {
-      ballots[static_cast<size_t>(peer)] = decode(group.receive(peer, topic, sizeof(Wire), 0, deadline).body);
+      ballots[static_cast<size_t>(peer)] = decode(peer, group.receive(peer, topic, kBallotSize, 0, deadline).body);
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
       missing.push_back(peer);  // go on: those that did vote shall not be called missing

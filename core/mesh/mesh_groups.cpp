@@ -153,12 +153,11 @@ void MeshImpl::pass_on_failure(uint64_t group) noexcept {
 
 void MeshImpl::on_packet(int source, const wire::Packet& packet, std::vector<Fd> fds, bool fds_lost) {
   const wire::Header& header = packet.header;
-  const wire::Report& report = packet.report;
   switch (header.type) {
     case wire::Type::leave: return on_leave(source, header.group);
     case wire::Type::bye: return on_bye(source);
-    case wire::Type::failure: return on_failure(source, header.group, {report.status, report.rank, report.pid, report.text});
-    case wire::Type::verdict: return on_verdict(source, {report.status, report.rank, report.pid, report.text});
+    case wire::Type::failure: return on_failure(source, header.group, packet.failure);
+    case wire::Type::verdict: return on_verdict(source, packet.failure);
     case wire::Type::hello:
     case wire::Type::identity:
     case wire::Type::address: return on_gone(source, "broke the protocol: it introduced itself twice");

@@ -198,7 +198,7 @@ void MeshImpl::tell(int peer, wire::Type type, uint64_t group, const Failure* fa
     header.source = static_cast<uint16_t>(rank_);
     header.group = group;
     if (failure == nullptr) return link->post(wire::encode(header));
-    link->post(wire::encode(header, wire::Report{failure->status, failure->rank, failure->pid, failure->message}));
+    link->post(wire::encode(header, *failure));
   } catch (const std::exception&) {
     return;  // out of memory; the peer's deadline remains
   }

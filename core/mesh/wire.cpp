@@ -3,16 +3,12 @@
 
 #include <algorithm>
 
-#include "core/base/little_endian.hpp"
-
 namespace symm::wire {
 namespace {
 
 constexpr size_t kHelloSize = 32;
-constexpr size_t kReportSize = 16;  // then the text
 constexpr size_t kIdentitySize = 76;
-constexpr size_t kAddressSize = 4;      // then name and directory
-constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
+constexpr size_t kAddressSize = 4;  // then name and directory
 
 bool is_name(const std::string& text) {
   return std::all_of(text.begin(), text.end(),
@@ -31,19 +27,10 @@ const char* decode_hello(Reader in, const Header& header, Hello& out) {
   return nullptr;
 }
 
-const char* decode_report(Reader in, const Header& header, Report& out) {
-  if (in.left() < kReportSize || in.left() > kReportSize + kMaxText) return "report of wrong length";
-  const auto status = static_cast<int32_t>(in.number<uint32_t>());
-  out.rank = static_cast<int32_t>(in.number<uint32_t>());
-  out.pid = static_cast<int64_t>(in.number<uint64_t>());
-  out.text = in.text(in.left());
-  if (status > 0 || status < kLowestStatus) return "report with an impossible status";
-  if (status == 0 && header.type != Type::verdict) return "failure with status ok";
-  if (out.rank < -1 || out.rank > kMaxRanks) return "report with an impossible rank";
-  if (out.pid < 0) return "report with an impossible pid";
-  if (!is_clean(out.text)) return "report with control characters";
-  out.status = static_cast<Status>(status);
-  return nullptr;
+const char* decode_failure(Reader in, const Header& header, Failure& out) {
+  if (const char* fault = decode(in, out)) return fault;
+  if (out.status == Status::ok && header.type != Type::verdict) return "failure with status ok";
+  return out.rank > kMaxRanks ? "failure with an impossible rank" : nullptr;
 }
 
 const char* decode_identity(Reader in, Identity& out) {
@@ -86,7 +73,7 @@ const char* decode_body(Packet& packet) {
     case Type::leave:
     case Type::bye: return header.length == 0 ? nullptr : "farewell with a body";
     case Type::failure:
-    case Type::verdict: return decode_report(in, header, packet.report);
+    case Type::verdict: return decode_failure(in, header, packet.failure);
     case Type::identity: return decode_identity(in, packet.identity);
     case Type::address: return decode_address(in, packet.address);
     default: return "unknown type";
@@ -145,19 +132,9 @@ Buffer encode(Header header, const Hello& hello) {
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
 
-Buffer encode(Header header, const Report& report) {
-  std::string text = report.text.substr(0, kMaxText);
-  // Not through the middle of a character.
-  while (text.size() < report.text.size() && !text.empty() &&
-         (static_cast<unsigned char>(report.text[text.size()]) & 0xC0U) == 0x80U)
-    text.pop_back();
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, ' ');
+Buffer encode(Header header, const Failure& failure) {
   Writer body;
-  body.number(static_cast<uint32_t>(report.status));
-  body.number(static_cast<uint32_t>(report.rank));
-  body.number(static_cast<uint64_t>(std::max<int64_t>(report.pid, 0)));
-  body.text(text);
+  encode(body, failure);
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.hpp"
+#include "core/base/failure_codec.hpp"
 #include "core/socket/fdpass.hpp"
 
 namespace symm::wire {
@@ -29,7 +29,6 @@ inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = fdpass::kMaxFds;
 inline constexpr int kMaxRanks = 32767;
-inline constexpr size_t kMaxText = 512;   // of a failure's message
 inline constexpr size_t kMaxName = 64;    // of a socket
 inline constexpr size_t kMaxPath = 1024;  // of a directory
 
@@ -37,8 +36,8 @@ enum class Type : uint16_t {
   hello = 1,        // first packet on a connection: Hello
   leave = 2,        // the source left `group`; no body
   bye = 3,          // the source left all groups and will close; no body
-  failure = 4,      // `group` is revoked: Report. In the store: this rank failed to come
-  verdict = 5,      // how connecting went: Report
+  failure = 4,      // `group` is revoked: Failure. In the store: this rank failed to come
+  verdict = 5,      // how connecting went: Failure, of which status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address
   first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
@@ -65,14 +64,6 @@ struct Hello {
   uint32_t size = 0;
 };
 
-// A Failure on its way; status ok is valid in a verdict only.
-struct Report {
-  Status status = Status::ok;
-  int32_t rank = -1;
-  int64_t pid = 0;
-  std::string text;
-};
-
 struct Identity {
   std::array<std::byte, 16> process{};
   uint64_t cookie = 0;
@@ -95,7 +86,7 @@ struct Packet {
   Header header;
   std::span<const std::byte> body;
   Hello hello;
-  Report report;
+  Failure failure;
   Identity identity;
   Address address;
 };
@@ -107,7 +98,7 @@ using Buffer = std::vector<std::byte>;
 // length is taken from the body. Throws Error(invalid_argument) for a body or nfds that decode() would refuse.
 Buffer encode(Header header, std::span<const std::byte> body = {});
 Buffer encode(Header header, const Hello& hello);
-Buffer encode(Header header, const Report& report);  // long or odd text is shortened and cleaned
+Buffer encode(Header header, const Failure& failure);
 Buffer encode(Header header, const Identity& identity);
 Buffer encode(Header header, const Address& address);
 

@@ -56,13 +56,14 @@ std::string Wireup::key(Record record, int rank) const {
 }
 
 void Wireup::publish(Record record, const wire::Buffer& packet) {
-  if (record != Record::verdict) published_[static_cast<int>(record)] = true;
   store_.set(key(record, rank_), packet, deadline_);
+  if (record != Record::verdict) published_[static_cast<int>(record)] = true;
 }
 
 Failure Wireup::failure_of(const wire::Packet& packet, int rank) const {
-  const wire::Report& report = packet.report;
-  return {report.status, report.rank >= 0 ? report.rank : rank, report.pid, report.text};
+  Failure failure = packet.failure;
+  if (failure.rank < 0) failure.rank = rank;
+  return failure;
 }
 
 // A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
@@ -229,12 +230,12 @@ void Wireup::leave_reason(const Failure& failure) {
   wire::Header header;
   header.type = wire::Type::failure;
   header.source = static_cast<uint16_t>(rank_);
-  const wire::Buffer packet = wire::encode(header, wire::Report{failure.status, failure.rank, failure.pid, failure.message});
+  const wire::Buffer packet = wire::encode(header, failure);
   for (const Record record : {Record::verdict, Record::identity, Record::address}) {
     if (record != Record::verdict && published_[static_cast<int>(record)]) continue;
     try {
       store_.set(key(record, rank_), packet, Deadline::after_ms(kPatienceMs));
-    } catch (const Error&) {
+    } catch (...) {
       break;  // a store that has failed: the others find out by it or by their deadline
     }
   }
@@ -255,8 +256,8 @@ Failure Wireup::vote(const Failure& mine) {
     Failure theirs;
     try {
       theirs = hear(rank, patience);
-    } catch (const Error& error) {
-      theirs = error.failure();
+    } catch (...) {
+      theirs = current_failure();
     }
     const bool silence = theirs.status == Status::timeout && theirs.rank == rank && mine.status != Status::ok;
     if (!silence) worst = worse(worst, theirs);
@@ -272,10 +273,8 @@ std::shared_ptr<Mesh> Wireup::run() {
     introduce();
     open();
     join();
-  } catch (const Error& error) {
-    mine = error.failure();
-  } catch (const std::exception& error) {
-    mine = {Status::out_of_memory, -1, 0, error.what()};
+  } catch (...) {
+    mine = current_failure();
   }
   if (mine.status != Status::ok && mine.rank < 0) {
     mine = {mine.status, rank_, getpid(), name_of_peer(rank_, getpid()) + ": " + mine.message};

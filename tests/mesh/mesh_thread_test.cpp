@@ -38,6 +38,36 @@ TEST_P(MeshThreadsOf, AllTalkToAllWithoutDescriptors) {
   }
 }
 
+// Its first write fails, and not by an Error.
+class OddStore final : public Store {
+ public:
+  explicit OddStore(const std::string& path) : store_(path, true) {}
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override {
+    if (!std::exchange(failed_, true)) throw std::runtime_error("odd");
+    store_.set(key, value, deadline);
+  }
+  Bytes get(const std::string& key, Deadline deadline) override { return store_.get(key, deadline); }
+  std::string describe() const override { return "odd"; }
+
+ private:
+  FileStore store_;
+  bool failed_ = false;
+};
+
+TEST(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) {
+  TemporaryDirectory directory;
+  as_threads(2, [&](int rank) {
+    const Failure failure = failure_of([&] {
+      if (rank == 0) return void(connect(directory.path(), 0, 2));
+      OddStore store(directory.path());
+      Mesh::connect(store, 1, 2, "test", soon());
+    });
+    EXPECT_EQ(failure.status, Status::internal);
+    EXPECT_EQ(failure.rank, 1);
+    EXPECT_NE(failure.message.find("odd"), std::string::npos) << failure.message;
+  });
+}
+
 TEST(MeshThreads, DescriptorsArriveAsCopies) {
   TemporaryDirectory directory;
   as_threads(2, [&](int rank) {

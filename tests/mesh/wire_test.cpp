@@ -28,8 +28,8 @@ std::vector<Buffer> samples() {
   return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}),
           encode(header_of(Type::leave)),
           encode(header_of(Type::bye)),
-          encode(header_of(Type::failure), Report{Status::aborted, 2, 99, "enough"}),
-          encode(header_of(Type::verdict), Report{}),
+          encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
+          encode(header_of(Type::verdict), Failure{}),
           encode(header_of(Type::identity), identity),
           encode(header_of(Type::address), Address{"r1-0a", "/run/x"}),
           encode(user, body)};
@@ -42,9 +42,9 @@ TEST(Wire, RoundTrip) {
   EXPECT_EQ(packet.hello.cookie, 3U);
   EXPECT_EQ(packet.hello.rank, 3U);
   ASSERT_EQ(decode(all[3], packet), nullptr);
-  EXPECT_EQ(packet.report.status, Status::aborted);
-  EXPECT_EQ(packet.report.pid, 99);
-  EXPECT_EQ(packet.report.text, "enough");
+  EXPECT_EQ(packet.failure.status, Status::aborted);
+  EXPECT_EQ(packet.failure.pid, 99);
+  EXPECT_EQ(packet.failure.message, "enough");
   ASSERT_EQ(decode(all[5], packet), nullptr);
   EXPECT_EQ(packet.identity.pid, 4711);
   ASSERT_EQ(decode(all[6], packet), nullptr);
@@ -92,12 +92,13 @@ TEST(Wire, NamesCannotLeaveTheDirectory) {
 
 TEST(Wire, TextIsCutAndCleaned) {
   Packet packet;
-  const Buffer cut = encode(header_of(Type::failure), Report{Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"});
+  const Buffer cut =
+      encode(header_of(Type::failure), Failure{Status::system, -1, 0, std::string(511, 'a') + "\xC3\xA4" + "tail"});
   ASSERT_EQ(decode(cut, packet), nullptr);
-  EXPECT_EQ(packet.report.text, std::string(511, 'a'));
-  const Buffer lines = encode(header_of(Type::failure), Report{Status::system, -1, 0, "two\nlines"});
+  EXPECT_EQ(packet.failure.message, std::string(511, 'a'));
+  const Buffer lines = encode(header_of(Type::failure), Failure{Status::system, -1, 0, "two\nlines"});
   ASSERT_EQ(decode(lines, packet), nullptr);
-  EXPECT_EQ(packet.report.text, "two lines");
+  EXPECT_EQ(packet.failure.message, "two lines");
 }
 
 TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
@@ -116,7 +117,7 @@ TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
     switch (type) {
       case Type::hello: again = encode(packet.header, packet.hello); break;
       case Type::failure:
-      case Type::verdict: again = encode(packet.header, packet.report); break;
+      case Type::verdict: again = encode(packet.header, packet.failure); break;
       case Type::identity: again = encode(packet.header, packet.identity); break;
       case Type::address: again = encode(packet.header, packet.address); break;
       default: again = encode(packet.header, packet.body); break;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/failure_codec.hpp"
+
+namespace symm {
+namespace {
+
+constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
+
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
+}  // namespace
+
+void encode(Writer& out, const Failure& failure, size_t most_text) {
+  size_t length = std::min(failure.message.size(), most_text);
+  while (length > 0 && length < failure.message.size() && continues_character(failure.message[length])) --length;
+  std::string text = failure.message.substr(0, length);
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  out.number(static_cast<uint32_t>(failure.status));
+  out.number(static_cast<uint32_t>(failure.rank));
+  out.number(static_cast<uint64_t>(std::max<int64_t>(failure.pid, 0)));
+  out.text(text);
+}
+
+const char* decode(Reader in, Failure& failure, size_t most_text) {
+  if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text) return "failure of wrong length";
+  const auto status = static_cast<int32_t>(in.number<uint32_t>());
+  failure.status = static_cast<Status>(status);
+  failure.rank = static_cast<int32_t>(in.number<uint32_t>());
+  failure.pid = static_cast<int64_t>(in.number<uint64_t>());
+  failure.message = in.text(in.left());
+  if (status > 0 || status < kLowestStatus) return "failure with an impossible status";
+  if (failure.rank < -1) return "failure with an impossible rank";
+  if (failure.pid < 0) return "failure with an impossible pid";
+  return is_clean(failure.message) ? nullptr : "failure with control characters";
+}
+
+}  // namespace symm
