@@ -8,7 +8,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 struct Words {
@@ -55,7 +55,7 @@ void abort_latency() {
         const Mapped<Leaving> leaving;
         leave_on(way == Way::mapped ? &words->value : on_device, polled, period, leaving.get(), stream);
         if (!soon([&] { return look(leaving->running) != 0; })) gpu::give_up("a kernel does not start");
-        usleep(50 + random() % 100);
+        usleep(static_cast<useconds_t>(50 + random() % 100));
         const auto start = Clock::now();
         if (way == Way::mapped) put(words->value, 1);
         if (way == Way::copied)
@@ -155,4 +155,4 @@ void abort_polling(int gpus) {
   }
 }
 
-}  // namespace answers
+}  // namespace experiments

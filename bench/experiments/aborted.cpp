@@ -7,7 +7,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 using gpu::Rank;
@@ -160,4 +160,4 @@ void aborted_group() {
          std::to_string(shared.right) + " of " + std::to_string(shared.replays));
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -9,7 +9,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 
 void counter_role(int device) {
   use_device(device);
@@ -112,7 +112,7 @@ void series(const std::string& where, int device, int count) {
   std::deque<Child> children;
   for (int i = 0; i < count; ++i) {
     while (children.size() < 3 && static_cast<int>(children.size()) < count - i) children.emplace_back("counter", device);
-    one(children.front(), memory, stream, copies, 1000 + random() % 5000, trials);
+    one(children.front(), memory, stream, copies, static_cast<useconds_t>(1000 + random() % 5000), trials);
     children.pop_front();
   }
   const std::string name = "fence, " + where + ": ";
@@ -138,4 +138,4 @@ void fence(int gpus, int trials) {
   if (gpus > 1) series("two GPUs", 1, trials);
 }
 
-}  // namespace answers
+}  // namespace experiments

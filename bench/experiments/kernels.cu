@@ -3,7 +3,7 @@
 #include "kernels/cuda/memory.cuh"
 #include "tests/gpu/world.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 using symm::cuda::load_relaxed;
@@ -150,4 +150,4 @@ void play(const PingPong& side, Played* played, cudaStream_t stream) {
   launched("play");
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-namespace answers {
+namespace experiments {
 
 inline constexpr int kWatched = 32;                    // words that are counted up and watched,
 inline constexpr int kWatchedStride = 32;              // so many words apart
@@ -66,4 +66,4 @@ struct Played {
 };
 void play(const PingPong& side, Played* played, cudaStream_t stream);
 
-}  // namespace answers
+}  // namespace experiments

@@ -12,7 +12,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 constexpr size_t kBytes = size_t{64} << 20;
@@ -78,7 +78,7 @@ void kill_some(const SharedMemory& memory, int device, unsigned seed, int kills,
     send_message(child.socket(), 0, file.get());
     send_message(child.socket(), 0, memory.exported().get());
     if (!eventually([&] { return progress->cycles > 1; })) gpu::give_up("an importer does not import");
-    usleep(random() % 5000);
+    usleep(static_cast<useconds_t>(random() % 5000));
     child.kill();
     child.await_death();
     ++killed.in.at(progress->step);
@@ -127,4 +127,4 @@ void killed_imports(int gpus) {
   gpu::expect(memory_comes_back(free_at_first), "the memory that dead importers had mapped is given back by its owner");
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -5,7 +5,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 constexpr size_t kBytes = size_t{256} << 20;
@@ -113,4 +113,4 @@ void unread_descriptor() {
   back.print("descriptor unread: closing the socket to memory free");
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -3,7 +3,9 @@
 // Open questions about GPUs, answered on the machine: what happens to memory, streams and graphs when a process is killed or a
 // group is aborted, and what an abort word costs. What symm relies on is checked; figures are printed as "answer: ..." and never
 // checked. docs/gpu-failures.md has the questions.
-//   answers [GPUs [trials of the fence [question]]]
+//   gpu_experiments [GPUs [trials of the fence [question]]]
+#include <unistd.h>
+
 #include <cstring>
 #include <iterator>
 
@@ -24,14 +26,14 @@ struct Question {
   void (*ask)(const Setup&);
 };
 constexpr Question kQuestions[] = {
-    {"fence", [](const Setup& setup) { answers::fence(setup.gpus, setup.trials); }},
-    {"exporter", [](const Setup&) { answers::exporter_killed(); }},
-    {"unread", [](const Setup&) { answers::unread_descriptor(); }},
-    {"abort", [](const Setup&) { answers::abort_latency(); }},
-    {"polling", [](const Setup& setup) { answers::abort_polling(setup.gpus); }},
-    {"graph", [](const Setup&) { answers::aborted_group(); }},
-    {"kills", [](const Setup& setup) { answers::killed_imports(setup.gpus); }},
-    {"override", [](const Setup&) { answers::override_of_wait(); }},
+    {"fence", [](const Setup& setup) { experiments::fence(setup.gpus, setup.trials); }},
+    {"exporter", [](const Setup&) { experiments::exporter_killed(); }},
+    {"unread", [](const Setup&) { experiments::unread_descriptor(); }},
+    {"abort", [](const Setup&) { experiments::abort_latency(); }},
+    {"polling", [](const Setup& setup) { experiments::abort_polling(setup.gpus); }},
+    {"graph", [](const Setup&) { experiments::aborted_group(); }},
+    {"kills", [](const Setup& setup) { experiments::killed_imports(setup.gpus); }},
+    {"override", [](const Setup&) { experiments::override_of_wait(); }},
 };
 
 struct Role {
@@ -39,18 +41,18 @@ struct Role {
   void (*play)(long argument);
 };
 constexpr Role kRoles[] = {
-    {"counter", [](long device) { answers::counter_role(static_cast<int>(device)); }},
-    {"exporter", [](long value) { answers::exporter_role(value); }},
-    {"importer", [](long device) { answers::importer_role(static_cast<int>(device)); }},
-    {"consumer", [](long) { answers::consumer_role(); }},
+    {"counter", [](long device) { experiments::counter_role(static_cast<int>(device)); }},
+    {"exporter", [](long value) { experiments::exporter_role(value); }},
+    {"importer", [](long device) { experiments::importer_role(static_cast<int>(device)); }},
+    {"consumer", [](long) { experiments::consumer_role(); }},
 };
 
 int ask(const char* name, long argument) {
   for (const Question& question : kQuestions) {
     if (std::strcmp(question.name, name) != 0) continue;
     question.ask({static_cast<int>(argument / kManyTrials), static_cast<int>(argument % kManyTrials)});
-    const answers::Totals totals{gpu::counts().passed.load(), gpu::counts().failed.load()};
-    answers::report_totals(totals);
+    const experiments::Totals totals{gpu::counts().passed.load(), gpu::counts().failed.load()};
+    experiments::report_totals(totals);
     return totals.failed == 0 ? 0 : 1;
   }
   return 2;
@@ -72,21 +74,27 @@ int main(int argc, char** argv) {
   if (argc == 4 && std::strcmp(argv[1], "question") == 0) return ask(argv[2], std::atol(argv[3]));
   if (argc == 4 && std::strcmp(argv[1], "role") == 0) return play(argv[2], std::atol(argv[3]));
 
-  const int gpus = argc > 1 && std::atoi(argv[1]) > 1 ? 2 : 1;
+  if (access("/dev/nvidia0", F_OK) != 0) {
+    std::printf("SKIPPED: no GPU here\n");
+    return 77;
+  }
+  const bool several = argc > 1 ? std::atoi(argv[1]) > 1 : access("/dev/nvidia1", F_OK) == 0;
+  const int gpus = several ? 2 : 1;
   const int trials = argc > 2 ? std::atoi(argv[2]) : 8;
   setenv("CUDA_VISIBLE_DEVICES", gpus > 1 ? "0,1" : "0", 0);
   int passed = 0;
   int failed = 0;
   for (const Question& question : kQuestions) {
     if (argc > 3 && std::strcmp(argv[3], question.name) != 0) continue;
-    const auto start = answers::Clock::now();
+    const auto start = experiments::Clock::now();
     const std::chrono::seconds limit(90 + 2 * trials);
-    const answers::Totals totals = answers::run_question(argv[0], question.name, long{gpus} * kManyTrials + trials, limit);
+    const experiments::Totals totals =
+        experiments::run_question(argv[0], question.name, long{gpus} * kManyTrials + trials, limit);
     std::printf("%s: %d passed, %d failed in %.1f s\n", question.name, totals.passed, totals.failed,
-                answers::microseconds(start, answers::Clock::now()) * 1e-6);
+                experiments::microseconds(start, experiments::Clock::now()) * 1e-6);
     passed += totals.passed;
     failed += totals.failed;
   }
-  std::printf("answers, %d GPUs: %d passed, %d failed\n", gpus, passed, failed);
+  std::printf("experiments, %d GPUs: %d passed, %d failed\n", gpus, passed, failed);
   return failed == 0 && passed > 0 ? 0 : 1;
 }

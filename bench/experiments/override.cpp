@@ -5,7 +5,7 @@
 #include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
-namespace answers {
+namespace experiments {
 
 void consumer_role() {
   use_device(0);
@@ -60,4 +60,4 @@ void override_of_wait() {
   from_write.print("override of a stream's wait: the host's write to stream going on");
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -16,7 +16,7 @@
 
 #include "tests/gpu/world.hpp"
 
-namespace answers {
+namespace experiments {
 namespace {
 
 bool wait_until(const std::function<bool()>& so, std::chrono::milliseconds limit, useconds_t pause) {
@@ -201,4 +201,4 @@ void report_totals(Totals totals) {
   send_bytes(kSocket, &order, sizeof order, -1);
 }
 
-}  // namespace answers
+}  // namespace experiments

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-namespace answers {
+namespace experiments {
 
 using Clock = std::chrono::steady_clock;
 
@@ -55,7 +55,7 @@ std::optional<Message> receive_message(int socket);
 // As above, and gives up if the other end is closed.
 Message expect_message(int socket, const char* what);
 
-// Another process of this program, running a role of answers.cpp, with one end of a socket.
+// Another process of this program, running a role of main.cpp, with one end of a socket.
 class Child {
  public:
   Child(const std::string& role, int64_t argument);
@@ -86,4 +86,4 @@ Totals run_question(const char* program, const std::string& question, int64_t ar
 // For the process of a question: what it counted.
 void report_totals(Totals totals);
 
-}  // namespace answers
+}  // namespace experiments

@@ -3,7 +3,7 @@
 // The questions, and the roles of the processes that they start. `gpus` is 1 or 2.
 #pragma once
 
-namespace answers {
+namespace experiments {
 
 void fence(int gpus, int trials);
 void counter_role(int device);  // counts words of another process up until it is killed
@@ -23,4 +23,4 @@ void importer_role(int device);  // imports, maps, allows, unmaps in a loop unti
 void override_of_wait();
 void consumer_role();  // holds another process' memory, and does not write the word it should
 
-}  // namespace answers
+}  // namespace experiments

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace answers {
+namespace experiments {
 
 void* driver_entry(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
@@ -131,4 +131,4 @@ std::string Figures::text() {
          ", " + std::to_string(values_.size()) + " trials";
 }
 
-}  // namespace answers
+}  // namespace experiments

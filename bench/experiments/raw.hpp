@@ -11,7 +11,7 @@
 #include "bench/experiments/process.hpp"
 #include "tests/gpu/world.hpp"
 
-namespace answers {
+namespace experiments {
 
 void* driver_entry(const char* name);
 void require(CUresult result, const char* call);
@@ -20,7 +20,7 @@ void require(CUresult result, const char* call);
 #define ANSWERS_TEXT_OF(text) #text
 #define ANSWERS_TEXT(name) ANSWERS_TEXT_OF(name)
 #define ANSWERS_CALL(name, ...) \
-  ::answers::require(reinterpret_cast<decltype(&name)>(::answers::driver_entry(ANSWERS_TEXT(name)))(__VA_ARGS__), #name)
+  ::experiments::require(reinterpret_cast<decltype(&name)>(::experiments::driver_entry(ANSWERS_TEXT(name)))(__VA_ARGS__), #name)
 
 // A context on the device, made current.
 void use_device(int device);
@@ -102,4 +102,4 @@ class Figures {
   std::vector<double> values_;
 };
 
-}  // namespace answers
+}  // namespace experiments

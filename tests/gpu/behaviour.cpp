@@ -2,7 +2,6 @@
 //
 // What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
 // back.
-//   behaviour <ranks>
 #include <chrono>
 #include <cstring>
 
@@ -247,33 +246,44 @@ void mismatch(Rank& rank, std::barrier<>&) {
   if (rank.rank == 0) std::printf("mismatch: %s\n", status.message);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int n = argc > 1 ? std::atoi(argv[1]) : 2;
-  const auto free_memory = [] {
+class Behaviour : public testing::Test {
+ protected:
+  static size_t free_memory() {
     size_t free = 0;
     size_t total = 0;
     cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     return free;
-  };
-  // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
-  gpu::run_ranks(n, graphs);
-  gpu::run_ranks(n, groups);
-  const size_t before = free_memory();
-  gpu::run_ranks(n, graphs);
-  gpu::run_ranks(n, streams);
-  gpu::run_ranks(n, signals);
-  gpu::run_ranks(n, groups);
-  for (const size_t count : {kSmall, kMiddle, kLarge}) {
-    gpu::run_ranks(n, [&](gpu::Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
   }
-  gpu::run_ranks(n, abort_word);
-  gpu::run_ranks(n, mismatch, 20000, SYMM_GROUP_CHECK);
-  gpu::run_ranks(n, graphs);
-  const size_t after = free_memory();
-  expect(after + (size_t{8} << 20) >= before,
-         "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
-  std::printf("behaviour, %d ranks: %d passed, %d failed\n", n, gpu::counts().passed.load(), gpu::counts().failed.load());
-  return gpu::counts().failed == 0 ? 0 : 1;
+  static void run(const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t flags = 0) {
+    gpu::run_ranks(gpu::machine().ranks, body, 20000, flags);
+  }
+  static void SetUpTestSuite() {
+    // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
+    run(graphs);
+    run(groups);
+    before_ = free_memory();
+  }
+  static void TearDownTestSuite() {
+    const size_t after = free_memory();
+    expect(after + (size_t{8} << 20) >= before_,
+           "device memory comes back: " + std::to_string(before_) + " bytes free before, " + std::to_string(after) + " after");
+  }
+
+ private:
+  static inline size_t before_ = 0;
+};
+
+TEST_F(Behaviour, Graphs) { run(graphs); }
+TEST_F(Behaviour, Streams) { run(streams); }
+TEST_F(Behaviour, Signals) { run(signals); }
+TEST_F(Behaviour, Groups) { run(groups); }
+TEST_F(Behaviour, Silence) {
+  for (const size_t count : {kSmall, kMiddle, kLarge}) {
+    run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
+  }
 }
+TEST_F(Behaviour, AbortWord) { run(abort_word); }
+TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }
+TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
+
+}  // namespace

@@ -2,7 +2,6 @@
 //
 // Kernels of a user's own with symm/device.cuh: signals mixed with host calls, eagerly and in a graph; barriers of blocks and of
 // grids; a deadline and a stop word, after which the stream still works.
-//   device <ranks>
 #include <symm/device.cuh>
 
 #include <cstring>
@@ -166,11 +165,8 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   rank.wait();
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const int size = argc > 1 ? std::atoi(argv[1]) : 2;
-  gpu::run_ranks(size, [](Rank& rank, std::barrier<>& together) {
+TEST(DeviceHeader, MeetsTheHostsCalls) {
+  gpu::run_ranks(gpu::machine().ranks, [](Rank& rank, std::barrier<>& together) {
     Words* words = nullptr;
     cuda(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped | cudaHostAllocPortable),
          "cudaHostAlloc");
@@ -187,6 +183,6 @@ int main(int argc, char** argv) {
     together.arrive_and_wait();
     cudaFreeHost(words);
   });
-  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
-  return gpu::counts().failed == 0 ? 0 : 1;
 }
+
+}  // namespace

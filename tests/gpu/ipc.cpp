@@ -3,7 +3,6 @@
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
 // order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
 // cycles.
-//   ipc [GPUs]
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -12,8 +11,9 @@
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
-#include "tests/gpu/foreign.hpp"
+#include "tests/gpu/external_allocation.hpp"
 
 namespace {
 
@@ -262,7 +262,7 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
     wait_for(2);
     return;
   }
-  const gpu::Foreign foreign(0, kBytes);
+  const gpu::ExternalAllocation foreign(0, kBytes);
   char* const data = foreign.data();
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
@@ -322,11 +322,10 @@ int role_main(size_t view, size_t test, bool exporter, const std::string& direct
   }
   kTests[test].body(exporter, stream, kViews[view].device);
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
-  return gpu::counts().failed == 0 ? 0 : 1;
+  return gpu::role_result();
 }
 
-pid_t start(const char* program, size_t view, size_t test, bool exporter, const char* directory) {
+pid_t start(size_t view, size_t test, bool exporter, const char* directory) {
   std::fflush(stdout);
   const pid_t pid = fork();
   if (pid != 0) return pid;
@@ -334,40 +333,40 @@ pid_t start(const char* program, size_t view, size_t test, bool exporter, const 
   setenv("SYMM_IPC_DIRECTORY", directory, 1);
   const std::string v = std::to_string(view);
   const std::string t = std::to_string(test);
-  execl(program, program, v.c_str(), t.c_str(), exporter ? "exporter" : "importer", directory, static_cast<char*>(nullptr));
+  execl("/proc/self/exe", "ipc", "role", v.c_str(), t.c_str(), exporter ? "exporter" : "importer", directory,
+        static_cast<char*>(nullptr));
   std::_Exit(127);
 }
 
-}  // namespace
+const bool kRole = [] {
+  gpu::role() = [](int, char** argv) {
+    return role_main(std::strtoul(argv[0], nullptr, 10), std::strtoul(argv[1], nullptr, 10),
+                     std::strcmp(argv[2], "exporter") == 0, argv[3]);
+  };
+  return true;
+}();
 
-int main(int argc, char** argv) {
-  if (argc == 5) {
-    return role_main(std::strtoul(argv[1], nullptr, 10), std::strtoul(argv[2], nullptr, 10),
-                     std::strcmp(argv[3], "exporter") == 0, argv[4]);
+class Ipc : public testing::TestWithParam<std::tuple<size_t, size_t>> {};
+
+TEST_P(Ipc, BetweenTwoProcesses) {
+  const auto [view, test] = GetParam();
+  if (kViews[view].gpus > gpu::machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
+  SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
+  char directory[] = "/tmp/symm-gpu-ipc-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  const pid_t pids[2] = {start(view, test, true, directory), start(view, test, false, directory)};
+  for (int i = 0; i < 2; ++i) {
+    int status = 0;
+    waitpid(pids[i], &status, 0);
+    const bool right = kTests[test].dies == i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
+                                              : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    expect(right, std::string(i == 0 ? "exporter" : "importer") + " ended with " + std::to_string(status));
   }
-  int gpus = argc > 1 ? std::atoi(argv[1]) : 1;
-  int passed = 0;
-  int failed = 0;
-  for (size_t view = 0; view < std::size(kViews); ++view) {
-    if (kViews[view].gpus > gpus) continue;
-    for (size_t test = 0; test < std::size(kTests); ++test) {
-      char directory[] = "/tmp/symm-gpu-ipc-XXXXXX";
-      if (mkdtemp(directory) == nullptr) gpu::give_up("mkdtemp");
-      const pid_t pids[2] = {start(argv[0], view, test, true, directory), start(argv[0], view, test, false, directory)};
-      for (int i = 0; i < 2; ++i) {
-        int status = 0;
-        waitpid(pids[i], &status, 0);
-        const bool right = kTests[test].dies == i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
-                                                  : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        ++(right ? passed : failed);
-        if (!right)
-          std::printf("FAILED: %s, %s: %s ended with %d\n", kViews[view].name, kTests[test].name,
-                      i == 0 ? "exporter" : "importer", status);
-      }
-      const std::string remove = std::string("rm -rf ") + directory;
-      if (std::system(remove.c_str()) != 0) ++failed;
-    }
-  }
-  std::printf("ipc, %d GPUs: %d passed, %d failed\n", gpus, passed, failed);
-  return failed == 0 ? 0 : 1;
+  std::filesystem::remove_all(directory);
 }
+
+INSTANTIATE_TEST_SUITE_P(Views, Ipc,
+                         testing::Combine(testing::Range(size_t{0}, std::size(kViews)),
+                                          testing::Range(size_t{0}, std::size(kTests))));
+
+}  // namespace

@@ -2,19 +2,18 @@
 //
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
 // DMA-BUF.
-//   memory [ranks]
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cstring>
 
-#include "tests/gpu/foreign.hpp"
+#include "tests/gpu/external_allocation.hpp"
 
 namespace {
 
 using gpu::cuda;
 using gpu::expect;
-using gpu::Foreign;
+using gpu::ExternalAllocation;
 using gpu::Rank;
 using gpu::symm;
 
@@ -70,7 +69,7 @@ constexpr size_t kAllocation = size_t{80} << 20;
 constexpr size_t kPiece = size_t{64} << 20;  // as large as Rank::kBlock, and enough for results to come straight into recv
 
 void adopted(Rank& rank, std::barrier<>& together) {
-  Foreign foreign(device_of(rank), kAllocation);
+  ExternalAllocation foreign(device_of(rank), kAllocation);
   char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);  // elsewhere on each rank
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
@@ -152,8 +151,8 @@ void refused(Rank& rank, std::barrier<>&) {
     expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
            who(rank, with_error(std::string("refused: ") + said)));
   };
-  Foreign closed(device_of(rank), size_t{2} << 20, 0);
-  Foreign good(device_of(rank), size_t{2} << 20);
+  ExternalAllocation closed(device_of(rank), size_t{2} << 20, 0);
+  ExternalAllocation good(device_of(rank), size_t{2} << 20);
   alignas(16) static char host[64];
   refuses(rank.ordinary, 4096, "cudaMalloc");
   refuses(host, 64, "no mapped memory of a device");
@@ -163,7 +162,7 @@ void refused(Rank& rank, std::barrier<>&) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   if (devices > 1) {
-    Foreign other((device_of(rank) + 1) % devices, size_t{2} << 20);
+    ExternalAllocation other((device_of(rank) + 1) % devices, size_t{2} << 20);
     refuses(other.data(), 4096, "the group works on device");
   }
 }
@@ -234,11 +233,9 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   together.arrive_and_wait();
 }
 
-}  // namespace
+TEST(Memory, IsGivenBack) { gpu::run_ranks(gpu::machine().ranks, given_back); }
+TEST(Memory, ThatCannotBeAdoptedIsRefused) { gpu::run_ranks(gpu::machine().ranks, refused); }
+TEST(Memory, IsExportedAsDmabuf) { gpu::run_ranks(gpu::machine().ranks, dmabuf); }
+TEST(Memory, OfTheHost) { gpu::run_ranks(gpu::machine().ranks, host_memory); }
 
-int main(int argc, char** argv) {
-  const int ranks = argc > 1 ? std::atoi(argv[1]) : 2;
-  for (const auto body : {given_back, refused, dmabuf, host_memory}) gpu::run_ranks(ranks, body);
-  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
-  return gpu::counts().failed == 0 ? 0 : 1;
-}
+}  // namespace

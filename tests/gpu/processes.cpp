@@ -3,13 +3,13 @@
 // Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one
 // of them is killed or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the
 // survivors.
-//   processes <ranks>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "tests/gpu/world.hpp"
 
@@ -104,48 +104,52 @@ int rank_main(int rank, int size, int how, size_t count, const std::string& dire
     expect(cudaMemsetAsync(nullptr, 0, 0, stream) == cudaSuccess && cudaStreamSynchronize(stream) == cudaSuccess,
            who + "the context stays usable");
   }
-  std::printf("%d passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
-  return gpu::counts().failed == 0 ? 0 : 1;
+  return gpu::role_result();
 }
+
+const bool kRole = [] {
+  gpu::role() = [](int, char** argv) {
+    return rank_main(std::atoi(argv[0]), std::atoi(argv[1]), std::atoi(argv[2]), std::strtoul(argv[3], nullptr, 10), argv[4]);
+  };
+  return true;
+}();
+
+class Processes : public testing::TestWithParam<std::tuple<int, const char*>> {};
+
+TEST_P(Processes, HearOfARankThatIsGone) {
+  const int size = gpu::machine().ranks;
+  const auto [how, count] = GetParam();
+  if (size > gpu::machine().devices || size < 2)
+    GTEST_SKIP() << size << " ranks of a GPU each on " << gpu::machine().devices << " GPUs";
+  char directory[] = "/tmp/symm-gpu-test-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < size; ++rank) {
+    std::fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
+      const std::string r = std::to_string(rank);
+      const std::string n = std::to_string(size);
+      const std::string signal = std::to_string(how);
+      execl("/proc/self/exe", "processes", "role", r.c_str(), n.c_str(), signal.c_str(), count, directory,
+            static_cast<char*>(nullptr));
+      std::_Exit(127);
+    }
+    ranks.push_back(pid);
+  }
+  for (int rank = 0; rank + 1 < size; ++rank) {
+    int status = 0;
+    waitpid(ranks[static_cast<size_t>(rank)], &status, 0);
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 0,
+           "rank " + std::to_string(rank) + " ended with " + std::to_string(status));
+  }
+  kill(ranks.back(), SIGKILL);
+  waitpid(ranks.back(), nullptr, 0);
+  std::filesystem::remove_all(directory);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Processes,
+                         testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
 
 }  // namespace
-
-int main(int argc, char** argv) {
-  const int size = argc > 1 ? std::atoi(argv[1]) : 2;
-  if (argc > 5) return rank_main(std::atoi(argv[2]), size, std::atoi(argv[3]), std::strtoul(argv[4], nullptr, 10), argv[5]);
-  int passed = 0;
-  int failed = 0;
-  for (const int how : {SIGKILL, SIGSTOP}) {
-    for (const char* count : {"500", "100000", "8000000"}) {
-      char directory[] = "/tmp/symm-gpu-test-XXXXXX";
-      if (mkdtemp(directory) == nullptr) gpu::give_up("mkdtemp");
-      std::vector<pid_t> ranks;
-      for (int rank = 0; rank < size; ++rank) {
-        const pid_t pid = fork();
-        if (pid == 0) {
-          setenv("CUDA_VISIBLE_DEVICES", std::to_string(rank).c_str(), 1);
-          const std::string n = std::to_string(size);
-          const std::string r = std::to_string(rank);
-          const std::string signal = std::to_string(how);
-          execl(argv[0], argv[0], n.c_str(), r.c_str(), signal.c_str(), count, directory, static_cast<char*>(nullptr));
-          std::_Exit(127);
-        }
-        ranks.push_back(pid);
-      }
-      for (int rank = 0; rank + 1 < size; ++rank) {
-        int status = 0;
-        waitpid(ranks[static_cast<size_t>(rank)], &status, 0);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-          ++passed;
-        else
-          ++failed;
-      }
-      kill(ranks.back(), SIGKILL);
-      waitpid(ranks.back(), nullptr, 0);
-      const std::string remove = std::string("rm -rf ") + directory;
-      if (std::system(remove.c_str()) != 0) ++failed;
-    }
-  }
-  std::printf("processes, %d ranks: %d passed, %d failed\n", size, passed, failed);
-  return failed == 0 ? 0 : 1;
-}

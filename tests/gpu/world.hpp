@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 #include <symm/symm.h>
 
 #include <atomic>
@@ -26,14 +27,37 @@ inline Counts& counts() {
   return instance;
 }
 
+// Counts, and fails the test that runs; in the process of a role, which has no test, it only counts and prints.
 inline void expect(bool ok, const std::string& what) {
   if (ok) {
     ++counts().passed;
-  } else {
-    ++counts().failed;
-    std::printf("FAILED: %s\n", what.c_str());
-    std::fflush(stdout);
+    return;
   }
+  ++counts().failed;
+  std::printf("FAILED: %s\n", what.c_str());
+  std::fflush(stdout);
+  if (testing::UnitTest::GetInstance()->current_test_suite() != nullptr) ADD_FAILURE() << what;
+}
+
+// Of the whole program, as main.cpp was told.
+struct Machine {
+  int devices = 0;
+  int ranks = 2;
+};
+inline Machine& machine() {
+  static Machine instance;
+  return instance;
+}
+
+// A program that starts processes of itself says here what those do with their arguments. Its first process uses no device.
+using Role = int (*)(int argc, char** argv);
+inline Role& role() {
+  static Role instance = nullptr;
+  return instance;
+}
+inline int role_result() {
+  std::printf("%d passed, %d failed\n", counts().passed.load(), counts().failed.load());
+  return counts().failed == 0 ? 0 : 1;
 }
 
 [[noreturn]] inline void give_up(const std::string& what) {

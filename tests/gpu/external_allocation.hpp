@@ -10,10 +10,10 @@
 
 namespace gpu {
 
-class Foreign {
+class ExternalAllocation {
  public:
   // The device must be the thread's current one.
-  Foreign(int device, size_t bytes, int handle_types = ::symm::cuda::kPosixFd) : bytes_(bytes) {
+  ExternalAllocation(int device, size_t bytes, int handle_types = ::symm::cuda::kPosixFd) : bytes_(bytes) {
     cuda(cudaFree(nullptr), "context");
     ::symm::cuda::CUmemAllocationProp prop{};
     prop.type = ::symm::cuda::kPinned;
@@ -27,9 +27,9 @@ class Foreign {
     call("cuMemSetAccess", address_, bytes, &access, size_t{1});
     call("cuMemRelease", handle);
   }
-  ~Foreign() { free(); }
-  Foreign(const Foreign&) = delete;
-  Foreign& operator=(const Foreign&) = delete;
+  ~ExternalAllocation() { free(); }
+  ExternalAllocation(const ExternalAllocation&) = delete;
+  ExternalAllocation& operator=(const ExternalAllocation&) = delete;
   char* data() const { return reinterpret_cast<char*>(address_); }
   void free() {
     if (address_ == 0) return;

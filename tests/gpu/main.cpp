@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all programs of tests/gpu begin with.
+//   <program> [--ranks=N] [--fitting] [GoogleTest's own]
+// --fitting: skip what a machine with several GPUs has too few of; one GPU is shared by any number of ranks.
+#include "tests/gpu/world.hpp"
+
+int main(int argc, char** argv) {
+  if (gpu::role() != nullptr && argc > 1 && std::string(argv[1]) == "role") return gpu::role()(argc - 2, argv + 2);
+  testing::InitGoogleTest(&argc, argv);
+  bool fitting = false;
+  gpu::Machine& machine = gpu::machine();
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.rfind("--ranks=", 0) == 0) {
+      machine.ranks = std::atoi(word.c_str() + 8);
+    } else if (word == "--fitting") {
+      fitting = true;
+    } else {
+      std::printf("unknown argument %s\n", argv[i]);
+      return 2;
+    }
+  }
+  if (const cudaError_t result = cudaGetDeviceCount(&machine.devices); result != cudaSuccess || machine.devices == 0) {
+    std::printf("SKIPPED: no GPU here: %s\n", cudaGetErrorString(result));
+    return 77;
+  }
+  if (machine.ranks < 1) gpu::give_up("--ranks: must be 1 or more");
+  if (fitting && machine.devices == 1 && machine.ranks > 4 && machine.ranks < 8) {
+    std::printf("SKIPPED: on one GPU, 1, 2, 3, 4 and 8 ranks stand for all\n");
+    return 77;
+  }
+  if (fitting && machine.devices > 1 && (machine.ranks > machine.devices || machine.ranks == 1)) {
+    std::printf("SKIPPED: %d ranks on %d GPUs\n", machine.ranks, machine.devices);
+    return 77;
+  }
+  const int status = RUN_ALL_TESTS();
+  std::printf("%d checks passed, %d failed\n", gpu::counts().passed.load(), gpu::counts().failed.load());
+  return status;
+}
