@@ -6,9 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <symm/symm.hpp>
@@ -126,8 +126,8 @@ void fit(const symm::Group& group, const symm::Memory& memory) {
     std::copy(mine.begin(), mine.end(), sum.begin());
     group.allreduce(sum, sum, SYMM_OP_SUM);
     const Gradient expected = serial_sum(w, group.size());
-    expect(std::memcmp(sum.data(), expected.data(), sizeof expected) == 0,
-           "the all-reduced gradient differs from the serial sum");
+    const auto same = [](float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b); };
+    expect(std::equal(sum.begin(), sum.end(), expected.begin(), same), "the all-reduced gradient differs from the serial sum");
     if (number == 0) first_error = sum[kFeatures];
     for (size_t i = 0; i < kFeatures; ++i) w[i] -= 2.0F / static_cast<float>(kRows * static_cast<size_t>(group.size())) * sum[i];
   }
@@ -161,8 +161,8 @@ double time_allreduce(const symm::Group& group, symm::Span<float> values) {
   size_t done = 0;
   const auto check = [&] {
     if (done == 0) return;
-    for (const float value : values)
-      expect(value == static_cast<float>(ranks * (ranks + 1) / 2 + ranks * (done - 1)), "an all-reduce of the latency table");
+    const size_t sum = ranks * (ranks + 1) / 2 + ranks * (done - 1);
+    for (const float value : values) expect(value == static_cast<float>(sum), "an all-reduce of the latency table");
   };
   const double time = median_of_slowest(group, values.size_bytes() > size_t{1} << 18 ? 20 : 200, [&](size_t i) {
     check();
