@@ -27,13 +27,30 @@ enum class BackendKind : int32_t {
   cuda = 2
 };
 
+// How a block lies in the memory behind its descriptor. It travels beside the descriptor, so it is checked.
+struct Extent {
+  uint64_t bytes = 0;
+  uint64_t mapped = 0;   // all of the memory that it is a piece of
+  uint64_t offset = 0;   // of the piece
+  uint64_t on_host = 0;  // 1: memory of a device's host, for the host to touch, too
+  bool is_possible() const noexcept { return bytes != 0 && mapped >= bytes && offset <= mapped - bytes; }
+};
+
+// What lets another process map a block; both rendezvous and sharing by tokens hand it over, each in its own way.
+struct ShareableHandle {
+  Extent extent;
+  int fd = -1;  // borrowed from the block
+};
+
 // A piece of memory mapped into this process: allocated here, or a peer's.
 class Block {
  public:
   virtual ~Block() = default;
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
-  // Backend::share() will not be asked for it again, so a descriptor need not be kept.
+  // What another process needs to map it. Throws Error(unsupported) for a block that cannot be shared.
+  virtual ShareableHandle share() const;
+  // share() will not be called again, so a descriptor need not be kept.
   virtual void will_not_be_shared() noexcept {}
   // Where the mapping begins that data() lies in.
   virtual std::byte* start() const noexcept { return data(); }
@@ -53,10 +70,10 @@ struct Placement {
       1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Transport::block_unit())
 };
 
-// What travels so that a peer can map a block. The counts are the same for every block of a back end.
-struct ShareableHandle {
+// A message to a peer. The counts are the same for every transport of a back end.
+struct OutgoingMessage {
   Bytes body;
-  std::vector<int> fds;  // borrowed from the block
+  std::vector<int> fds;  // borrowed from the transport
 };
 
 // Which parameters a collective has.
@@ -149,7 +166,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Creation, in this order: share() on every rank, then connect() with what every peer shared.
-  virtual ShareableHandle share() const = 0;
+  virtual OutgoingMessage share() const = 0;
   virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
   // All peers are connected; called before the last vote.
   virtual void ready() {}
@@ -198,10 +215,8 @@ class Backend {
   virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
   // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
-  virtual ShareableHandle share(const Block& block) const = 0;
-  virtual size_t share_body_size() const noexcept = 0;
-  virtual size_t share_fd_count() const noexcept = 0;
-  virtual std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity& from) = 0;
+  // Map a block that another process shared.
+  virtual std::shared_ptr<Block> import(Fd fd, const Extent& extent) = 0;
   // Bytes that a signal pad needs beside its channels * size words.
   virtual size_t pad_extra() const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;

@@ -28,12 +28,6 @@ class Provider {
   virtual ~Provider() = default;
   virtual BackendKind kind() const noexcept = 0;
 
-  // Of a block of this process: what an importer needs to map it. The descriptor is the block's.
-  struct Description {
-    int fd = -1;
-    uint64_t mapped_bytes = 0;
-  };
-  virtual Description describe(const Block& block) const = 0;
   virtual Id gpu(int device) const = 0;  // zero for host memory
   // A block for memory that symm has not allocated but the back end can export, and where `pointer` lies in it; null if there is
   // none such.
@@ -43,12 +37,11 @@ class Provider {
     size_t offset = 0;
   };
   virtual Adopted adopt(const void* pointer) const = 0;
-  // Does `block` still stand for what is mapped at its address? Asked of adopted ones only.
-  virtual bool still_there(const Block& block) const = 0;
 
   // The device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
-  virtual std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t mapped_bytes, int device) const = 0;
+  // Map a block that another process shared, so that it can be handed on.
+  virtual std::shared_ptr<Block> import(Fd fd, const Extent& extent, int device) const = 0;
   // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it

@@ -33,6 +33,7 @@ class Segment final : public Block {
 
   std::byte* data() const noexcept override { return data_; }
   size_t size() const noexcept override { return bytes_; }
+  ShareableHandle share() const override { return {{bytes_, bytes_}, fd_.get()}; }
   void will_not_be_shared() noexcept override { fd_.reset(); }
   int fd() const noexcept { return fd_.get(); }  // -1 if it was closed
 

@@ -134,6 +134,7 @@ std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& 
   made->handle_ = foreign.take();
   made->has_handle_ = true;
   made->address_ = range.base;
+  made->owners_address_ = made->data();
   return made;
 }
 

@@ -19,15 +19,7 @@ class Allocation final : public Block {
   // The same on a NUMA node of the host (Placement::kNearest: the device's), for the device and the host. Throws
   // Error(unavailable) with the reason where that cannot be had.
   static std::shared_ptr<Allocation> create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node);
-  // What a peer says of a block, so that it can be mapped.
-  struct Extent {
-    uint64_t bytes = 0;
-    uint64_t mapped = 0;   // all of the allocation that it is a piece of
-    uint64_t offset = 0;   // of the piece
-    uint64_t on_host = 0;  // 1: for the host to touch, too
-  };
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent);
-  Extent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
   // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
   static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign);
   // A piece of one, mapped once more, so that it stays when its owner unmaps it.
@@ -41,10 +33,11 @@ class Allocation final : public Block {
   size_t mapped() const noexcept { return mapped_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
+  Extent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
+  ShareableHandle share() const override { return {extent(), fd()}; }
   void will_not_be_shared() noexcept override { fd_.reset(); }
   const std::byte* owners_address() const noexcept override { return owners_address_; }
   bool still_at_owner() const noexcept override { return owners_address_ != nullptr && is_mapped_at(owners_address_); }
-  bool is_mapped_at(const std::byte* address) const noexcept;
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   // Why no fabric handle can be had for memory of this device; "" if one can. Known after the first allocation.
   static std::string fabric_reason(const Device& device);
@@ -58,6 +51,7 @@ class Allocation final : public Block {
   static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
                                           uint32_t fill, size_t multiple_of);
   void map();
+  bool is_mapped_at(const std::byte* address) const noexcept;
 
   std::shared_ptr<Device> device_;
   size_t bytes_;

@@ -2,7 +2,6 @@
 #include "core/cuda/backend.hpp"
 
 #include <cstdlib>
-#include <cstring>
 
 #include "core/base/process.hpp"
 #include "core/cuda/nvml.hpp"
@@ -10,8 +9,6 @@
 
 namespace symm::cuda {
 namespace {
-
-using BlockShare = Allocation::Extent;
 
 std::string name_of(const Device& device) {
   char name[128] = {};
@@ -43,24 +40,8 @@ class CudaBackend final : public Backend {
     return Allocation::adopt(device_, *foreign, bytes);
   }
 
-  ShareableHandle share(const Block& block) const override {
-    const auto& allocation = static_cast<const Allocation&>(block);
-    const BlockShare body = allocation.extent();
-    ShareableHandle share;
-    share.body.resize(sizeof body);
-    std::memcpy(share.body.data(), &body, sizeof body);
-    share.fds = {allocation.fd()};
-    return share;
-  }
-  size_t share_body_size() const noexcept override { return sizeof(BlockShare); }
-  size_t share_fd_count() const noexcept override { return 1; }
-
-  std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
-    BlockShare body{};
-    std::memcpy(&body, message.body.data(), sizeof body);
-    if (body.bytes != bytes || body.mapped < bytes || body.offset > body.mapped - bytes)
-      throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
-    return Allocation::import(device_, std::move(message.fds.at(0)), body);
+  std::shared_ptr<Block> import(Fd fd, const Extent& extent) override {
+    return Allocation::import(device_, std::move(fd), extent);
   }
 
   // This rank's counts of signals taken, and the tables that the device reads.

@@ -9,8 +9,6 @@
 namespace symm::cuda {
 namespace {
 
-const Allocation& allocation_of(const Block& block) { return static_cast<const Allocation&>(block); }
-
 // The GPUs that this process sees, by ordinal. They do not change while it runs.
 const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
@@ -34,11 +32,6 @@ class CudaProvider final : public ipc::Provider {
  public:
   BackendKind kind() const noexcept override { return BackendKind::cuda; }
 
-  Description describe(const Block& block) const override {
-    const Allocation& allocation = allocation_of(block);
-    return {allocation.fd(), allocation.mapped()};
-  }
-
   ipc::Id gpu(int device) const override { return visible_gpus().at(static_cast<size_t>(device)); }
 
   Adopted adopt(const void* pointer) const override {
@@ -49,8 +42,6 @@ class CudaProvider final : public ipc::Provider {
     const auto offset = static_cast<size_t>(static_cast<const std::byte*>(pointer) - block->data());
     return {std::move(block), device->ordinal(), offset};
   }
-
-  bool still_there(const Block& block) const override { return allocation_of(block).is_mapped_at(block.data()); }
 
   int device_for(const ipc::Id& gpu, int asked) const override {
     const std::vector<Uuid>& visible = visible_gpus();
@@ -66,8 +57,8 @@ class CudaProvider final : public ipc::Provider {
                                             text_of(gpu).c_str()));
   }
 
-  std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t mapped_bytes, int device) const override {
-    return Allocation::import(ipc_device(device), std::move(fd), {bytes, mapped_bytes});
+  std::shared_ptr<Block> import(Fd fd, const Extent& extent, int device) const override {
+    return Allocation::import(ipc_device(device), std::move(fd), extent);
   }
 
   void check_stream(void* stream, int ordinal) const override {

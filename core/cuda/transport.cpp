@@ -94,7 +94,7 @@ CudaTransport::~CudaTransport() { listener_.reset(); }
 
 size_t CudaTransport::share_body_size() { return sizeof(TransportShare); }
 
-ShareableHandle CudaTransport::share() const {
+OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   TransportShare body{};
   body = {device_->uuid(),
@@ -104,7 +104,7 @@ ShareableHandle CudaTransport::share() const {
           device_->multiprocessors(),
           multicast_facts_[static_cast<size_t>(context_.rank)],
           link_facts_[static_cast<size_t>(context_.rank)]};
-  ShareableHandle share;
+  OutgoingMessage share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
   share.fds = {control->fd()};

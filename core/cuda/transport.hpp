@@ -36,7 +36,7 @@ class CudaTransport final : public Transport {
   CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
   ~CudaTransport() override;
 
-  ShareableHandle share() const override;
+  OutgoingMessage share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
   void ready() override;
 

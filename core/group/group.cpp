@@ -133,7 +133,7 @@ void Group::connect_transport(Deadline deadline) {
 
   // Exchange.
   const Topic topic{MessageKind::control, id_, 0, 0};
-  const ShareableHandle share = transport_->share();
+  const OutgoingMessage share = transport_->share();
   for (int peer = 0; peer < size_; ++peer) {
     if (peer != rank_) send(peer, topic, share.body, share.fds, deadline);
   }

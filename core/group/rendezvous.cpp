@@ -2,6 +2,7 @@
 //
 // Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
 // that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
+#include <array>
 #include <cstring>
 
 #include "core/group/memory.hpp"
@@ -34,33 +35,25 @@ uint64_t memory_id(uint64_t group, uint64_t tag, uint64_t sequence) {
   return (x ^ (x >> 31)) | 1U;  // 0 means private memory
 }
 
-void send_block(Group& group, int peer, const Topic& topic, const ShareableHandle& block, const ShareableHandle& pad,
-                Deadline deadline) {
-  Bytes body = block.body;
-  body.insert(body.end(), pad.body.begin(), pad.body.end());
-  std::vector<int> fds = block.fds;
-  fds.insert(fds.end(), pad.fds.begin(), pad.fds.end());
-  group.send(peer, topic, body, fds, deadline);
-}
-
 struct Pair {
   std::shared_ptr<Block> block, pad;
 };
 
-Pair receive_block(Group& group, int peer, const Topic& topic, size_t block_bytes, size_t pad_bytes, Deadline deadline) {
-  Backend& backend = group.backend();
-  const size_t body = backend.share_body_size();
-  const size_t fds = backend.share_fd_count();
-  Message both = group.receive(peer, topic, 2 * body, 2 * fds, deadline);
-  Message pad;
-  pad.body.assign(both.body.begin() + static_cast<ptrdiff_t>(body), both.body.end());
-  for (size_t i = fds; i < both.fds.size(); ++i) pad.fds.push_back(std::move(both.fds[i]));
-  both.body.resize(body);
-  both.fds.resize(fds);
-  Pair pair;
-  pair.block = backend.import(std::move(both), block_bytes, group.identity(peer));
-  pair.pad = backend.import(std::move(pad), pad_bytes, group.identity(peer));
-  return pair;
+// What travels with the descriptors of both.
+struct Extents {
+  Extent block, pad;
+};
+
+Pair receive_pair(Group& group, int peer, const Topic& topic, const Extents& expected, Deadline deadline) {
+  Message message = group.receive(peer, topic, sizeof(Extents), 2, deadline);
+  Extents extents;
+  std::memcpy(&extents, message.body.data(), sizeof extents);
+  const auto import = [&](size_t which, const Extent& extent, uint64_t bytes) {
+    if (extent.bytes != bytes || !extent.is_possible())
+      throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
+    return group.backend().import(std::move(message.fds.at(which)), extent);
+  };
+  return {import(0, extents.block, expected.block.bytes), import(1, extents.pad, expected.pad.bytes)};
 }
 
 class GroupOutOfBand final : public OutOfBand {
@@ -116,12 +109,13 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     // Prepare.
     Ballot ballot;
     std::shared_ptr<Block> pad;
-    ShareableHandle block_share;
-    ShareableHandle pad_share;
+    Extents extents;
+    std::array<int, 2> fds{};
     try {
       pad = backend.allocate(pad_bytes, {});
-      block_share = backend.share(*buffer->block());
-      pad_share = backend.share(*pad);
+      const ShareableHandle handles[] = {buffer->block()->share(), pad->share()};
+      extents = {handles[0].extent, handles[1].extent};
+      fds = {handles[0].fd, handles[1].fd};
     } catch (const std::exception& error) {
       ballot.failure = failure_of(error);
     }
@@ -138,13 +132,14 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
     blocks[static_cast<size_t>(group->rank())] = buffer->block();
     pads[static_cast<size_t>(group->rank())] = pad;
     for (int peer = 0; peer < group->size(); ++peer) {
-      if (peer != group->rank()) send_block(*group, peer, topic(MessageKind::segment, 0), block_share, pad_share, deadline);
+      if (peer != group->rank())
+        group->send(peer, topic(MessageKind::segment, 0), std::as_bytes(std::span(&extents, 1)), fds, deadline);
     }
     ballot = {};
     for (int peer = 0; peer < group->size(); ++peer) {
       if (peer == group->rank()) continue;
       try {
-        Pair pair = receive_block(*group, peer, topic(MessageKind::segment, 0), buffer->bytes(), pad_bytes, deadline);
+        Pair pair = receive_pair(*group, peer, topic(MessageKind::segment, 0), extents, deadline);
         blocks[static_cast<size_t>(peer)] = std::move(pair.block);
         pads[static_cast<size_t>(peer)] = std::move(pair.pad);
       } catch (const std::exception& error) {

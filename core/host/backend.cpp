@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/host/backend.hpp"
 
-#include <cstring>
-
 #include "core/backend/hardware.hpp"
 #include "core/backend/segment.hpp"
 #include "core/base/process.hpp"
@@ -10,10 +8,6 @@
 
 namespace symm::host {
 namespace {
-
-struct BlockShare {
-  uint64_t bytes;
-};
 
 class HostBackend final : public Backend {
  public:
@@ -31,24 +25,7 @@ class HostBackend final : public Backend {
                        pointer));
   }
 
-  ShareableHandle share(const Block& block) const override {
-    const auto& segment = static_cast<const Segment&>(block);
-    const BlockShare body{segment.size()};
-    ShareableHandle share;
-    share.body.resize(sizeof body);
-    std::memcpy(share.body.data(), &body, sizeof body);
-    share.fds = {segment.fd()};
-    return share;
-  }
-  size_t share_body_size() const noexcept override { return sizeof(BlockShare); }
-  size_t share_fd_count() const noexcept override { return 1; }
-
-  std::shared_ptr<Block> import(Message message, size_t bytes, const PeerIdentity&) override {
-    BlockShare body{};
-    std::memcpy(&body, message.body.data(), sizeof body);
-    if (body.bytes != bytes) throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
-    return Segment::import(std::move(message.fds.at(0)), bytes);
-  }
+  std::shared_ptr<Block> import(Fd fd, const Extent& extent) override { return Segment::import(std::move(fd), extent.bytes); }
 
   // The owner's waiter byte, on a line of its own behind the words.
   size_t pad_extra() const noexcept override { return 2 * kLine; }

@@ -15,16 +15,11 @@ using ipc::StreamWords;
 class HostProvider final : public Provider {
  public:
   BackendKind kind() const noexcept override { return BackendKind::host; }
-  Description describe(const Block& block) const override {
-    const auto& segment = static_cast<const Segment&>(block);
-    return {segment.fd(), segment.size()};
-  }
   Id gpu(int) const override { return {}; }
   Adopted adopt(const void*) const override { return {}; }
-  bool still_there(const Block&) const override { return true; }
   int device_for(const Id&, int) const override { return 0; }
-  std::shared_ptr<Block> map(Fd fd, uint64_t bytes, uint64_t, int) const override {
-    return Segment::import(std::move(fd), bytes, Segment::Descriptor::keep);
+  std::shared_ptr<Block> import(Fd fd, const Extent& extent, int) const override {
+    return Segment::import(std::move(fd), extent.bytes, Segment::Descriptor::keep);
   }
   void check_stream(void* stream, int) const override {
     if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");

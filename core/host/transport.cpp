@@ -54,10 +54,10 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values)
 
 size_t HostTransport::share_body_size() { return sizeof(TransportShare); }
 
-ShareableHandle HostTransport::share() const {
+OutgoingMessage HostTransport::share() const {
   const TransportShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U,
                             values_};
-  ShareableHandle share;
+  OutgoingMessage share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
   share.fds = {mine_.segment()->fd()};

@@ -36,7 +36,7 @@ class HostTransport final : public Transport {
  public:
   HostTransport(TransportContext context, const PlanValues& values);
 
-  ShareableHandle share() const override;
+  OutgoingMessage share() const override;
   void connect(int peer, Message message, const PeerIdentity& identity) override;
 
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;

@@ -77,7 +77,7 @@ Token Exporter::make_token(const Source& source, uint64_t offset, uint64_t bytes
   const std::lock_guard lock(mutex_);
   tend(after);
   ExportedBlock* block = exported_at(source.block->data());
-  if (block != nullptr && source.adopted && !source.provider->still_there(*block->block)) {
+  if (block != nullptr && source.adopted && !block->block->still_at_owner()) {
     exports_->release(*block);
     block = nullptr;
   }

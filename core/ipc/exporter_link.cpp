@@ -210,7 +210,7 @@ ExporterLink::Import ExporterLink::request(const Token& token, int device, const
     std::shared_ptr<Block> block;
     if (packet.wants_memory) {
       if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
-      block = provider.map(std::move(reply->fd), reply->packet.block_bytes, reply->packet.mapped_bytes, device);
+      block = provider.import(std::move(reply->fd), {reply->packet.block_bytes, reply->packet.mapped_bytes}, device);
     }
     const std::lock_guard lock(mutex_);
     awaited_.reset();

@@ -127,7 +127,7 @@ void Exporter::serve_request(Consumer& consumer, const Packet& request) {
     reply.type = PacketType::grant;
     reply.block_bytes = block.bytes;
     reply.mapped_bytes = block.mapped_bytes;
-    if (request.wants_memory) fd = ipc_provider(block.kind).describe(*block.block).fd;
+    if (request.wants_memory) fd = block.block->share().fd;
     reply.descriptors = fd >= 0 ? 1 : 0;
   } catch (const Error& error) {
     ++refused_;

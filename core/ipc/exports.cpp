@@ -39,7 +39,7 @@ ExportedBlock& Exports::add(std::shared_ptr<Block> memory, const Provider& provi
   block.device = device;
   block.gpu = provider.gpu(device);
   block.bytes = memory->size();
-  block.mapped_bytes = provider.describe(*memory).mapped_bytes;
+  block.mapped_bytes = memory->share().extent.mapped;
   block.block = std::move(memory);
   block.valid_from = next_number();
   if (!free_slots_.empty()) {
