@@ -16,7 +16,7 @@ class SymmError(Exception):
 
     Attributes:
         status: why.
-        rank: the rank to blame, as numbered in the group of the call; None: nobody in particular, or two that disagree.
+        rank: the rank to blame, as numbered in the group of the call; None: nobody in particular.
         pid: its process, as its own machine numbers it; None: not known.
     """
 
@@ -114,10 +114,8 @@ def error_of(failure: Failure) -> SymmError:
     else:
         error = SymmError(f"{name} ({failure.status:d}): {failure.message}")
         error.status = failure.status
-    # Of two ranks that disagree neither is to blame; the library says the one of which it heard.
-    if failure.status != Status.MISMATCH and failure.rank >= 0:
-        error.rank = failure.rank
-        error.pid = failure.pid or None
+    error.rank = failure.rank if failure.rank >= 0 else None
+    error.pid = failure.pid or None
     return error
 
 
