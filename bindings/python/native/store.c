@@ -64,8 +64,8 @@ int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store*
   memset(store, 0, sizeof *store);
   *to = defaults;
   if (!symm_py_is_tuple(from) ||
-      !PyArg_ParseTuple(from, "iiiikzOkkz:config", &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap, &user,
-                        &to->create_timeout_ms, &to->timeout_ms, &to->name)) {
+      !PyArg_ParseTuple(from, "iiiikzOkkz:config", &to->rank, &to->size, &to->backend, &to->device, &to->flags, &to->bootstrap,
+                        &user, &to->create_timeout_ms, &to->timeout_ms, &to->name)) {
     return 0;
   }
   if (user == Py_None) return 1;
