@@ -7,10 +7,12 @@
 // Status 77: this machine has no GPU.
 #include <cuda_runtime.h>
 #include <symm/device.cuh>
+#include <symm/symm.hpp>
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
+#include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -105,14 +107,7 @@ std::vector<float> plain_round(const std::vector<float>& x) {
 }
 
 void check(cudaError_t result, const char* what) {
-  if (result == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(result));
-  std::exit(1);
-}
-void check(symm_status_t status, const char* what) {
-  if (status == SYMM_OK) return;
-  std::fprintf(stderr, "%s: %s: %s\n", what, symm_status_string(status), symm_last_error());
-  std::exit(1);
+  if (result != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(result));
 }
 #define TRY(call) check(call, #call)
 
@@ -123,41 +118,34 @@ struct Words {
 };
 
 // Waits for the stream; meanwhile, should the group be revoked (a rank died, say), tells the kernels to leave.
-void finish(symm_group_t* group, cudaStream_t stream, volatile Words* words) {
+void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words) {
   cudaError_t state;
   while ((state = cudaStreamQuery(stream)) == cudaErrorNotReady) {
-    symm_group_status_t health = {};
-    health.struct_size = sizeof health;
-    if (symm_group_status(group, &health) != SYMM_OK || health.status != SYMM_OK) words->stop = 1;
+    if (group.status().status != SYMM_OK) words->stop = 1;
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
   TRY(state);
   const Outcome outcome{words->report};
   if (outcome) return;
+  group.abort("a kernel waited in vain");
   const bool late = outcome.trouble() == symm::device::Trouble::timeout;
-  std::fprintf(stderr, "the kernel waited for rank %d and %s\n", outcome.peer(), late ? "it did not come" : "was stopped");
-  symm_group_abort(group, "a kernel waited in vain");
-  std::exit(1);
+  throw std::runtime_error("the kernel waited for rank " + std::to_string(outcome.peer()) +
+                           (late ? " and it did not come" : " and was stopped"));
 }
 
 }  // namespace
 
-int main() {
+int main() try {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) return std::puts("skipped: no GPU"), 77;
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_CUDA;
   config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // to try it on one GPU, where it is slow
-  symm_group_t* group = nullptr;
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  symm_group_info_t info = {};
-  info.struct_size = sizeof info;
-  TRY(symm_group_create(&config, &group));
-  TRY(symm_group_info(group, &info));
+  const symm::Group group = symm::Group::create(config);
+  const symm_group_info_t info = group.info();
   TRY(cudaSetDevice(info.device));
-  TRY(symm_alloc(group, bytes_of(info.size), 0, &buffer));
-  TRY(symm_rendezvous(group, buffer, 0, &memory));
+  const symm::Memory memory = group.rendezvous(group.allocate(bytes_of(info.size)));
+  float* const block = memory.span<float>().data();
 
   cudaStream_t stream = nullptr;
   Words* words = nullptr;
@@ -165,7 +153,7 @@ int main() {
   TRY(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped));
   *words = {};
   Memory view = {};
-  TRY(symm::device::describe(group, memory, 20000, &words->stop, &view));
+  symm::check(symm::device::describe(group.get(), memory.get(), 20000, &words->stop, &view), "describe");
 
   const size_t elements = static_cast<size_t>(info.size) * kPart;
   const size_t my_first = static_cast<size_t>(info.rank) * kPart;
@@ -173,13 +161,10 @@ int main() {
   for (size_t i = 0; i < rows.size(); ++i) rows[i] = matrix(my_first + i / elements, i % elements);
   std::vector<float> x(elements);
   for (size_t i = 0; i < elements; ++i) x[i] = start(i);
-  void* block = nullptr;
   float* rows_there = nullptr;
-  TRY(symm_buffer_pointer(buffer, &block));
   TRY(cudaMalloc(reinterpret_cast<void**>(&rows_there), rows.size() * sizeof(float)));
   TRY(cudaMemcpyAsync(rows_there, rows.data(), rows.size() * sizeof(float), cudaMemcpyHostToDevice, stream));
-  TRY(cudaMemcpyAsync(static_cast<float*>(block) + my_first, x.data() + my_first, kPart * sizeof(float), cudaMemcpyHostToDevice,
-                      stream));
+  TRY(cudaMemcpyAsync(block + my_first, x.data() + my_first, kPart * sizeof(float), cudaMemcpyHostToDevice, stream));
   TRY(cudaStreamSynchronize(stream));
 
   // Two rounds as a graph, which is replayed: signals are counted on the device.
@@ -195,17 +180,16 @@ int main() {
   for (int rounds = 2; rounds <= 8; rounds += 2) {
     TRY(cudaGraphLaunch(two_rounds, stream));
     finish(group, stream, words);
-    TRY(cudaMemcpyAsync(got.data(), static_cast<float*>(block) + my_first, kPart * sizeof(float), cudaMemcpyDeviceToHost,
-                        stream));
+    TRY(cudaMemcpyAsync(got.data(), block + my_first, kPart * sizeof(float), cudaMemcpyDeviceToHost, stream));
     TRY(cudaStreamSynchronize(stream));
     x = plain_round(plain_round(x));
     for (size_t i = 0; i < kPart; ++i) wrong += got[i] == x[my_first + i] ? 0 : 1;
   }
   std::printf("rank %d of %d: %zu columns, 8 rounds, %d elements wrong\n", info.rank, info.size, elements, wrong);
 
-  TRY(symm_group_finalize(group, 0));
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
-  symm_group_release(group);
+  group.finalize();
   return wrong == 0 ? 0 : 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
 }
