@@ -5,10 +5,10 @@
 // a burst takes with all around it, and what a call takes until the stream has done the burst; the slowest rank of each.
 //   host_time <ranks> [<results.json>]
 #include <dlfcn.h>
-#include <symm/symm.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <symm/symm.hpp>
 
 #include <algorithm>
 #include <array>
@@ -46,10 +46,6 @@ double quantile(std::vector<double>& values, double share) {
   return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
-void require(symm_status_t status, const char* call) {
-  if (status != SYMM_OK) throw std::runtime_error(std::string(call) + ": " + symm_last_error());
-}
-
 // The stream's maker has made the context current.
 void* ordinary_memory(size_t bytes) {
   void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -62,18 +58,19 @@ void* ordinary_memory(size_t bytes) {
   return reinterpret_cast<void*>(address);
 }
 
-Times measure(symm_group_t* group, const symm::tool::Stream& stream, void* data, size_t bytes) {
+Times measure(const symm::Group& group, const symm::tool::Stream& stream, void* data, size_t bytes) {
   std::vector<double> calls;
   std::vector<double> bursts;
   std::vector<double> done;
   const size_t count = bytes / 2;
   for (int burst = -1; burst < kBursts; ++burst) {  // the first loads kernels
-    require(symm_barrier(group, nullptr, 0, 0, 0, stream.get()), "symm_barrier");
+    group.barrier({}, 0, 0, stream.get());
     stream.synchronize();
     const Clock::time_point start = Clock::now();
     for (int i = 0; i < kBurst; ++i) {
       const Clock::time_point before = Clock::now();
-      require(symm_allreduce(group, data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream.get()), "symm_allreduce");
+      symm::check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_BF16, SYMM_OP_SUM, nullptr, stream.get()),
+                  "symm_allreduce");
       if (burst >= 0) calls.push_back(microseconds(before, Clock::now()));
     }
     const Clock::time_point issued = Clock::now();
@@ -97,21 +94,16 @@ void run_rank(int rank, int size, const std::string& directory, Times* results) 
   config.create_timeout_ms = 60000;
   config.timeout_ms = 10000;
   config.name = "host_time";
-  symm_group_t* group = nullptr;
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  void* symmetric = nullptr;
-  require(symm_group_create(&config, &group), "symm_group_create");
-  require(symm_alloc(group, kSizes.back(), 0, &buffer), "symm_alloc");
-  require(symm_rendezvous(group, buffer, 0, &memory), "symm_rendezvous");
-  require(symm_buffer_pointer(buffer, &symmetric), "symm_buffer_pointer");
+  const auto group = symm::Group::create(config);
+  const auto memory = group.rendezvous(group.allocate(kSizes.back()));
+  void* const symmetric = memory.span().data();
   void* const ordinary = ordinary_memory(kSizes.back());
   for (int i = 0; i < 10; ++i) measure(group, stream, ordinary, kSizes.front());  // processors wake up
   for (void* data : {symmetric, ordinary}) {
     for (const size_t bytes : kSizes) *results++ = measure(group, stream, data, bytes);
   }
-  require(symm_barrier(group, nullptr, 0, 0, 0, stream.get()), "symm_barrier");
   stream.synchronize();
+  group.finalize();
 }
 
 int rank_main(int rank, int size, const std::string& directory, Times* results) {

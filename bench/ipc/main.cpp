@@ -4,9 +4,9 @@
 // memory, the time from a consumer's death to its block being free, and a collection with ten thousand leases beside one with a
 // single one.
 #include <signal.h>
-#include <symm/symm.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <symm/symm.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -24,10 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-void check(symm_status_t status) {
-  if (status != SYMM_OK) throw std::runtime_error(symm_last_error());
-}
-
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
@@ -37,6 +33,7 @@ double quantile(std::vector<double> values, double fraction) {
   return values[std::min(values.size() - 1, static_cast<size_t>(fraction * static_cast<double>(values.size())))];
 }
 
+// Of one size, for a pipe, and made without a call of malloc(), unlike symm::Token.
 struct Token {
   size_t size = 0;
   unsigned char bytes[SYMM_IPC_TOKEN_MAX_SIZE] = {};
@@ -99,42 +96,29 @@ class Child {
 };
 
 struct Owned {
-  explicit Owned(size_t bytes) {
-    static symm_group_t* group = nullptr;
-    if (group == nullptr) {
+  explicit Owned(size_t bytes) : buffer(group().allocate(bytes)), data(buffer.span<char>().data()) {}
+  static const symm::Group& group() {
+    static const symm::Group alone = [] {
       symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
       config.size = 1;
       config.backend = SYMM_BACKEND_HOST;
       config.bootstrap = "thread://bench";
-      check(symm_group_create(&config, &group));
-    }
-    check(symm_alloc(group, bytes, 0, &buffer));
-    void* pointer = nullptr;
-    check(symm_buffer_pointer(buffer, &pointer));
-    data = static_cast<char*>(pointer);
+      return symm::Group::create(config);
+    }();
+    return alone;
   }
-  ~Owned() { symm_buffer_release(buffer); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
   Token token(size_t offset, size_t bytes) const {
     Token made;
-    check(symm_ipc_export(data + offset, bytes, nullptr, made.bytes, sizeof made.bytes, &made.size, nullptr));
+    symm::check(symm_ipc_export(data + offset, bytes, nullptr, made.bytes, sizeof made.bytes, &made.size, nullptr),
+                "symm_ipc_export");
     return made;
   }
-  symm_buffer_t* buffer = nullptr;
-  char* data = nullptr;
+  symm::Buffer buffer;
+  char* data;
 };
 
-symm_ipc_t* import(const Token& token) {
-  symm_ipc_t* ipc = nullptr;
-  check(symm_ipc_import(token.bytes, token.size, nullptr, &ipc, nullptr));
-  return ipc;
-}
-
-char* address_of(symm_ipc_t* ipc) {
-  void* pointer = nullptr;
-  check(symm_ipc_pointer(ipc, &pointer));
-  return static_cast<char*>(pointer);
+symm::Import import(const Token& token) {
+  return symm::Import(symm::Span(reinterpret_cast<const std::byte*>(token.bytes), token.size));
 }
 
 constexpr size_t kPiece = 4096;
@@ -152,10 +136,10 @@ nlohmann::json import_cost(int count) {
     std::vector<Token> tokens;
     for (int i = 0; i < 16; ++i) tokens.push_back(parent.receive<Token>());
     const auto first = Clock::now();
-    symm_ipc_release(import(tokens[0]), nullptr);
+    import(tokens[0]);
     const double first_us = microseconds_since(first);
     const auto start = Clock::now();
-    for (int i = 0; i < count; ++i) symm_ipc_release(import(tokens[static_cast<size_t>(i) % 16]), nullptr);
+    for (int i = 0; i < count; ++i) import(tokens[static_cast<size_t>(i) % 16]);
     parent.send(first_us);
     parent.send(microseconds_since(start) / count);
     parent.receive<char>();
@@ -173,11 +157,7 @@ nlohmann::json messages(int rounds) {
     for (;;) {
       const auto token = parent.receive<Token>();
       char seen = 0;
-      if (token.size != 0) {
-        symm_ipc_t* ipc = import(token);
-        seen = *address_of(ipc);
-        symm_ipc_release(ipc, nullptr);
-      }
+      if (token.size != 0) seen = import(token).span<char>()[0];
       parent.send(seen);
     }
   });
@@ -194,7 +174,7 @@ nlohmann::json messages(int rounds) {
 
     start = Clock::now();
     const size_t offset = static_cast<size_t>(i) % 16 * kPiece;
-    check(symm_ipc_withdraw(standing.data + offset, kPiece, 0));
+    symm::ipc_withdraw(symm::Span(standing.data + offset, kPiece));
     standing.data[offset] = value;
     child.send(standing.token(offset, kPiece));
     if (child.receive<char>() != value) throw std::runtime_error("wrong data");
@@ -222,7 +202,7 @@ nlohmann::json death(int kills) {
   std::vector<double> free_after;
   for (int i = 0; i < kills; ++i) {
     Child child([](Child& parent) {
-      import(parent.receive<Token>());
+      const symm::Import held = import(parent.receive<Token>());
       parent.send('h');
       parent.receive<char>();
     });
@@ -231,7 +211,7 @@ nlohmann::json death(int kills) {
     child.receive<char>();
     const auto start = Clock::now();
     child.end(SIGKILL);
-    check(symm_ipc_withdraw(owned.data, 1 << 20, 10'000));
+    symm::ipc_withdraw(owned.buffer.span(), 10'000);
     free_after.push_back(microseconds_since(start));
   }
   return {{"p50_us", quantile(free_after, 0.5)}, {"p99_us", quantile(free_after, 0.99)}, {"kills", kills}};
@@ -241,24 +221,23 @@ nlohmann::json collecting(int rounds) {
   constexpr int kLeases = 10'000;
   Child child([](Child& parent) {
     const auto token = parent.receive<Token>();
-    symm_ipc_t* one = import(token);
+    const symm::Import one = import(token);
     parent.send('1');
     parent.receive<char>();
-    std::vector<symm_ipc_t*> many;
+    std::vector<symm::Import> many;
     for (int i = 1; i < kLeases; ++i) many.push_back(import(token));
     parent.send('m');
     parent.receive<char>();
-    symm_ipc_release(one, nullptr);
   });
   const Owned owned(1 << 20);
   child.send(owned.token(0, kPiece));
   child.receive<char>();
-  symm_ipc_collect(nullptr);
+  symm::ipc_collect();
   const auto time = [rounds] {
     std::vector<double> all;
     for (int i = 0; i < rounds; ++i) {
       const auto start = Clock::now();
-      check(symm_ipc_collect(nullptr));
+      symm::check(symm_ipc_collect(nullptr), "symm_ipc_collect");
       all.push_back(microseconds_since(start));
     }
     return quantile(all, 0.5);
@@ -266,9 +245,7 @@ nlohmann::json collecting(int rounds) {
   const double with_one = time();
   child.send('g');
   child.receive<char>();
-  symm_ipc_stats_t stats{};
-  stats.struct_size = sizeof stats;
-  check(symm_ipc_stats(&stats));
+  const symm_ipc_stats_t stats = symm::ipc_stats();
   const double with_many = time();
   return {{"leases", stats.leased}, {"with_one_us", with_one}, {"with_all_us", with_many}, {"ratio", with_many / with_one}};
 }

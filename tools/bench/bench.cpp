@@ -3,6 +3,7 @@
 // The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
 // they do in a program that has just computed them; only the call is timed; every result is checked.
 #include <unistd.h>
+#include <symm/symm.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +14,6 @@
 
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/result.hpp"
-#include "tools/library.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -39,8 +39,7 @@ class Bench {
   Group group_;
   int32_t rank_ = 0;
   int32_t ranks_ = 0;
-  std::string bootstrap_;
-  Heap heap_;
+  Memory memory_;
   std::unique_ptr<std::byte, Free> private_;
   std::byte* first_ = nullptr;
   std::byte* second_ = nullptr;
@@ -53,13 +52,9 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.name = "bench";
-  group_ = create_group(config);
-  symm_group_info_t info{};
-  info.struct_size = sizeof info;
-  check(symm_group_info(group_.get(), &info), "symm_group_info");
-  rank_ = info.rank;
-  ranks_ = info.size;
-  bootstrap_ = info.bootstrap;
+  group_ = Group::create(config);
+  rank_ = group_.rank();
+  ranks_ = group_.size();
   if (options_.root >= ranks_)
     throw std::runtime_error("--root is " + std::to_string(options_.root) + ", but there are only " + std::to_string(ranks_) +
                              " ranks");
@@ -67,8 +62,8 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
   const size_t largest = std::max<size_t>(options_.end, static_cast<size_t>(ranks_) * sizeof(double));
   const size_t half = (largest + page - 1) / page * page;
   if (options_.symmetric) {
-    heap_ = make_heap(group_.get(), 2 * half);
-    first_ = static_cast<std::byte*>(heap_.block);
+    memory_ = group_.rendezvous(group_.allocate(2 * half));
+    first_ = memory_.span().data();
   } else {
     private_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * half)));
     if (!private_) throw std::bad_alloc();
@@ -95,7 +90,7 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
   for (int i = -options_.warmup; i < result.iterations; ++i) {
     const auto shift = static_cast<size_t>(i + options_.warmup) * 37;
     call.write_inputs(pattern, shift);
-    check(symm_barrier(group_.get(), nullptr, 0, 0, 0, nullptr), "symm_barrier");
+    group_.barrier();
     const auto start = std::chrono::steady_clock::now();
     const symm_status_t status = call.run();
     const auto end = std::chrono::steady_clock::now();
@@ -103,7 +98,7 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
     if (options_.check) wrong += call.count_wrong(pattern, shift);
     if (i >= 0) times.push_back(std::chrono::duration<double, std::micro>(end - start).count());
   }
-  check(symm_allreduce(group_.get(), &wrong, &wrong, 1, SYMM_DTYPE_U64, SYMM_OP_SUM, nullptr, nullptr), "symm_allreduce");
+  group_.allreduce(Span(&wrong, 1), Span(&wrong, 1), SYMM_OP_SUM);
   result.wrong = wrong;
   reduce_times(times, result);
   return result;
@@ -112,10 +107,9 @@ Result Bench::measure(const Call& call, const Pattern& pattern) {
 void Bench::reduce_times(std::vector<double>& own, Result& result) {
   const double median = quantile(own, 0.5);
   std::vector<double> medians(static_cast<size_t>(ranks_));
-  check(symm_allgather(group_.get(), &median, medians.data(), 1, SYMM_DTYPE_F64, nullptr, nullptr), "symm_allgather");
+  group_.allgather(Span(&median, 1), medians);
   result.slowest_rank = static_cast<int>(std::max_element(medians.begin(), medians.end()) - medians.begin());
-  check(symm_allreduce(group_.get(), own.data(), own.data(), own.size(), SYMM_DTYPE_F64, SYMM_OP_MAX, nullptr, nullptr),
-        "symm_allreduce");
+  group_.allreduce(own, own, SYMM_OP_MAX);
   result.p50_us = quantile(own, 0.5);
   result.min_us = quantile(own, 0);
   result.p99_us = quantile(own, 0.99);
@@ -166,7 +160,7 @@ int Bench::run() {
     options_.out_of_place = true;
     options_.begin = options_.end = 8;
   }
-  print(table_header(options_, ranks_, bootstrap_));
+  print(table_header(options_, ranks_, group_.info().bootstrap));
   std::vector<Row> rows;
   for (const symm_dtype_t dtype : options_.types) {
     for (const symm_op_t op : options_.ops) {
@@ -179,7 +173,7 @@ int Bench::run() {
   }
   print(table_footer(options_, rows, ranks_));
   if (speaks && options_.json) std::printf("%s\n", bench_json(options_, rows, ranks_).dump(2).c_str());
-  check(symm_group_finalize(group_.get(), 0), "symm_group_finalize");
+  group_.finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }
 

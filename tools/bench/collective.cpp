@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/collective.hpp"
 
+#include <symm/symm.hpp>
+
 #include "tools/bench/dtype.hpp"
-#include "tools/library.hpp"
 
 namespace symm::tool {
 namespace {
@@ -81,15 +82,12 @@ size_t Call::count_wrong(const Pattern& pattern, size_t shift) const {
   return 0;
 }
 
-symm_status_t Call::plan(symm_plan_info_t* out) const {
-  return symm_collective_plan(group, code_of(traits->operation), send(), recv(), count, dtype, op, &options, out);
-}
-
 std::string Call::algorithm() const {
   if (traits->operation == Operation::barrier) return "";
   symm_plan_info_t info{};
   info.struct_size = sizeof info;
-  check(plan(&info), "symm_collective_plan");
+  check(symm_collective_plan(group, code_of(traits->operation), send(), recv(), count, dtype, op, &options, &info),
+        "symm_collective_plan");
   return name_of(algorithms(), info.algorithm);
 }
 

@@ -58,8 +58,7 @@ struct Call {
   void write_inputs(const Pattern& pattern, size_t shift) const;
   symm_status_t run() const;
   size_t count_wrong(const Pattern& pattern, size_t shift) const;
-  symm_status_t plan(symm_plan_info_t* out) const;  // what the library would do
-  std::string algorithm() const;                    // its name
+  std::string algorithm() const;  // what the library would do; throws Error where it would refuse
 };
 
 }  // namespace symm::tool

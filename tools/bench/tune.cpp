@@ -2,6 +2,8 @@
 //
 // symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
 // give way to the next becomes a plan table.
+#include <symm/symm.hpp>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +16,6 @@
 #include "tools/bench/result.hpp"
 #include "tools/bench/stream.hpp"
 #include "tools/bench/thresholds.hpp"
-#include "tools/library.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -66,7 +67,7 @@ class Tuner {
   symm_group_info_t info_{};
   std::vector<Question> questions_;
   Stream stream_;
-  Heap heap_;
+  Memory memory_;
 };
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
@@ -75,12 +76,11 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.name = "tune control";
-  control_ = create_group(config);
+  control_ = Group::create(config);
   config.backend = options_.backend;
   config.name = "tune";
-  group_ = create_group(config);
-  info_.struct_size = sizeof info_;
-  check(symm_group_info(group_.get(), &info_), "symm_group_info");
+  group_ = Group::create(config);
+  info_ = group_.info();
   if (info_.size < 2) throw std::runtime_error("--tune needs 2 ranks or more: start it by symm run -n 2, for instance");
   questions_ = questions(info_.backend);
   size_t largest = 0;
@@ -88,10 +88,10 @@ Tuner::Tuner(const BenchOptions& options) : options_(options) {
     const bool gathers = find_operation(question.collective)->divided;
     largest = std::max<size_t>(largest, end_of(question) * static_cast<uint64_t>(gathers ? info_.size : 1));
   }
-  heap_ = make_heap(group_.get(), std::max<size_t>(largest, 4096));
+  memory_ = group_.rendezvous(group_.allocate(std::max<size_t>(largest, 4096)));
   if (on_host()) return;
   stream_ = Stream(info_.device);
-  check(symm_fill32(heap_.memory.get(), info_.rank, 0, 0, largest / 4, stream_.get()), "symm_fill32");
+  memory_.fill32(info_.rank, 0, 0, largest / 4, stream_.get());
   stream_.synchronize();
 }
 
@@ -105,7 +105,7 @@ Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) 
   call.op = SYMM_OP_SUM;
   call.count = bytes / size_of(question.dtype);
   call.in_place = true;
-  call.first = call.second = static_cast<std::byte*>(heap_.block);
+  call.first = call.second = memory_.span().data();
   call.options = SYMM_COLLECTIVE_OPTIONS_INIT;
   call.options.algorithm = question.candidates[candidate].first;
   call.stream = stream_.get();
@@ -114,11 +114,13 @@ Call Tuner::call_of(const Question& question, size_t candidate, uint64_t bytes) 
 
 // A question to the plan, which is answered equally on all ranks.
 bool Tuner::can(const Call& call) const {
-  symm_plan_info_t plan{};
-  plan.struct_size = sizeof plan;
-  const symm_status_t status = call.plan(&plan);
-  if (status != SYMM_ERR_INVALID_ARGUMENT) check(status, "symm_collective_plan");
-  return status == SYMM_OK;
+  try {
+    call.algorithm();
+  } catch (const Error& error) {
+    if (error.status() != SYMM_ERR_INVALID_ARGUMENT) throw;
+    return false;
+  }
+  return true;
 }
 
 // As asked for, and for each candidate the largest that it can do.
@@ -152,7 +154,7 @@ double Tuner::sample(const Call& call, const Pattern& pattern, size_t shift, uin
   constexpr int calls_in_a_row = 20;
   const int calls = on_host() ? 1 : calls_in_a_row;
   if (on_host()) call.write_inputs(pattern, shift);
-  check(symm_barrier(control_.get(), nullptr, 0, 0, 0, nullptr), "symm_barrier");
+  control_.barrier();
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < calls; ++i) check(call.run(), call.traits->name);
   stream_.synchronize();
@@ -187,8 +189,7 @@ Measured Tuner::measure_size(const Question& question, uint64_t bytes) {
       out.us.push_back(0);
       continue;
     }
-    check(symm_allreduce(control_.get(), own.data(), own.data(), own.size(), SYMM_DTYPE_F64, SYMM_OP_MAX, nullptr, nullptr),
-          "symm_allreduce");
+    control_.allreduce(own, own, SYMM_OP_MAX);
     out.us.push_back(std::max(quantile(own, 0.1), 1e-3));
     if (quantile(own, 0.5) > 2 * out.us.back()) out.steady = false;
   }
@@ -231,22 +232,19 @@ void Tuner::deliver(const std::string& text) const {
 }
 
 int Tuner::run() {
-  symm_device_info_t device{};
-  device.struct_size = sizeof device;
-  check(symm_device_info(info_.backend, info_.device, &device), "symm_device_info");
   TuneReport report;
   const uint32_t version = symm_version();
   report.version =
       std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
   report.date = today();
   report.backend = on_host() ? "host" : "cuda";
-  report.device = device.name;
+  report.device = device_info(info_.backend, info_.device).name;
   report.ranks = info_.size;
   for (const Question& question : questions_) report.ladders.push_back(measure(question));
   deliver(plan_text(report));
   std::fflush(stdout);
-  check(symm_group_finalize(group_.get(), 0), "symm_group_finalize");
-  check(symm_group_finalize(control_.get(), 0), "symm_group_finalize");
+  group_.finalize();
+  control_.finalize();
   return 0;
 }
 

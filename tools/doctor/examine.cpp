@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <symm/symm.h>
 #include <unistd.h>
 
 #include "tools/doctor/finding.hpp"
-#include "tools/library.hpp"
 #include "tools/run/job_directory.hpp"
 
 namespace symm::tool {

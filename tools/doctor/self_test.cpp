@@ -3,13 +3,13 @@
 // Two ranks do what every program does: form a group, share memory, signal, all-reduce.
 #include "tools/doctor/self_test.hpp"
 
-#include <cstring>
+#include <symm/symm.hpp>
+
 #include <filesystem>
 #include <stdexcept>
 
 #include "tools/doctor/capture.hpp"
 #include "tools/doctor/finding.hpp"
-#include "tools/library.hpp"
 
 namespace symm::tool {
 namespace {
@@ -21,22 +21,20 @@ void require(bool right, const char* what) {
   if (!right) throw std::runtime_error(std::string(what) + " gave a wrong result");
 }
 
-void exchange_words(const Heap& heap, int32_t rank, int32_t size) {
-  const int32_t next = (rank + 1) % size;
-  const int32_t previous = (rank + size - 1) % size;
-  const uint32_t word = 1000 + static_cast<uint32_t>(rank);
-  check(symm_put_with_signal(heap.memory.get(), next, 0, &word, sizeof word, 0, nullptr), "symm_put_with_signal");
-  check(symm_wait_signal(heap.memory.get(), previous, 0, deadline_ms, nullptr), "symm_wait_signal");
-  uint32_t seen = 0;
-  std::memcpy(&seen, heap.block, sizeof seen);
-  require(seen == 1000 + static_cast<uint32_t>(previous), "symm_put_with_signal");
+void exchange_words(const Group& group, const Memory& memory) {
+  const int32_t next = (group.rank() + 1) % group.size();
+  const int32_t previous = (group.rank() + group.size() - 1) % group.size();
+  const uint32_t word = 1000 + static_cast<uint32_t>(group.rank());
+  memory.put_with_signal(next, 0, Span(&word, 1));
+  memory.wait_signal(previous, 0, deadline_ms);
+  require(memory.span<uint32_t>()[0] == 1000 + static_cast<uint32_t>(previous), "symm_put_with_signal");
 }
 
-void sum(symm_group_t* group, const Heap& heap, int32_t rank, int32_t size) {
-  auto* values = static_cast<float*>(heap.block);
-  for (size_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
-  check(symm_allreduce(group, values, values, elements, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), "symm_allreduce");
-  const auto n = static_cast<float>(size);
+void sum(const Group& group, const Memory& memory) {
+  const auto values = memory.span<float>();
+  for (size_t i = 0; i < elements; ++i) values[i] = static_cast<float>(i % 1000) + static_cast<float>(group.rank());
+  group.allreduce(values, values, SYMM_OP_SUM);
+  const auto n = static_cast<float>(group.size());
   for (size_t i = 0; i < elements; ++i)
     require(values[i] == n * static_cast<float>(i % 1000) + n * (n - 1) / 2, "symm_allreduce");
 }
@@ -49,16 +47,12 @@ int run_self_test_rank() {
   config.create_timeout_ms = deadline_ms;
   config.timeout_ms = deadline_ms;
   config.name = "doctor";
-  const Group group = create_group(config);
-  int32_t rank = 0;
-  int32_t size = 0;
-  check(symm_group_rank(group.get(), &rank), "symm_group_rank");
-  check(symm_group_size(group.get(), &size), "symm_group_size");
-  const Heap heap = make_heap(group.get(), elements * sizeof(float));
-  exchange_words(heap, rank, size);
-  check(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), "symm_barrier");
-  sum(group.get(), heap, rank, size);
-  check(symm_group_finalize(group.get(), 0), "symm_group_finalize");
+  const Group group = Group::create(config);
+  const Memory memory = group.rendezvous(group.allocate(elements * sizeof(float)));
+  exchange_words(group, memory);
+  group.barrier();
+  sum(group, memory);
+  group.finalize();
   return 0;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/info/report.hpp"
 
+#include <symm/symm.hpp>
+
 #include "tools/host/kernel.hpp"
 #include "tools/host/limits.hpp"
 #include "tools/host/tree.hpp"
-#include "tools/library.hpp"
 
 namespace symm::tool {
 namespace {
@@ -22,9 +23,7 @@ json feature(int32_t available, const char* reason) {
 }
 
 json device_report(symm_backend_t backend, int32_t device) {
-  symm_device_info_t info{};
-  info.struct_size = sizeof info;
-  check(symm_device_info(backend, device, &info), "symm_device_info");
+  const symm_device_info_t info = device_info(backend, device);
   return {{"device", info.device},
           {"name", info.name},
           {"uuid", info.uuid},

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs table.txt as one of three ranks, through the C API: the runner that those of the other languages are compared with.
+// Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
+// runner that those of the other languages are compared with.
 #include <signal.h>
-#include <symm/symm.h>
+#include <symm/symm.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -21,51 +25,60 @@
 namespace behaviours {
 namespace {
 
-struct Failed : std::runtime_error {
-  explicit Failed(symm_status_t s) : std::runtime_error(symm_last_error()), status(s) {
-    failure.struct_size = sizeof failure;
-    if (symm_last_failure(&failure) != SYMM_OK) throw std::runtime_error(symm_last_error());
-  }
-  symm_status_t status;
-  symm_failure_t failure = {};
+// A type for each data type that C++ does not have.
+template <symm_dtype_values dtype>
+struct Narrow {
+  std::byte bytes[(dtype & 0xff) / 8];
 };
 
-void check(symm_status_t status) {
-  if (status != SYMM_OK) throw Failed(status);
-}
+}  // namespace
+}  // namespace behaviours
+
+template <symm_dtype_values dtype>
+struct symm::Dtype<behaviours::Narrow<dtype>> {
+  static constexpr symm_dtype_values value = dtype;
+};
+
+namespace behaviours {
+namespace {
 
 void require(int64_t seen, int64_t expected, const std::string& what) {
   if (seen == expected) return;
   throw std::runtime_error(what + " is " + std::to_string(seen) + ", not " + std::to_string(expected));
 }
 
-// The things of one scenario by their names. A released handle stays, so that it can be misused.
+// The things of one scenario by their names.
 struct Things {
-  std::map<std::string, symm_group_t*> groups;
-  std::map<std::string, symm_buffer_t*> buffers;
-  std::map<std::string, symm_memory_t*> memories;
+  std::map<std::string, symm::Group> groups;
+  std::map<std::string, symm::Buffer> buffers;
+  std::map<std::string, symm::Memory> memories;
   std::map<std::string, std::vector<std::byte>> arrays;
-  std::map<std::string, bool> released;
+  std::set<std::string> released;  // these stand for handles that no longer are, so that they can be misused
 
-  ~Things() {
-    for (auto& [name, group] : groups) drop(name, [&] { symm_group_release(group); });
-    for (auto& [name, buffer] : buffers) drop(name, [&] { symm_buffer_release(buffer); });
-    for (auto& [name, memory] : memories) drop(name, [&] { symm_memory_release(memory); });
-  }
   Things() = default;
   Things(const Things&) = delete;
   Things& operator=(const Things&) = delete;
-
-  template <class F>
-  void drop(const std::string& name, const F& release) {
-    if (!released[name]) release();
-    released[name] = true;
+  ~Things() {
+    for (const std::string& name : released) {
+      if (buffers.contains(name)) buffers[name].detach();
+      if (memories.contains(name)) memories[name].detach();
+    }
   }
+
   void release(const std::string& name) {
-    if (groups.contains(name)) return drop(name, [&] { symm_group_release(groups[name]); });
-    if (buffers.contains(name)) return drop(name, [&] { symm_buffer_release(buffers[name]); });
-    if (memories.contains(name)) return drop(name, [&] { symm_memory_release(memories[name]); });
-    throw std::runtime_error("nothing is called " + name);
+    if (groups.contains(name)) return groups[name].reset();
+    if (buffers.contains(name)) {
+      drop(buffers[name]);
+    } else {
+      drop(memories.at(name));
+    }
+    released.insert(name);
+  }
+  template <class Handle>
+  static void drop(Handle& handle) {
+    auto* gone = handle.get();
+    handle.reset();
+    handle = Handle(gone);
   }
 };
 
@@ -79,57 +92,29 @@ class Runner {
   }
 
   void run(const Line& line) {
-    const std::string& verb = line.verb;
-    if (verb == "expect_group") return expect_group(line);
-    if (verb == "expect_status") return expect_status(line, std::chrono::seconds(0));
-    if (verb == "await") return expect_status(line, std::chrono::seconds(20));
-    if (verb == "create") return create(line.text("as"), line.text("as"), line.size("timeout_ms"));
-    if (verb == "split") return split(line);
-    if (verb == "finalize") return check(symm_group_finalize(group(line), 0));
-    if (verb == "abort") return check(symm_group_abort(group(line), line.text("reason").c_str()));
-    if (verb == "die") return static_cast<void>(raise(SIGKILL));
-    if (verb == "release") return things_->release(line.text("name"));
-    if (verb == "private") {
-      things_->arrays[line.text("as")].resize(line.size("bytes"));
-      return;
-    }
-    if (verb == "alloc") {
-      symm_buffer_t* made = nullptr;
-      check(symm_alloc(group(line), line.size("bytes"), 0, &made));
-      things_->buffers[line.text("as")] = made;
-      return;
-    }
-    if (verb == "rendezvous") {
-      symm_memory_t* made = nullptr;
-      check(symm_rendezvous(group(line), things_->buffers.at(line.text("buffer")), line.size("tag", 0), &made));
-      things_->memories[line.text("as")] = made;
-      return;
-    }
-    if (verb == "expect_memory") return expect_memory(line);
-    if (verb == "find") return find(line);
-    if (verb == "write") return write(line);
-    if (verb == "expect") return expect(line);
-    if (verb == "barrier") {
-      const std::vector<int32_t> ranks = line.ranks("among");
-      return check(symm_barrier(group(line), ranks.empty() ? nullptr : ranks.data(), ranks.size(), line.integer32("channel", 0),
-                                line.size("timeout_ms", 0), nullptr));
-    }
-    if (line.has("memory")) return data(line);
-    collective(line);
+    const auto found = verbs_.find(line.verb);
+    if (found == verbs_.end()) throw std::runtime_error("unknown verb " + line.verb);
+    found->second(line);
   }
 
  private:
-  symm_group_t* group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
+  const symm::Group& group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
+  const symm::Memory& memory(const Line& line) { return things_->memories.at(line.text("memory")); }
 
   std::byte* address(const Line& line, const std::string& key) {
     const auto [name, offset] = line.address(key);
     if (auto array = things_->arrays.find(name); array != things_->arrays.end()) return array->second.data() + offset;
-    symm_memory_t* memory = things_->memories.at(name);
-    const int32_t own = memory_info(memory).rank;
-    void* block = nullptr;
-    check(symm_memory_pointer(memory, key == "at" ? line.integer32("rank", own) : own, &block));
-    return static_cast<std::byte*>(block) + offset;
+    const symm::Memory& block = things_->memories.at(name);
+    const int32_t own = block.info().rank;
+    return block.span(key == "at" ? line.integer32("rank", own) : own).data() + offset;
   }
+  std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
+
+  static int32_t rank(const Line& line) { return line.integer32("rank"); }
+  static int32_t channel(const Line& line) { return line.integer32("channel", 0); }
+  static size_t offset(const Line& line) { return line.size("offset"); }
+  static uint64_t timeout(const Line& line) { return line.size("timeout_ms", 0); }
+  static uint32_t word(const Line& line) { return static_cast<uint32_t>(line.integer("value")); }
 
   void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
@@ -137,15 +122,11 @@ class Runner {
     config.name = name.c_str();
     config.create_timeout_ms = create_timeout_ms;
     config.timeout_ms = 60'000;
-    symm_group_t* made = nullptr;
-    check(symm_group_create(&config, &made));
-    things_->groups[as] = made;
+    things_->groups[as] = symm::Group::create(config);
   }
 
   void expect_group(const Line& line) {
-    symm_group_info_t info = {};
-    info.struct_size = sizeof info;
-    check(symm_group_info(group(line), &info));
+    const symm_group_info_t info = group(line).info();
     require(info.rank, line.integer("rank", info.rank), "rank");
     require(info.size, line.integer("size", info.size), "size");
     require(info.channels, line.integer("channels", info.channels), "channels");
@@ -153,50 +134,35 @@ class Runner {
 
   void expect_status(const Line& line, std::chrono::seconds patience) {
     const auto deadline = std::chrono::steady_clock::now() + patience;
-    symm_group_status_t now = {};
-    now.struct_size = sizeof now;
-    for (;;) {
-      check(symm_group_status(group(line), &now));
-      if (now.status != SYMM_OK || std::chrono::steady_clock::now() >= deadline) break;
+    symm_group_status_t now = group(line).status();
+    while (now.status == SYMM_OK && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      now = group(line).status();
     }
     require(now.status, line.constant("status"), std::string("status (") + now.message + ")");
     require(now.failed_rank, line.integer("failed_rank", now.failed_rank), "failed_rank");
   }
 
   void split(const Line& line) {
-    symm_group_t* part = nullptr;
-    check(symm_group_split(group(line), line.integer32("color"), line.integer32("key"), &part));
-    if ((part == nullptr) != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
+    symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
+    if (!part != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
     const std::string name = line.text("as");
-    if (part != nullptr) things_->groups[name] = part;
+    if (part) things_->groups[name] = std::move(part);
   }
 
   void expect_memory(const Line& line) {
-    const symm_memory_info_t info = memory_info(things_->memories.at(line.text("memory")));
+    const symm_memory_info_t info = memory(line).info();
     require(info.rank, line.integer("rank", info.rank), "rank");
     require(info.size, line.integer("size", info.size), "size");
     require(static_cast<int64_t>(info.bytes), line.integer("bytes", static_cast<int64_t>(info.bytes)), "bytes");
     require(info.channels, line.integer("channels", info.channels), "channels");
   }
 
-  static symm_memory_info_t memory_info(symm_memory_t* memory) {
-    symm_memory_info_t info = {};
-    info.struct_size = sizeof info;
-    check(symm_memory_info(memory, &info));
-    return info;
-  }
-
   void find(const Line& line) {
-    symm_memory_t* found = nullptr;
-    int32_t rank = -1;
-    size_t offset = 0;
-    check(symm_memory_find(group(line), address(line, "at"), &found, &rank, &offset));
-    const uint64_t id = memory_info(found).id;
-    symm_memory_release(found);
-    require(static_cast<int64_t>(id), static_cast<int64_t>(memory_info(things_->memories.at(line.text("memory"))).id), "id");
-    require(rank, line.integer("rank"), "rank");
-    require(static_cast<int64_t>(offset), line.integer("offset"), "offset");
+    const symm::Place place = group(line).find(address(line, "at"));
+    require(static_cast<int64_t>(place.memory.info().id), static_cast<int64_t>(memory(line).info().id), "id");
+    require(place.rank, line.integer("rank"), "rank");
+    require(static_cast<int64_t>(place.offset), line.integer("offset"), "offset");
   }
 
   void write(const Line& line) {
@@ -235,45 +201,95 @@ class Runner {
     return op == SYMM_OP_AVG ? value / kRanks : value;
   }
 
-  void data(const Line& line) {
-    const std::string& verb = line.verb;
-    symm_memory_t* memory = things_->memories.at(line.text("memory"));
-    const int32_t rank = line.integer32("rank");
-    const int32_t channel = line.integer32("channel", 0);
-    const size_t offset = line.size("offset", 0);
-    const size_t bytes = line.size("bytes", 0);
-    if (verb == "put") return check(symm_put(memory, rank, offset, address(line, "source"), bytes, nullptr));
-    if (verb == "put_with_signal")
-      return check(symm_put_with_signal(memory, rank, offset, address(line, "source"), bytes, channel, nullptr));
-    if (verb == "get") return check(symm_get(memory, rank, offset, address(line, "destination"), bytes, nullptr));
-    if (verb == "put_signal") return check(symm_put_signal(memory, rank, channel, nullptr));
-    if (verb == "wait_signal") return check(symm_wait_signal(memory, rank, channel, line.size("timeout_ms", 0), nullptr));
-    const auto value = static_cast<uint32_t>(line.integer("value"));
-    if (verb == "fill32") return check(symm_fill32(memory, rank, offset, value, line.size("count"), nullptr));
-    if (verb == "write_value32") return check(symm_write_value32(memory, rank, offset, value, nullptr));
-    throw std::runtime_error("unknown verb " + verb);
+  void collective(const Line& line) {
+    const symm_dtype_t dtype = line.constant("dtype");
+    switch (dtype) {
+      case SYMM_DTYPE_I8: return collective_of<int8_t>(line);
+      case SYMM_DTYPE_I32: return collective_of<int32_t>(line);
+      case SYMM_DTYPE_I64: return collective_of<int64_t>(line);
+      case SYMM_DTYPE_U8: return collective_of<uint8_t>(line);
+      case SYMM_DTYPE_U32: return collective_of<uint32_t>(line);
+      case SYMM_DTYPE_U64: return collective_of<uint64_t>(line);
+      case SYMM_DTYPE_F16: return collective_of<Narrow<SYMM_DTYPE_F16>>(line);
+      case SYMM_DTYPE_F32: return collective_of<float>(line);
+      case SYMM_DTYPE_F64: return collective_of<double>(line);
+      case SYMM_DTYPE_BF16: return collective_of<Narrow<SYMM_DTYPE_BF16>>(line);
+      case SYMM_DTYPE_F8E4M3: return collective_of<Narrow<SYMM_DTYPE_F8E4M3>>(line);
+      case SYMM_DTYPE_F8E5M2: return collective_of<Narrow<SYMM_DTYPE_F8E5M2>>(line);
+      default: return allreduce_untyped(line, dtype);
+    }
   }
 
-  void collective(const Line& line) {
-    const std::string& verb = line.verb;
-    if (!line.has("send")) throw std::runtime_error("unknown verb " + verb);
-    symm_group_t* g = group(line);
-    const std::byte* send = address(line, "send");
-    std::byte* recv = address(line, "recv");
-    const size_t count = line.size("count");
-    const symm_dtype_t dtype = line.constant("dtype");
-    const symm_op_t op = line.constant("op", "SUM");
-    const int32_t root = line.integer32("root", 0);
-    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-    options.algorithm = line.constant("algorithm", "AUTO");
-    if (verb == "allreduce") return check(symm_allreduce(g, send, recv, count, dtype, op, &options, nullptr));
-    if (verb == "reduce_scatter") return check(symm_reduce_scatter(g, send, recv, count, dtype, op, &options, nullptr));
-    if (verb == "allgather") return check(symm_allgather(g, send, recv, count, dtype, &options, nullptr));
-    if (verb == "broadcast") return check(symm_broadcast(g, send, recv, count, dtype, root, &options, nullptr));
-    if (verb == "reduce") return check(symm_reduce(g, send, recv, count, dtype, op, root, &options, nullptr));
-    if (verb == "alltoall") return check(symm_alltoall(g, send, recv, count, dtype, &options, nullptr));
-    throw std::runtime_error("unknown verb " + verb);
+  // What has no type in C++, or is no operation.
+  void allreduce_untyped(const Line& line, symm_dtype_t dtype) {
+    symm::check(symm_allreduce(group(line).get(), address(line, "send"), address(line, "recv"), line.size("count"), dtype,
+                               line.constant("op"), nullptr, nullptr),
+                "symm_allreduce");
   }
+
+  template <class T>
+  void collective_of(const Line& line) {
+    const std::string& verb = line.verb;
+    const symm::Group& ranks = group(line);
+    const auto* send = reinterpret_cast<const T*>(address(line, "send"));
+    auto* recv = reinterpret_cast<T*>(address(line, "recv"));
+    const size_t count = line.size("count");
+    const size_t all = count * static_cast<size_t>(ranks.size());
+    const int32_t op_number = line.constant("op", "SUM");
+    if (op_number > SYMM_OP_PROD) return allreduce_untyped(line, symm::Dtype<T>::value);
+    const auto op = static_cast<symm_op_values>(op_number);
+    const int32_t root = line.integer32("root", 0);
+    symm::Options options;
+    options.algorithm = static_cast<symm_algorithm_values>(line.constant("algorithm", "AUTO"));
+    const symm::Span from(send, count), from_all(send, all);
+    const symm::Span to(recv, count), to_all(recv, all);
+    if (verb == "allreduce") return ranks.allreduce(from, to, op, options);
+    if (verb == "reduce_scatter") return ranks.reduce_scatter(from_all, to, op, options);
+    if (verb == "allgather") return ranks.allgather(from, to_all, options);
+    if (verb == "broadcast") return ranks.broadcast(from, to, root, options);
+    if (verb == "reduce") return ranks.reduce(from, to, op, root, options);
+    ranks.alltoall(from_all, to_all, options);
+  }
+
+  using Row = const Line&;
+  using Verb = std::function<void(Row)>;
+  const Verb collective_ = [this](Row row) { collective(row); };
+  const std::map<std::string, Verb> verbs_ = {
+      {"expect_group", [this](Row row) { expect_group(row); }},
+      {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
+      {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
+      {"create", [this](Row row) { create(row.text("as"), row.text("as"), row.size("timeout_ms")); }},
+      {"split", [this](Row row) { split(row); }},
+      {"finalize", [this](Row row) { group(row).finalize(); }},
+      {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
+      {"die", [](Row) { raise(SIGKILL); }},
+      {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
+      {"alloc", [this](Row row) { things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes")); }},
+      {"rendezvous",
+       [this](Row row) {
+         things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), row.size("tag", 0));
+       }},
+      {"release", [this](Row row) { things_->release(row.text("name")); }},
+      {"expect_memory", [this](Row row) { expect_memory(row); }},
+      {"find", [this](Row row) { find(row); }},
+      {"write", [this](Row row) { write(row); }},
+      {"expect", [this](Row row) { expect(row); }},
+      {"barrier", [this](Row row) { group(row).barrier(row.ranks("among"), channel(row), timeout(row)); }},
+      {"put", [this](Row row) { memory(row).put(rank(row), offset(row), bytes(row, "source")); }},
+      {"put_with_signal",
+       [this](Row row) { memory(row).put_with_signal(rank(row), offset(row), bytes(row, "source"), channel(row)); }},
+      {"get", [this](Row row) { memory(row).get(rank(row), offset(row), bytes(row, "destination")); }},
+      {"fill32", [this](Row row) { memory(row).fill32(rank(row), offset(row), word(row), row.size("count")); }},
+      {"write_value32", [this](Row row) { memory(row).write_value32(rank(row), offset(row), word(row)); }},
+      {"put_signal", [this](Row row) { memory(row).put_signal(rank(row), channel(row)); }},
+      {"wait_signal", [this](Row row) { memory(row).wait_signal(rank(row), channel(row), timeout(row)); }},
+      {"allreduce", collective_},
+      {"reduce_scatter", collective_},
+      {"allgather", collective_},
+      {"broadcast", collective_},
+      {"reduce", collective_},
+      {"alltoall", collective_},
+  };
 
   int rank_;
   std::unique_ptr<Things> things_;
@@ -283,11 +299,11 @@ class Runner {
 void run_line(Runner& runner, const Line& line) {
   try {
     runner.run(line);
-  } catch (const Failed& failed) {
+  } catch (const symm::Error& error) {
     if (line.failure.empty()) throw;
-    const std::string message = failed.what();
-    require(failed.status, constant("STATUS", line.failure), "status (" + message + ")");
-    if (line.blamed) require(failed.failure.rank, *line.blamed, "the rank to blame (" + message + ")");
+    const std::string message = symm_last_error();  // what() has the call's name before it
+    require(error.status(), constant("STATUS", line.failure), "status (" + message + ")");
+    if (line.blamed) require(error.rank(), *line.blamed, "the rank to blame (" + message + ")");
     for (const std::string& words : line.words) {
       if (message.find(words) == std::string::npos) throw std::runtime_error("'" + words + "' is not in '" + message + "'");
     }

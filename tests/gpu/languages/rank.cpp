@@ -5,12 +5,12 @@
 // all-reduces, compares every bit with a computation on the host, and hands its block to the next rank by a token. `run` starts
 // all four.
 #include <cuda_runtime.h>
-#include <symm/symm.h>
+#include <symm/symm.hpp>
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 namespace {
@@ -23,22 +23,12 @@ constexpr size_t kReduced = 65536;      // elements
 constexpr int32_t kData = 1;            // channels
 constexpr int32_t kToken = 2;
 
-void require(symm_status_t status, const char* what) {
-  if (status == SYMM_OK) return;
-  std::fprintf(stderr, "%s: %s: %s\n", what, symm_status_string(status), symm_last_error());
-  std::exit(1);
-}
-
 void require(cudaError_t result, const char* what) {
-  if (result == cudaSuccess) return;
-  std::fprintf(stderr, "%s: %s\n", what, cudaGetErrorString(result));
-  std::exit(1);
+  if (result != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(result));
 }
 
 void expect(bool right, const char* what) {
-  if (right) return;
-  std::fprintf(stderr, "wrong result: %s\n", what);
-  std::exit(1);
+  if (!right) throw std::runtime_error(std::string("wrong result: ") + what);
 }
 
 // What a rank writes.
@@ -83,78 +73,74 @@ void* device_memory(size_t bytes) {
 }
 
 // Returns the length of the token that came.
-uint32_t pass_on_by_token(symm_memory_t* memory, const std::byte* block, int32_t right, int32_t left, int device,
-                          cudaStream_t stream) {
-  std::byte letter[4 + SYMM_IPC_TOKEN_MAX_SIZE];
-  size_t written = 0;
-  require(symm_ipc_export(block, kBlock, nullptr, letter + 4, SYMM_IPC_TOKEN_MAX_SIZE, &written, stream), "symm_ipc_export");
-  const auto length = static_cast<uint32_t>(written);
-  std::memcpy(letter, &length, sizeof length);
-  void* staged = device_memory(sizeof letter);
-  upload(staged, letter, 4 + written, stream);
-  require(symm_put_with_signal(memory, right, kMailbox, staged, 4 + written, kToken, stream), "symm_put_with_signal");
+uint32_t pass_on_by_token(const symm::Memory& memory, int32_t right, int32_t left, int device, cudaStream_t stream) {
+  const symm::Span block = memory.span();
+  const symm::Token token = symm::ipc_export(block, SYMM_IPC_EXPORT_OPTIONS_INIT, stream);
+  const auto length = static_cast<uint32_t>(token.size());
+  std::vector<std::byte> letter(sizeof length + token.size());
+  std::memcpy(letter.data(), &length, sizeof length);
+  std::memcpy(letter.data() + sizeof length, token.data(), token.size());
+  const symm::Span staged(static_cast<std::byte*>(device_memory(letter.size())), letter.size());
+  upload(staged.data(), letter.data(), letter.size(), stream);
+  memory.put_with_signal(right, kMailbox, staged, kToken, stream);
 
-  require(symm_wait_signal(memory, left, kToken, 0, stream), "symm_wait_signal");
-  const uint32_t came = download<uint32_t>(block + kMailbox, 1, stream)[0];
+  memory.wait_signal(left, kToken, 0, stream);
+  const uint32_t came = download<uint32_t>(&block[kMailbox], 1, stream)[0];
   expect(came > 0 && came <= SYMM_IPC_TOKEN_MAX_SIZE, "the length of the token");
-  const std::vector<std::byte> token = download<std::byte>(block + kMailbox + 4, came, stream);
   symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
   options.device = device;  // otherwise it is mapped for the GPU that has the memory
-  symm_ipc_t* import = nullptr;
-  require(symm_ipc_import(token.data(), token.size(), &options, &import, stream), "symm_ipc_import");
-  void* theirs = nullptr;
-  require(symm_ipc_pointer(import, &theirs), "symm_ipc_pointer");
-  expect(same_bits(download<float>(theirs, 16, stream), values(left, 16)), "the imported block");
-  symm_ipc_release(import, stream);
-  require(cudaFree(staged), "cudaFree");
+  const symm::Import import(download<std::byte>(&block[kMailbox + sizeof came], came, stream), options, stream);
+  expect(same_bits(download<float>(import.span().data(), 16, stream), values(left, 16)), "the imported block");
+  require(cudaFree(staged.data()), "cudaFree");
   return came;
+}
+
+void run() {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_CUDA;
+  config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // where there are fewer GPUs than ranks
+  const auto group = symm::Group::create(config);
+  const int32_t device = group.info().device;
+  const int32_t right = (group.rank() + 1) % group.size();
+  const int32_t left = (group.rank() + group.size() - 1) % group.size();
+  require(cudaSetDevice(device), "cudaSetDevice");
+  cudaStream_t stream = nullptr;
+  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+
+  const auto memory = group.rendezvous(group.allocate(kBlock));
+  const auto mine = memory.span<float>();
+  upload(mine.data(), values(group.rank(), kHalf / sizeof(float)).data(), kHalf, stream);
+  group.barrier({}, 0, 0, stream);
+
+  memory.put_with_signal(right, kHalf, mine.subspan(0, kPut), kData, stream);
+  memory.wait_signal(left, kData, 0, stream);
+  expect(same_bits(download<float>(&mine[kHalf / sizeof(float)], kPut, stream), values(left, kPut)),
+         "the left neighbour's floats");
+
+  const symm::Span reduced(static_cast<float*>(device_memory(kReduced * sizeof(float))), kReduced);
+  symm::Options options;
+  options.stream = stream;
+  group.allreduce(mine.subspan(0, kReduced), reduced, SYMM_OP_SUM, options);
+  expect(same_bits(download<float>(reduced.data(), kReduced, stream), sum(group.size(), kReduced)), "the all-reduce");
+
+  const uint32_t token = pass_on_by_token(memory, right, left, device, stream);
+  group.finalize();
+  std::printf(
+      "rank %d (C++) on GPU %d: put %zu B to rank %d; all-reduce %zu B; all bits right; imported rank %d's block by token "
+      "(%u bytes)\n",
+      group.rank(), device, kPut * sizeof(float), right, kReduced * sizeof(float), left, token);
+  require(cudaFree(reduced.data()), "cudaFree");
+  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
 }
 
 }  // namespace
 
 int main() {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_CUDA;
-  config.flags = SYMM_GROUP_OVERLAPPING_DEVICES;  // where there are fewer GPUs than ranks
-  symm_group_t* group = nullptr;
-  require(symm_group_create(&config, &group), "symm_group_create");
-  symm_group_info_t info{};
-  info.struct_size = sizeof info;
-  require(symm_group_info(group, &info), "symm_group_info");
-  const int32_t right = (info.rank + 1) % info.size;
-  const int32_t left = (info.rank + info.size - 1) % info.size;
-  require(cudaSetDevice(info.device), "cudaSetDevice");
-  cudaStream_t stream = nullptr;
-  require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  void* pointer = nullptr;
-  require(symm_alloc(group, kBlock, 0, &buffer), "symm_alloc");
-  require(symm_rendezvous(group, buffer, 0, &memory), "symm_rendezvous");
-  require(symm_buffer_pointer(buffer, &pointer), "symm_buffer_pointer");
-  auto* block = static_cast<std::byte*>(pointer);
-  upload(block, values(info.rank, kHalf / sizeof(float)).data(), kHalf, stream);
-  require(symm_barrier(group, nullptr, 0, 0, 0, stream), "symm_barrier");
-
-  require(symm_put_with_signal(memory, right, kHalf, block, kPut * sizeof(float), kData, stream), "symm_put_with_signal");
-  require(symm_wait_signal(memory, left, kData, 0, stream), "symm_wait_signal");
-  expect(same_bits(download<float>(block + kHalf, kPut, stream), values(left, kPut)), "the left neighbour's floats");
-
-  void* reduced = device_memory(kReduced * sizeof(float));
-  require(symm_allreduce(group, block, reduced, kReduced, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, stream), "symm_allreduce");
-  expect(same_bits(download<float>(reduced, kReduced, stream), sum(info.size, kReduced)), "the all-reduce");
-
-  const uint32_t token = pass_on_by_token(memory, block, right, left, info.device, stream);
-  require(symm_group_finalize(group, 0), "symm_group_finalize");
-  std::printf(
-      "rank %d (C++) on GPU %d: put %zu B to rank %d; all-reduce %zu B; all bits right; imported rank %d's block by token "
-      "(%u bytes)\n",
-      info.rank, info.device, kPut * sizeof(float), right, kReduced * sizeof(float), left, token);
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
-  symm_group_release(group);
-  require(cudaFree(reduced), "cudaFree");
-  require(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  try {
+    run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
   return 0;
 }
