@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <mutex>
 #include <new>
 
@@ -20,7 +19,7 @@ class PerProcess {
  public:
   static Object& current() {
     if (Object* existing = here.load(std::memory_order_acquire)) return *existing;
-    const std::lock_guard lock(making());
+    const std::lock_guard lock(making);
     if (Object* existing = here.load(std::memory_order_acquire)) return *existing;
     process::at_fork_in_child(forget);
     auto* made = new Object;
@@ -33,16 +32,11 @@ class PerProcess {
   static void forget() noexcept {
     PeerFd::close_all_in_child();
     if (Object* of_parent = here.exchange(nullptr)) parents.store(of_parent);
-    new (storage) std::mutex;  // another thread of the parent may have held it
-  }
-  static std::mutex& making() {
-    static const bool made = (new (storage) std::mutex, true);
-    (void)made;
-    return *std::launder(reinterpret_cast<std::mutex*>(storage));
+    new (&making) std::mutex;  // another thread of the parent may have held it
   }
   static inline std::atomic<Object*> here{nullptr};
   static inline std::atomic<Object*> parents{nullptr};  // kept reachable
-  alignas(std::mutex) static inline std::byte storage[sizeof(std::mutex)];
+  static constinit inline std::mutex making;
 };
 
 }  // namespace symm

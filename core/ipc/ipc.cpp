@@ -10,11 +10,9 @@
 namespace symm::ipc {
 namespace {
 
-// The thread that serves importers and notices deaths, and what it works for.
 struct Service {
-  Monitor monitor;
-  Exporter exporter{monitor};
-  Importer importer{monitor, exporter};
+  Exporter exporter{Monitor::current()};
+  Importer importer{Monitor::current(), exporter};
   std::atomic<uint64_t> collections{0};
   const int64_t pid = getpid();
 };

@@ -28,7 +28,7 @@ MeshImpl::~MeshImpl() {
   if (in_child()) return;
   say_bye();
   for (Peer& peer : peers_) {
-    if (peer.link) peer.link->stop();
+    if (peer.link) peer.link->connection().stop();
   }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
 }
@@ -97,10 +97,9 @@ void MeshImpl::send(int peer, const Topic& topic, std::span<const std::byte> bod
   header.tag = topic.tag;
   header.sequence = topic.sequence;
   const wire::Buffer packet = wire::encode(header, body);
-  try {
-    if (link && link->send(packet, fds, deadline)) return;
-  } catch (const Error& error) {
-    if (error.status() != Status::timeout) throw;
+  const fdpass::Sent sent = link ? link->connection().send(packet, fds, deadline) : fdpass::Sent::closed;
+  if (sent == fdpass::Sent::done) return;
+  if (sent == fdpass::Sent::would_block) {
     gone.status = Status::timeout;
     gone.message += " takes no messages: its queue stayed full until the deadline";
     throw Error(std::move(gone));
@@ -197,8 +196,8 @@ void MeshImpl::tell(int peer, wire::Type type, uint64_t group, const Failure* fa
     header.type = type;
     header.source = static_cast<uint16_t>(rank_);
     header.group = group;
-    if (failure == nullptr) return link->post(wire::encode(header));
-    link->post(wire::encode(header, *failure));
+    if (failure == nullptr) return link->connection().post(wire::encode(header));
+    link->connection().post(wire::encode(header, *failure));
   } catch (const std::exception&) {
     return;  // out of memory; the peer's deadline remains
   }

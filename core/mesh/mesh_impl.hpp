@@ -41,7 +41,7 @@ class MeshImpl final : public Mesh, public std::enable_shared_from_this<MeshImpl
   void set_rejected(uint64_t count) noexcept { rejected_ = count; }
   void join_self(PeerIdentity identity);
   void join_local(int peer, PeerIdentity identity, std::weak_ptr<MeshImpl> mesh);
-  void join_remote(int peer, PeerIdentity identity, PeerFd socket, PeerFd pidfd);
+  void join_remote(int peer, PeerIdentity identity, PeerFd socket, PeerProcess process);
   bool joined(int peer) const;
   bool gone(int peer) const;
   void send_verdict(int peer, const Failure& verdict) noexcept;

@@ -4,48 +4,15 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <new>
 
 #include "core/base/process.hpp"
 #include "core/mesh/mesh_impl.hpp"
 
 namespace symm {
-namespace {
-
-std::atomic<MeshProcess*> instance{nullptr};
-std::atomic<MeshProcess*> of_parent{nullptr};
-alignas(std::mutex) std::byte making_storage[sizeof(std::mutex)];
-std::mutex& making() { return *std::launder(reinterpret_cast<std::mutex*>(making_storage)); }
-[[gnu::constructor]] void make_mutex() { new (making_storage) std::mutex; }
-
-void forget_parent() noexcept {
-  PeerFd::close_all_in_child();
-  if (MeshProcess* old = instance.exchange(nullptr)) of_parent.store(old);
-  make_mutex();  // another thread of the parent may have held it
-}
-
-}  // namespace
-
-MeshProcess& MeshProcess::current() {
-  if (MeshProcess* existing = instance.load(std::memory_order_acquire)) return *existing;
-  const std::lock_guard lock(making());
-  if (MeshProcess* existing = instance.load(std::memory_order_acquire)) return *existing;
-  process::at_fork_in_child(forget_parent);
-  auto* made = new MeshProcess;
-  instance.store(made, std::memory_order_release);
-  return *made;
-}
-
-MeshProcess::MeshProcess() : pid_(getpid()), inherited_(of_parent.load()) {
+MeshProcess::MeshProcess() : pid_(getpid()) {
   const uint64_t drawn[2] = {process::random64(), process::random64()};
   static_assert(sizeof drawn == sizeof token_);
   std::memcpy(token_.data(), drawn, sizeof drawn);
-}
-
-Monitor& MeshProcess::monitor() {
-  const std::lock_guard lock(mutex_);
-  if (!monitor_) monitor_ = std::make_unique<Monitor>();
-  return *monitor_;
 }
 
 uint64_t MeshProcess::enter(const std::shared_ptr<MeshImpl>& mesh) {
@@ -80,7 +47,7 @@ std::vector<std::shared_ptr<MeshImpl>> MeshProcess::all() {
 // shall not be told that it died. A process that is killed, or calls _exit(), does not come here. Only the process that made the
 // meshes speaks for them.
 [[gnu::destructor]] void say_bye_at_exit() {
-  MeshProcess* process = instance.load();
+  MeshProcess* process = PerProcess<MeshProcess>::existing();
   if (process == nullptr || process->pid_ != getpid()) return;
   try {
     for (const auto& mesh : process->all()) mesh->say_bye();

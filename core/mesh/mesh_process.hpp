@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the meshes of one process share: its token, the list of meshes by which threads find each other, and the monitor.
-//
-// A forked child starts afresh. What it inherits is left as it is, for the threads that used it do not exist in the child and its
-// locks may be held for ever.
+// What the meshes of one process share: its token, and the list of meshes by which threads find each other.
 #pragma once
 
 #include <array>
@@ -14,7 +11,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/socket/monitor.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm {
 
@@ -22,10 +19,9 @@ class MeshImpl;
 
 class MeshProcess {
  public:
-  static MeshProcess& current();  // made on first use, never destroyed
+  static MeshProcess& current() { return PerProcess<MeshProcess>::current(); }
 
   const std::array<std::byte, 16>& token() const noexcept { return token_; }
-  Monitor& monitor();  // started on first use: ranks that are all threads need none
 
   // A random number under which other threads of this process find `mesh` as long as it lives.
   uint64_t enter(const std::shared_ptr<MeshImpl>& mesh);
@@ -34,13 +30,12 @@ class MeshProcess {
   std::vector<std::shared_ptr<MeshImpl>> all();
 
  private:
+  friend PerProcess<MeshProcess>;
   MeshProcess();
   friend void say_bye_at_exit();
   std::array<std::byte, 16> token_{};
-  int64_t pid_ = 0;
-  MeshProcess* inherited_ = nullptr;  // the parent's, kept reachable
+  const int64_t pid_;
   std::mutex mutex_;
-  std::unique_ptr<Monitor> monitor_;
   std::map<uint64_t, std::weak_ptr<MeshImpl>> meshes_;
 };
 

@@ -33,15 +33,15 @@ void MeshImpl::join_local(int peer, PeerIdentity identity, std::weak_ptr<MeshImp
   if (at(peer).state == State::absent) at(peer).state = State::here;  // it may have come, failed and left already
 }
 
-void MeshImpl::join_remote(int peer, PeerIdentity identity, PeerFd socket, PeerFd pidfd) {
-  auto link = std::make_shared<PeerLink>(weak_from_this(), peer, std::move(socket), std::move(pidfd));
+void MeshImpl::join_remote(int peer, PeerIdentity identity, PeerFd socket, PeerProcess process) {
+  auto link = std::make_shared<PeerLink>(weak_from_this(), peer, std::move(socket), std::move(process));
   {
     const std::lock_guard lock(mutex_);
     at(peer).identity = identity;
     at(peer).link = link;
     at(peer).state = State::here;
   }
-  link->start(MeshProcess::current().monitor());
+  link->connection().start(link);
 }
 
 bool MeshImpl::joined(int peer) const {
@@ -154,7 +154,7 @@ void Wireup::join_by_dialling(int rank) {
   // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
   fdpass::send(socket.get(), wire::encode(header, hello), {});
   const PeerIdentity peer{process.pid, identity.process, false, static_cast<bool>(process.pidfd)};
-  mesh_->join_remote(rank, peer, std::move(socket), std::move(process.pidfd));
+  mesh_->join_remote(rank, peer, std::move(socket), std::move(process));
 }
 
 void Wireup::accept_waiting() {
@@ -198,7 +198,7 @@ bool Wireup::take_hello(PeerFd& socket) {
   }
   PeerProcess process = identify(socket.get());
   const PeerIdentity peer{process.pid, identities_[static_cast<size_t>(rank)].process, false, static_cast<bool>(process.pidfd)};
-  mesh_->join_remote(rank, peer, std::move(socket), std::move(process.pidfd));
+  mesh_->join_remote(rank, peer, std::move(socket), std::move(process));
   return true;
 }
 

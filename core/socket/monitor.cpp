@@ -13,6 +13,8 @@
 
 namespace symm {
 
+Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }
+
 Monitor::Monitor() : epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))) {
   if (!epoll_) throw system_error(errno, "epoll_create1");
   // Signals are for the program's own threads. The mask is inherited, so it is set around the creation.

@@ -3,9 +3,10 @@
 // The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and
 // calls whoever watches that descriptor.
 //
-// It starts with the first mesh of the process and stays, asleep, when the last is gone: ending it would mean that a release
-// waits for it, and a release must never wait (the thread may be in the user's log callback, which may wait for a lock that the
-// releasing thread holds). It is never joined, and nothing it touches is ever destroyed, so exit() needs no order. Additions and
+// It starts with the first connection of a mesh, or the first use of sharing by tokens, and stays, asleep, when nothing is left
+// to watch: ending it would mean that a release waits for it, and a release must never wait (the thread may be in the user's log
+// callback, which may wait for a lock that the releasing thread holds). It is never joined, and nothing it touches is ever
+// destroyed, so exit() needs no order. A forked child has none of its parent's; its own starts when it is needed. Additions and
 // removals go to epoll directly and need no wake-up call.
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <mutex>
 
 #include "core/base/peer_fd.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm {
 
@@ -26,7 +28,7 @@ class Watched {
 
 class Monitor {
  public:
-  Monitor();  // starts the thread. Throws Error(system)
+  static Monitor& current();  // of this process, started on first use. Throws Error(system)
   Monitor(const Monitor&) = delete;
   Monitor& operator=(const Monitor&) = delete;
 
@@ -36,6 +38,8 @@ class Monitor {
   void forget(uint64_t number) noexcept;
 
  private:
+  friend PerProcess<Monitor>;
+  Monitor();
   struct Entry {
     int fd;
     std::weak_ptr<Watched> watched;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/connection.hpp"
+
+#include <sys/socket.h>
+
+#include <array>
+#include <climits>
+
+#include "core/base/process.hpp"
+
+namespace symm {
+
+void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }
+
+Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size_t longest)
+    : receiver_(receiver),
+      socket_(std::move(socket)),
+      peer_(std::move(peer)),
+      longest_(longest),
+      generation_(process::fork_generation()) {}
+
+void Connection::start(const std::shared_ptr<void>& owner) {
+  const std::shared_ptr<Watched> self(owner, this);
+  Monitor& monitor = Monitor::current();
+  // The socket first: a death that is told at once finds the last words readable.
+  watching_socket_ = monitor.watch(socket_.get(), self);
+  if (peer_.pidfd) watching_pidfd_ = monitor.watch(peer_.pidfd.get(), self);
+}
+
+void Connection::forget(std::atomic<uint64_t>& watching) noexcept {
+  if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
+}
+
+void Connection::stop() noexcept {
+  if (generation_ != process::fork_generation()) return;  // the child of whoever started it has no part in it
+  forget(watching_socket_);
+  forget(watching_pidfd_);
+}
+
+void Connection::close_socket() noexcept {
+  forget(watching_socket_);
+  socket_.reset();
+}
+
+fdpass::Sent Connection::send_now(std::span<const std::byte> packet, std::span<const int> fds) {
+  return fdpass::send(socket_.get(), packet, fds);
+}
+
+fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) {
+  for (;;) {
+    const fdpass::Sent sent = send_now(packet, fds);
+    if (sent != fdpass::Sent::would_block) return sent;
+    pollfd room{socket_.get(), POLLOUT, 0};
+    if (!poll_until({&room, 1}, deadline)) return sent;
+  }
+}
+
+void Connection::post(std::span<const std::byte> packet) noexcept {
+  try {
+    send_now(packet);
+  } catch (const std::exception&) {
+    return;  // the socket has failed; its closing is what the peer will hear
+  }
+}
+
+void Connection::ready(int fd) noexcept { receiver_.on_turn(*this, peer_.pidfd && fd == peer_.pidfd.get()); }
+
+void Connection::hear(bool dead) noexcept {
+  try {
+    try {
+      read(dead ? INT_MAX : kPacketsPerTurn);
+    } catch (const std::exception& error) {
+      end(Receiver::End::failed, error.what());
+    }
+    if (!dead || watching_pidfd_ == 0) return;
+    forget(watching_pidfd_);
+    receiver_.on_death(manner_of_death(peer_.pidfd.get()));
+  } catch (const std::exception&) {
+    return;  // out of memory: the deadline of whoever waits for this peer remains
+  }
+}
+
+void Connection::end(Receiver::End end, const std::string& why) {
+  if (watching_socket_ == 0) return;
+  forget(watching_socket_);
+  shutdown(socket_.get(), SHUT_RDWR);
+  receiver_.on_end(end, why);
+}
+
+void Connection::read(int packets) {
+  std::array<std::byte, kLongestPacket> buffer;
+  for (int turn = 0; turn < packets && watching_socket_ != 0; ++turn) {
+    fdpass::Received received = fdpass::receive(socket_.get(), {buffer.data(), longest_});
+    if (received.what == fdpass::Received::What::nothing) return;
+    if (received.what == fdpass::Received::What::closed) return end(Receiver::End::closed, "");
+    const char* fault =
+        received.too_long ? "a packet longer than the longest" : receiver_.on_packet({buffer.data(), received.size}, received);
+    if (fault != nullptr) return end(Receiver::End::broken, fault);
+  }
+}
+
+}  // namespace symm

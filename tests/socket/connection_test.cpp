@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
+#include "core/socket/connection.hpp"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+using namespace symm;
+using support::soon;
+
+constexpr size_t kLongest = 64;
+constexpr int kMany = 3 * Connection::kPacketsPerTurn;
+
+std::vector<std::byte> packet_of(int number) {
+  std::vector<std::byte> packet(sizeof number);
+  std::memcpy(packet.data(), &number, sizeof number);
+  return packet;
+}
+
+// What is heard, as words: "0", "1", "end", "dead". Copies are of one journal, which lives as long as the monitor may write in
+// it.
+class Journal {
+ public:
+  void write(const std::string& word) {
+    const std::lock_guard lock(pages_->mutex);
+    pages_->words.push_back(word);
+  }
+  std::vector<std::string> words() const {
+    const std::lock_guard lock(pages_->mutex);
+    return pages_->words;
+  }
+  bool await(const std::string& word) const {
+    return retry_until([&] { return index_of(word) >= 0; }, soon());
+  }
+  int index_of(const std::string& word) const {  // -1: not heard
+    const auto all = words();
+    const auto found = std::find(all.begin(), all.end(), word);
+    return found == all.end() ? -1 : static_cast<int>(found - all.begin());
+  }
+
+ private:
+  struct Pages {
+    std::mutex mutex;
+    std::vector<std::string> words;
+  };
+  std::shared_ptr<Pages> pages_ = std::make_shared<Pages>();
+};
+
+class Listening final : public Receiver {
+ public:
+  Listening(Journal journal, PeerFd socket, PeerProcess peer = {}, std::string prefix = "")
+      : journal_(std::move(journal)),
+        prefix_(std::move(prefix)),
+        connection(*this, std::move(socket), std::move(peer), kLongest) {}
+  void on_turn(Connection& turn, bool dead) noexcept override {
+    if (before_turn) before_turn();
+    turn.hear(dead);
+  }
+  const char* on_packet(std::span<const std::byte> bytes, fdpass::Received&) override {
+    int number = -1;
+    if (bytes.size() != sizeof number) return "no number";
+    std::memcpy(&number, bytes.data(), sizeof number);
+    journal_.write(prefix_ + std::to_string(number));
+    if (on_number) on_number(number);
+    return nullptr;
+  }
+  void on_end(End end, const std::string& why) override {
+    const char* names[] = {"end", "broken: ", "failed: "};
+    journal_.write(prefix_ + names[static_cast<int>(end)] + why);
+  }
+  void on_death(const std::string& manner) override {
+    manner_ = manner;
+    journal_.write(prefix_ + "dead");
+  }
+
+  Journal journal_;
+  const std::string prefix_;
+  std::string manner_;
+  std::function<void(int)> on_number;
+  std::function<void()> before_turn;
+  Connection connection;
+};
+
+struct Ends {
+  Ends() {
+    int both[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0) throw system_error(errno, "socketpair");
+    mine = PeerFd(Fd(both[0]));
+    theirs.reset(both[1]);
+  }
+  PeerFd mine;
+  Fd theirs;
+};
+
+void say(int socket, int from, int to) {
+  for (int number = from; number < to; ++number) {
+    ASSERT_EQ(fdpass::send(socket, packet_of(number), {}), fdpass::Sent::done) << number;
+  }
+}
+
+std::vector<std::string> numbers(int count) {
+  std::vector<std::string> all;
+  for (int number = 0; number < count; ++number) all.push_back(std::to_string(number));
+  return all;
+}
+
+std::vector<std::string> operator+(std::vector<std::string> words, const std::string& word) {
+  words.push_back(word);
+  return words;
+}
+
+// A process at the other end, which says `count` numbers and then waits to be killed; `holder` holds a copy of the socket for it.
+struct Peer {
+  explicit Peer(int count, bool with_holder = false) {
+    int both[2];
+    int pipe_ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0 || pipe(pipe_ends) != 0)
+      throw system_error(errno, "socketpair");
+    pid = fork();
+    if (pid == 0) {
+      close(both[0]);
+      pid_t child = 0;
+      if (with_holder && (child = fork()) == 0) {
+        pause();
+        _exit(0);
+      }
+      for (int number = 0; number < count; ++number) fdpass::send(both[1], packet_of(number), {});
+      if (write(pipe_ends[1], &child, sizeof child) != sizeof child) _exit(1);
+      pause();
+      _exit(0);
+    }
+    close(both[1]);
+    const bool well = read(pipe_ends[0], &holder, sizeof holder) == sizeof holder;
+    close(pipe_ends[0]);
+    close(pipe_ends[1]);
+    mine = PeerFd(Fd(both[0]));
+    if (!well) throw Error(Status::system, "the peer did not start");
+    // A socketpair's credentials are of whoever made it, so identify() would name this process.
+    process.pid = pid;
+    process.pidfd = PeerFd(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
+  }
+  ~Peer() {
+    if (holder > 0) kill(holder, SIGKILL);
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  void die() const {
+    kill(pid, SIGKILL);
+    siginfo_t info{};
+    waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+  }
+  pid_t pid = -1;
+  pid_t holder = 0;
+  PeerFd mine;
+  PeerProcess process;
+};
+
+TEST(Connection, PacketsComeInOrderAndTheEndOnceAfterThem) {
+  Ends ends;
+  say(ends.theirs.get(), 0, kMany);
+  ends.theirs.reset();
+  Journal journal;
+  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  listening->connection.start(listening);
+  ASSERT_TRUE(journal.await("end"));
+  EXPECT_EQ(journal.words(), numbers(kMany) + "end");
+}
+
+TEST(Connection, TheLastWordsOfTheDeadComeBeforeItsDeath) {
+  for (int round = 0; round < 20; ++round) {
+    Peer peer(kMany);
+    Journal journal;
+    const auto listening = std::make_shared<Listening>(journal, std::move(peer.mine), std::move(peer.process));
+    // In every second round all of it is there before the first look, so that the death is told while most is still unread.
+    if (round % 2 == 0) peer.die();
+    listening->connection.start(listening);
+    if (round % 2 == 1) peer.die();
+    ASSERT_TRUE(journal.await("dead"));
+    EXPECT_EQ(journal.words(), numbers(kMany) + "end" + "dead");
+    EXPECT_TRUE(listening->manner_.empty() || listening->manner_ == "killed by signal 9") << listening->manner_;
+  }
+}
+
+TEST(Connection, ADeathIsHeardThoughTheSocketLivesOn) {
+  Peer peer(kMany, true);
+  Journal journal;
+  const auto listening = std::make_shared<Listening>(journal, std::move(peer.mine), std::move(peer.process));
+  peer.die();
+  listening->connection.start(listening);
+  ASSERT_TRUE(journal.await("dead"));
+  EXPECT_EQ(journal.words(), numbers(kMany) + "dead");
+  EXPECT_FALSE(listening->connection.death_will_be_known());
+  kill(peer.holder, SIGKILL);
+  ASSERT_TRUE(journal.await("end"));
+  EXPECT_EQ(journal.words(), numbers(kMany) + "dead" + "end");
+}
+
+TEST(Connection, WhoTalksMuchLeavesOthersTheirTurns) {
+  Ends much;
+  Ends little;
+  Journal journal;
+  std::atomic<bool> go{false};
+  const auto talker = std::make_shared<Listening>(journal, std::move(much.mine));
+  talker->on_number = [&](int number) {
+    if (number == 0) retry_until([&] { return go.load(); }, soon());
+  };
+  const auto other = std::make_shared<Listening>(journal, std::move(little.mine), PeerProcess{}, "other ");
+  say(much.theirs.get(), 0, kMany);
+  say(little.theirs.get(), 0, 1);
+  talker->connection.start(talker);
+  ASSERT_TRUE(journal.await("0"));
+  other->connection.start(other);
+  go = true;
+  ASSERT_TRUE(journal.await(std::to_string(kMany - 1)));
+  ASSERT_TRUE(journal.await("other 0"));
+  EXPECT_LE(journal.index_of("other 0"), 2 * Connection::kPacketsPerTurn);
+}
+
+TEST(Connection, NothingIsHeardAfterAPacketThatBreaksTheProtocol) {
+  for (const size_t size : {size_t{7}, kLongest + 1}) {
+    Ends ends;
+    say(ends.theirs.get(), 0, 2);
+    const std::vector<std::byte> bad(size);
+    ASSERT_EQ(fdpass::send(ends.theirs.get(), bad, {}), fdpass::Sent::done);
+    say(ends.theirs.get(), 2, 4);
+    Journal journal;
+    const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+    listening->connection.start(listening);
+    const std::string end = size == 7 ? "broken: no number" : "broken: a packet longer than the longest";
+    ASSERT_TRUE(journal.await(end));
+    // The other side sees it at once, and the receiver hears no second end.
+    EXPECT_TRUE(retry_until([&] { return fdpass::send(ends.theirs.get(), packet_of(9), {}) == fdpass::Sent::closed; }, soon()));
+    EXPECT_EQ(journal.words(), numbers(2) + end);
+  }
+}
+
+TEST(Connection, AReceiverThatThrowsEndsIt) {
+  Ends ends;
+  Journal journal;
+  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  listening->on_number = [](int number) {
+    if (number == 1) throw Error(Status::internal, "no more");
+  };
+  say(ends.theirs.get(), 0, 4);
+  listening->connection.start(listening);
+  ASSERT_TRUE(journal.await("failed: no more"));
+  EXPECT_EQ(journal.words(), numbers(2) + "failed: no more");
+}
+
+TEST(Connection, NothingIsHeardOnceItStopped) {
+  Ends ends;
+  Journal journal;
+  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  listening->on_number = [&](int number) {
+    if (number == 2) listening->connection.stop();  // in the midst of a turn
+  };
+  say(ends.theirs.get(), 0, 5);
+  listening->connection.start(listening);
+  ASSERT_TRUE(journal.await("2"));
+  ends.theirs.reset();
+  Ends last;  // heard after whatever was under way
+  const auto probe = std::make_shared<Listening>(journal, std::move(last.mine), PeerProcess{}, "probe ");
+  say(last.theirs.get(), 0, 1);
+  probe->connection.start(probe);
+  ASSERT_TRUE(journal.await("probe 0"));
+  EXPECT_EQ(journal.words(), numbers(3) + "probe 0");
+}
+
+TEST(Connection, ATurnOfWhatItsOwnerHasStoppedIsEmpty) {
+  Ends ends;
+  Journal journal;
+  std::atomic<int> turns{0};
+  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  listening->before_turn = [&] {
+    listening->connection.close_socket();  // as an owner does that had its lock first
+    ++turns;
+  };
+  say(ends.theirs.get(), 0, 5);
+  listening->connection.start(listening);
+  ASSERT_TRUE(retry_until([&] { return turns > 0; }, soon()));
+  EXPECT_FALSE(listening->connection.open());
+  EXPECT_EQ(fdpass::send(ends.theirs.get(), packet_of(9), {}), fdpass::Sent::closed);
+  EXPECT_TRUE(journal.words().empty());
+}
+
+TEST(Connection, AFullQueueIsToldAtTheDeadline) {
+  Ends ends;
+  Journal journal;
+  Listening listening(journal, std::move(ends.mine));
+  fdpass::Sent sent = fdpass::Sent::done;
+  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = listening.connection.send_now(packet_of(i));
+  EXPECT_EQ(sent, fdpass::Sent::would_block);
+  listening.connection.post(packet_of(0));
+  EXPECT_EQ(listening.connection.send(packet_of(0), {}, Deadline::after_ms(20)), fdpass::Sent::would_block);
+  ends.theirs.reset();
+  EXPECT_EQ(listening.connection.send(packet_of(0), {}, soon()), fdpass::Sent::closed);
+}
+
+TEST(Connection, AForkedChildHasNoPartInIt) {
+  Ends ends;
+  Journal journal;
+  const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+  listening->connection.start(listening);
+  const pid_t child = fork();
+  if (child == 0) {
+    listening->connection.stop();
+    _exit(0);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  say(ends.theirs.get(), 0, 1);
+  EXPECT_TRUE(journal.await("0"));
+}
+
+}  // namespace
