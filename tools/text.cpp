@@ -11,6 +11,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tools/environment.hpp"
+
 namespace symm::tool {
 namespace {
 
@@ -84,9 +86,8 @@ std::string signal_name(int signal) {
 }
 
 bool wants_colour(int fd) {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return isatty(fd) != 0 && (no_color == nullptr || *no_color == '\0') && term != nullptr && std::strcmp(term, "dumb") != 0;
+  const std::string term = environment("TERM");
+  return isatty(fd) != 0 && *environment("NO_COLOR") == '\0' && !term.empty() && term != "dumb";
 }
 
 std::string paint(std::string_view text, Colour colour, bool enabled) {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdlib>
 
+#include "core/base/environment.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "kernels/cuda/args.hpp"
@@ -37,7 +37,9 @@ constexpr PlanKey kCudaKeys[] = {
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
 
 const char* name_of(BackendKind backend) { return backend == BackendKind::cuda ? "cuda" : "host"; }
-const char* variable_of(BackendKind backend) { return backend == BackendKind::cuda ? "SYMM_CUDA_TUNE" : "SYMM_HOST_TUNE"; }
+Variable variable_of(BackendKind backend) {
+  return backend == BackendKind::cuda ? Variable("SYMM_CUDA_TUNE") : Variable("SYMM_HOST_TUNE");
+}
 
 [[noreturn]] void refuse(const std::string& where, const std::string& what) {
   throw Error(Status::invalid_argument, where + ": " + what);
@@ -157,10 +159,8 @@ PlanTable PlanTable::built_in() {
 
 PlanTable PlanTable::from_environment(BackendKind backend) {
   PlanTable table = built_in();
-  if (const char* path = std::getenv("SYMM_PLAN_FILE"); path != nullptr && *path != '\0')
-    table.add_file(path, std::string("SYMM_PLAN_FILE ") + path);
-  if (const char* text = std::getenv(variable_of(backend)); text != nullptr)
-    table.add_values(backend, text, variable_of(backend));
+  if (const std::string path = environment("SYMM_PLAN_FILE"); !path.empty()) table.add_file(path, "SYMM_PLAN_FILE " + path);
+  table.add_values(backend, environment(variable_of(backend)), variable_of(backend).name());
   return table;
 }
 

@@ -5,10 +5,11 @@
 #include <atomic>
 #include <cstdarg>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
+
+#include "core/base/environment.hpp"
 
 namespace symm::log {
 namespace {
@@ -27,8 +28,7 @@ std::shared_mutex& mutex() {
 Sink sink;
 
 int level_of_environment() {
-  const char* name = std::getenv("SYMM_LOG");
-  if (name == nullptr) return 0;
+  const char* name = environment("SYMM_LOG");
   const char* names[] = {"error", "warning", "info", "debug"};
   for (int i = 0; i < 4; ++i) {
     if (std::strcmp(name, names[i]) == 0) return i + 1;

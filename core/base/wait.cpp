@@ -17,6 +17,8 @@
 #include <map>
 #include <thread>
 
+#include "core/base/environment.hpp"
+
 namespace symm {
 namespace {
 
@@ -182,11 +184,10 @@ int count_of(const Processors& processors) noexcept {
 }
 
 SpinPolicy SpinPolicy::for_ranks(int ranks, const Processors& processors) {
-  if (const char* text = std::getenv("SYMM_SPIN")) {
-    char* end = nullptr;
-    const unsigned long value = std::strtoul(text, &end, 10);
-    if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
-  }
+  const char* text = environment("SYMM_SPIN");
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text, &end, 10);
+  if (end != text && *end == '\0' && value <= UINT32_MAX) return {static_cast<uint32_t>(value), 0};
   // With a processor each, a wake-up through the kernel (tens of microseconds) is worth spinning through. With more ranks than
   // processors the rank we wait for may need ours: a few looks, in case the word is already on its way, then the processor goes
   // to whoever wants it, which takes a fifth of a sleep and a wake-up. Not for long: the others may be programs that have better

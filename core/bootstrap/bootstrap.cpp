@@ -8,7 +8,7 @@
 #include "core/base/process.hpp"
 #include "core/bootstrap/callback_store.hpp"
 #include "core/bootstrap/dir_store.hpp"
-#include "core/bootstrap/environment.hpp"
+#include "core/bootstrap/launch.hpp"
 #include "core/bootstrap/pmi_job.hpp"
 #include "core/bootstrap/thread_store.hpp"
 

@@ -114,7 +114,7 @@ DeviceInfo device_info(int device) {
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
   info.memory_bytes = bytes;
-  info.multicast_reason = why_no_multicast(multicast_facts(*opened, false, std::getenv));
+  info.multicast_reason = why_no_multicast(multicast_facts(*opened, false, environment));
   info.fabric_reason = Allocation::fabric_reason(*opened);
   info.dmabuf_reason = Allocation::dmabuf_reason(*opened);
   info.host_memory_reason = Allocation::host_memory_reason(*opened);

@@ -20,38 +20,38 @@ bool is_a_positive_number(std::string_view text) {
 
 // Each says no to multicast with some value; what it says that is neither yes nor no is taken for a no, which costs nothing but
 // multicast itself.
-struct Variable {
-  const char* name;
+struct Objection {
+  Variable variable;
   const char* no;
   bool (*allows)(std::string_view value);
 };
 bool is_one(std::string_view value) { return value == "1"; }
 bool is_off(std::string_view value) { return is_one_of(value, {"0", "n", "N", "no", "NO", "f", "false", "FALSE", "off", "OFF"}); }
-constexpr Variable kVariables[] = {
+constexpr Objection kObjections[] = {
     {"SYMM_MULTICAST", "0", is_one},
     {"NCCL_NVLS_ENABLE", "0", is_a_positive_number},
     {"NVSHMEM_DISABLE_NVLS", "1", is_off},
     {"TORCH_SYMM_MEM_DISABLE_MULTICAST", "1", is_off},
 };
-constexpr int kVariableCount = static_cast<int>(std::size(kVariables));
+constexpr int kObjectionCount = static_cast<int>(std::size(kObjections));
 
 std::string on(size_t rank, const std::string& reason) { return format("rank %zu: %s", rank, reason.c_str()); }
 
 std::string forbidden_by(const MulticastFacts& facts) {
-  if (facts.forbidden < 1 || facts.forbidden > kVariableCount) return "";
-  const Variable& variable = kVariables[facts.forbidden - 1];
-  return format("%s=%s is set", variable.name, variable.no);
+  if (facts.forbidden < 1 || facts.forbidden > kObjectionCount) return "";
+  const Objection& objection = kObjections[facts.forbidden - 1];
+  return format("%s=%s is set", objection.variable.name(), objection.no);
 }
 
 }  // namespace
 
-MulticastFacts read_wish(bool config, const Environment& environment) {
+MulticastFacts read_wish(bool config, const ReadVariable& read) {
   MulticastFacts facts;
   facts.asked = config ? 1 : 0;
-  for (int i = 0; i < kVariableCount; ++i) {
-    const char* value = environment(kVariables[i].name);
+  for (int i = 0; i < kObjectionCount; ++i) {
+    const char* value = read(kObjections[i].variable);
     if (value == nullptr || *value == '\0') continue;
-    if (!kVariables[i].allows(value)) {
+    if (!kObjections[i].allows(value)) {
       facts.forbidden = i + 1;
       return facts;
     }
@@ -60,8 +60,8 @@ MulticastFacts read_wish(bool config, const Environment& environment) {
   return facts;
 }
 
-MulticastFacts multicast_facts(const Device& device, bool config, const Environment& environment) {
-  MulticastFacts facts = read_wish(config, environment);
+MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read) {
+  MulticastFacts facts = read_wish(config, read);
   const Driver& driver = device.driver();
   facts.device = device.uuid();
   facts.has_calls = driver.cuMulticastCreate != nullptr && driver.cuMulticastAddDevice != nullptr &&

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "core/base/environment.hpp"
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
@@ -21,11 +22,11 @@ struct MulticastFacts {
   int32_t supported = 0;  // and the device
 };
 
-using Environment = std::function<const char*(const char*)>;  // std::getenv
+using ReadVariable = std::function<const char*(Variable)>;  // environment()
 
 // `asked` and `forbidden`. A variable that cannot be understood counts as a no.
-MulticastFacts read_wish(bool config, const Environment& environment);
-MulticastFacts multicast_facts(const Device& device, bool config, const Environment& environment);
+MulticastFacts read_wish(bool config, const ReadVariable& read);
+MulticastFacts multicast_facts(const Device& device, bool config, const ReadVariable& read);
 
 // "": yes. Otherwise why not, the same for all ranks: "rank 2: NCCL_NVLS_ENABLE=0 is set".
 std::string why_no_multicast(std::span<const MulticastFacts> ranks);

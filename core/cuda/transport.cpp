@@ -53,7 +53,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   controls_[me] = create_control(device_, context_.size, layout_);
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
-  multicast_facts_[me] = multicast_facts(*device_, context_.multicast, std::getenv);
+  multicast_facts_[me] = multicast_facts(*device_, context_.multicast, environment);
   link_facts_[me] = link_facts(*device_, context_.size);
   max_blocks_ = device_->multiprocessors();
 

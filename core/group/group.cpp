@@ -3,23 +3,16 @@
 #include "core/backends.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
+#include "core/base/environment.hpp"
 #include "core/base/log.hpp"
-#include "core/base/timeout.hpp"
 #include "core/group/vote.hpp"
 
 namespace symm {
 namespace {
 
-constexpr uint64_t kDefaultCreateTimeoutMs = 300'000;
 constexpr int kFinalizeChannel = kChannels;  // one more than users have
-
-bool check_from_environment() {
-  const char* text = std::getenv("SYMM_CHECK");
-  return text != nullptr && std::strcmp(text, "0") != 0 && *text != '\0';
-}
 
 uint64_t mix(uint64_t a, uint64_t b) {
   uint64_t x = a ^ (b * 0x9E3779B97F4A7C15U);
@@ -56,14 +49,10 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   if (config.callbacks != nullptr && config.size == 0) {
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
   }
-  if (config.create_timeout_ms == 0)
-    config.create_timeout_ms = timeout_from_environment("SYMM_CREATE_TIMEOUT_MS", kDefaultCreateTimeoutMs);
-  if (config.timeout_ms == 0) config.timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
-  if (check_from_environment()) config.check = true;
-  if (config.bootstrap.empty()) {
-    const char* variable = std::getenv("SYMM_BOOTSTRAP");
-    config.bootstrap = variable != nullptr && *variable != '\0' ? variable : "env://";
-  }
+  if (config.create_timeout_ms == 0) config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
+  if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
+  if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
   const BootstrapResult result =
       symm::bootstrap({config.bootstrap, config.callbacks, config.rank, config.size, config.name}, deadline);

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 
+#include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process_stat.hpp"
 
@@ -14,8 +14,8 @@ namespace symm::ipc {
 namespace {
 
 std::string directory_for_sockets() {
-  const char* chosen = std::getenv("SYMM_IPC_DIRECTORY");
-  return chosen != nullptr && *chosen != '\0' ? chosen : default_parent();
+  const std::string chosen = environment("SYMM_IPC_DIRECTORY");
+  return chosen.empty() ? default_parent() : chosen;
 }
 
 ValidityBoard& board_in(const host::Segment& segment) { return *reinterpret_cast<ValidityBoard*>(segment.data()); }

@@ -4,8 +4,8 @@
 
 #include <unistd.h>
 
+#include "core/base/environment.hpp"
 #include "core/base/per_process.hpp"
-#include "core/base/timeout.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -130,7 +130,7 @@ std::shared_ptr<Imported> import_memory(std::span<const std::byte> bytes, Import
   Token token;
   const TokenFault fault = decode(bytes, token);
   if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
-  if (options.timeout_ms == 0) options.timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
+  if (options.timeout_ms == 0) options.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   return Services::current().importer.import(token, options, stream);
 }
 
@@ -146,7 +146,7 @@ void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   }
   if (!local) local = adopted_at(pointer, bytes);
   if (!local) unknown_pointer(pointer);
-  if (timeout_ms == 0) timeout_ms = timeout_from_environment("SYMM_TIMEOUT_MS", kDefaultTimeoutMs);
+  if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (Service* service = Services::existing()) {
     service->exporter.withdraw(local->source.block->data(), local->offset, bytes, timeout_ms);
   }

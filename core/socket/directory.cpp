@@ -8,9 +8,9 @@
 #include <time.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <memory>
 
+#include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 
@@ -105,10 +105,10 @@ Fd open_private_directory(const std::string& path, bool create) {
 }
 
 std::string default_parent() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  const char* runtime = environment("XDG_RUNTIME_DIR");
   struct stat status {};
-  if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) &&
-      status.st_uid == geteuid() && (status.st_mode & 022) == 0) {
+  if (runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+      (status.st_mode & 022) == 0) {
     return std::string(runtime) + "/symm";
   }
   return "/tmp/symm-" + std::to_string(geteuid());

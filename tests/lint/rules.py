@@ -139,6 +139,28 @@ def layers():
                 yield f"{name}:{number}: {mine} and {theirs} do not know each other"
 
 
+def environment():
+    """One place of the library and one of the tools read the environment, by names of the one table, and nobody lists what nobody reads."""
+    readers, table = ("core/base/environment.cpp", "tools/environment.hpp"), "core/base/environment.inc"
+    unread = {found[1]: number for number, line in enumerate(lines(table), 1) if (found := re.match(r'SYMM_VARIABLE\("(\w+)"', line))}
+    listed = set(unread)
+    for name in files():
+        if not name.startswith(LIBRARY + ("tools/", "bindings/")) or name == table:
+            continue
+        for variable in re.findall(r'"(\w+)"', "\n".join(lines(name))):
+            unread.pop(variable, None)
+        if name.startswith("bindings/") or name in readers or not name.endswith(CODE):
+            continue
+        for number, line in code_lines(name):
+            if re.search(r"\b(?:secure_)?getenv\b" + ("" if name.startswith("tools/") else r"|\benviron\b"), line):
+                yield f"{name}:{number}: {line.strip()}"
+        for number, line in enumerate(lines(name), 1):
+            for variable in set(re.findall(r'\benvironment\("(\w+)"\)', line)) - listed:
+                yield f"{name}:{number}: {variable} is not in {table}"
+    for variable, number in unread.items():
+        yield f"{table}:{number}: nobody reads {variable}"
+
+
 def prose(name):
     """(number, line) of a page without its code, tables and comments."""
     inside = False
@@ -182,6 +204,6 @@ def tutorial():
                 yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, tutorial, columns, places)}[rule]())
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, environment, tutorial, columns, places)}[rule]())
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))

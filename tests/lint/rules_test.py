@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer rule finds what it is for: offences are planted in a tree of their own."""
+"""Rules find what they are for: offences are planted in a tree of their own."""
 import subprocess
 import sys
 import tempfile
@@ -9,15 +9,15 @@ from pathlib import Path
 RULES = Path(__file__).with_name("rules.py")
 
 
-class Layers(unittest.TestCase):
-    def offences(self, files):
+class Rules(unittest.TestCase):
+    def offences(self, files, rule="layers"):
         with tempfile.TemporaryDirectory() as root:
             subprocess.run(["git", "init", "-q", root], check=True)
             for name, text in files.items():
                 path = Path(root, name)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-            done = subprocess.run([sys.executable, RULES, root, "layers"], capture_output=True, text=True)
+            done = subprocess.run([sys.executable, RULES, root, rule], capture_output=True, text=True)
             self.assertEqual(done.returncode, int("nothing to complain about" not in done.stdout), done.stderr)
             return [] if done.returncode == 0 else done.stdout.splitlines()
 
@@ -48,6 +48,17 @@ class Layers(unittest.TestCase):
     def test_the_product_knows_nothing_of_tests(self):
         self.assertEqual(self.offences({"core/base/wait.cpp": '#include "tests/ranks/ranks.hpp"\n'}),
                          ["core/base/wait.cpp:1: core/base knows nothing of tests"])
+
+    def test_the_environment_is_read_in_one_place_by_the_names_of_its_table(self):
+        table = {"core/base/environment.inc": 'SYMM_VARIABLE("SYMM_LOG", "", "Level.")\n', "core/base/log.cpp": 'environment("SYMM_LOG");\n',
+                 "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
+        self.assertEqual(self.offences(table, "environment"), [])
+        self.assertEqual(self.offences(table | {"core/host/a.cpp": '// getenv()\nstd::getenv("SYMM_LOG");\n'}, "environment"),
+                         ['core/host/a.cpp:2: std::getenv(          );'])
+        self.assertEqual(self.offences(table | {"tools/run.cpp": 'environment("SYMM_LGO");\n'}, "environment"),
+                         ["tools/run.cpp:1: SYMM_LGO is not in core/base/environment.inc"])
+        self.assertEqual(self.offences(table | {"core/base/log.cpp": ""}, "environment"),
+                         ["core/base/environment.inc:1: nobody reads SYMM_LOG"])
 
 
 if __name__ == "__main__":

@@ -50,6 +50,13 @@ TEST(Info, TextHasAPicture) {
   }
 }
 
+TEST(Info, EnvironmentHasValuesAndDefaults) {
+  const Captured result = capture({"env", "SYMM_TIMEOUT_MS=1234", SYMM_TOOL, "info", "--env"}, limit);
+  ASSERT_EQ(result.status, 0) << result.err;
+  for (const char* part : {"SYMM_TIMEOUT_MS", " 1234 ", "(300000)", "SYMM_SPIN", "SYMM_DIR", "Slurm: rank."})
+    EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
+}
+
 TEST(DoctorCommand, JsonAgreesWithItsStatus) {
   const Captured result = capture({SYMM_TOOL, "doctor", "--json"}, limit);
   const json report = json::parse(result.out);

@@ -14,6 +14,7 @@
 
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/result.hpp"
+#include "tools/environment.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {
@@ -71,8 +72,7 @@ Bench::Bench(const BenchOptions& options) : options_(options) {
     std::fill_n(first_, 2 * half, std::byte{0});
   }
   second_ = first_ + half;
-  const char* launcher_terminal = std::getenv("SYMM_RUN_TERMINAL");
-  show_progress_ = rank_ == 0 && (::isatty(STDERR_FILENO) != 0 || launcher_terminal != nullptr);
+  show_progress_ = rank_ == 0 && (::isatty(STDERR_FILENO) != 0 || *environment("SYMM_RUN_TERMINAL") != '\0');
 }
 
 // A line that the next one overwrites; `symm run` knows it by its end.

@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "tools/doctor/finding.hpp"
+#include "tools/environment.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/text.hpp"
 #include "tools/unique_fd.hpp"
@@ -51,8 +52,7 @@ std::string octal(unsigned mode) {
 
 std::string library_parent() {
   const std::string parent = runtime_parent();
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && parent == runtime) return parent + "/symm";
+  if (parent == environment("XDG_RUNTIME_DIR")) return parent + "/symm";
   return "/tmp/symm-" + std::to_string(::geteuid());
 }
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/text.hpp"
+#include <utility>
+
+#include "tools/environment.hpp"
 #include "tools/host/tree.hpp"
 #include "tools/info/report.hpp"
+#include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {
@@ -85,6 +88,25 @@ std::string link_matrix(const std::vector<std::vector<int>>& links) {
     table.add(cells);
   }
   return table.text();
+}
+
+std::string environment_text(const json& table, bool colour) {
+  std::string out;
+  Table rows({false, false, false});
+  const auto end_section = [&] { out += std::exchange(rows, Table({false, false, false})).text(); };
+  for (size_t i = 1; i < table.size(); ++i) {
+    const std::string name = table[i][0];
+    if (table[i].size() == 1) {
+      end_section();
+      out += paint(name, Colour::bold, colour) + "\n";
+      continue;
+    }
+    const std::string value = environment(name.c_str());
+    const std::string fallback = table[i][1];
+    rows.add({name, !value.empty() ? value : fallback.empty() ? "-" : "(" + fallback + ")", table[i][2]});
+  }
+  end_section();
+  return out;
 }
 
 std::string info_text(const json& report, bool colour) {

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "tools/environment.hpp"
+
 namespace symm::tool {
 namespace {
 
@@ -27,11 +29,10 @@ bool is_private_directory(const std::string& path) {
 }  // namespace
 
 std::string runtime_parent() {
-  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/' && is_private_directory(runtime)) return runtime;
-  const char* temporary = std::getenv("TMPDIR");
-  if (temporary != nullptr && *temporary == '/') return temporary;
-  return "/tmp";
+  const char* runtime = environment("XDG_RUNTIME_DIR");
+  if (*runtime == '/' && is_private_directory(runtime)) return runtime;
+  const char* temporary = environment("TMPDIR");
+  return *temporary == '/' ? temporary : "/tmp";
 }
 
 JobDirectory::JobDirectory() {

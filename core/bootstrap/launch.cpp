@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/environment.hpp"
-
-#include <unistd.h>
+#include "core/bootstrap/launch.hpp"
 
 #include <charconv>
 #include <optional>
 #include <vector>
 
+#include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 
 namespace symm {
@@ -23,61 +22,65 @@ class Parser {
  public:
   explicit Parser(const Environment& environment) : environment_(environment) {}
 
-  std::string text(const char* name) const {
-    const auto found = environment_.find(name);
+  std::string text(Variable name) const {
+    const auto found = environment_.find(name.name());
     return found == environment_.end() ? std::string() : found->second;
   }
 
-  bool has(const char* name) const { return !text(name).empty(); }
+  bool has(Variable name) const { return !text(name).empty(); }
 
-  int64_t number(const char* name, int64_t lowest, int64_t highest) const {
+  Variable either(Variable name, Variable older) const { return has(name) ? name : older; }
+
+  int64_t number(Variable name, int64_t lowest, int64_t highest) const {
     const std::string value = text(name);
     int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
     if (error != std::errc() || end != value.data() + value.size() || value.empty() || parsed < lowest || parsed > highest) {
-      throw Error(Status::invalid_argument, format("%s is '%s'; it must be a whole number from %lld to %lld", name, value.c_str(),
-                                                   static_cast<long long>(lowest), static_cast<long long>(highest)));
+      throw Error(Status::invalid_argument,
+                  format("%s is '%s'; it must be a whole number from %lld to %lld", name.name(), value.c_str(),
+                         static_cast<long long>(lowest), static_cast<long long>(highest)));
     }
     return parsed;
   }
 
-  // Rank and size, and the local ones if both are there.
-  Source source(const char* title, const char* rank, const char* size, const char* local_rank, const char* local_size) const {
-    constexpr int64_t kMost = 1 << 20;
+  Source source(const char* title, Variable rank, Variable size) const {
     Source found;
-    found.rank_name = rank;
-    found.size_name = size;
+    found.rank_name = rank.name();
+    found.size_name = size.name();
     found.launch.source = title;
     found.launch.size = static_cast<int>(number(size, 1, kMost));
     found.launch.rank = static_cast<int>(number(rank, 0, kMost));
     if (found.launch.rank >= found.launch.size) {
-      throw Error(Status::invalid_argument,
-                  format("%s is %d, but there are only %s = %d ranks", rank, found.launch.rank, size, found.launch.size));
+      throw Error(Status::invalid_argument, format("%s is %d, but there are only %s = %d ranks", rank.name(), found.launch.rank,
+                                                   size.name(), found.launch.size));
     }
-    if (local_rank != nullptr && has(local_rank)) found.launch.local_rank = static_cast<int>(number(local_rank, 0, kMost));
-    if (local_size != nullptr && has(local_size)) found.launch.local_size = static_cast<int>(number(local_size, 1, kMost));
     return found;
   }
 
+  // -1: not known.
+  int local(Variable name, int64_t lowest) const { return has(name) ? static_cast<int>(number(name, lowest, kMost)) : -1; }
+
  private:
+  static constexpr int64_t kMost = 1 << 20;
   const Environment& environment_;
 };
 
 std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
-  for (const char* name : {"SYMM_RANK", "SYMM_SIZE"}) {
+  for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")}) {
     if (!parser.has(name))
-      throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name));
+      throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
   }
-  Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE", nullptr, nullptr);
+  Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE");
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
   return found;
 }
 
 std::optional<Source> from_open_mpi(const Parser& parser) {
   if (!parser.has("OMPI_COMM_WORLD_RANK") || !parser.has("OMPI_COMM_WORLD_SIZE")) return std::nullopt;
-  Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-                               "OMPI_COMM_WORLD_LOCAL_SIZE");
+  Source found = parser.source("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  found.launch.local_rank = parser.local("OMPI_COMM_WORLD_LOCAL_RANK", 0);
+  found.launch.local_size = parser.local("OMPI_COMM_WORLD_LOCAL_SIZE", 1);
   const std::string job = parser.has("PMIX_NAMESPACE") ? parser.text("PMIX_NAMESPACE") : parser.text("OMPI_MCA_ess_base_jobid");
   if (!job.empty()) found.launch.job = "openmpi-" + job;
   return found;
@@ -85,7 +88,9 @@ std::optional<Source> from_open_mpi(const Parser& parser) {
 
 std::optional<Source> from_pmi(const Parser& parser) {
   if (!parser.has("PMI_RANK") || !parser.has("PMI_SIZE")) return std::nullopt;
-  Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS");
+  Source found = parser.source("PMI", "PMI_RANK", "PMI_SIZE");
+  found.launch.local_rank = parser.local("MPI_LOCALRANKID", 0);
+  found.launch.local_size = parser.local("MPI_LOCALNRANKS", 1);
   if (parser.has("PMI_FD")) found.launch.pmi_fd = static_cast<int>(parser.number("PMI_FD", 0, 1 << 30));
   return found;
 }
@@ -93,25 +98,29 @@ std::optional<Source> from_pmi(const Parser& parser) {
 std::optional<Source> from_torchrun(const Parser& parser) {
   if (!parser.has("RANK") || !parser.has("WORLD_SIZE"))
     return std::nullopt;  // either alone is too common a name to mean anything
-  Source found = parser.source("torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+  Source found = parser.source("torchrun", "RANK", "WORLD_SIZE");
+  found.launch.local_rank = parser.local("LOCAL_RANK", 0);
+  found.launch.local_size = parser.local("LOCAL_WORLD_SIZE", 1);
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
-  for (const char* name : {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT"}) {
+  for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"), Variable("MASTER_PORT"),
+                              Variable("TORCHELASTIC_RESTART_COUNT")}) {
     found.launch.job += "-" + parser.text(name);
   }
   return found;
 }
 
 std::optional<Source> from_slurm(const Parser& parser) {
-  const char* const step = parser.has("SLURM_STEP_ID") ? "SLURM_STEP_ID" : "SLURM_STEPID";
-  const char* const tasks = parser.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
+  const Variable step = parser.either("SLURM_STEP_ID", "SLURM_STEPID");
+  const Variable tasks = parser.either("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS");
   if (!parser.has(step) || !parser.has("SLURM_PROCID") || !parser.has(tasks)) return std::nullopt;
   // The highest numbers stand for the batch script, the interactive step and others that have no tasks.
   constexpr int64_t kFirstSpecialStep = 0xfffffff0;
   if (parser.number(step, 0, UINT32_MAX) >= kFirstSpecialStep) return std::nullopt;
-  Source found = parser.source("Slurm", "SLURM_PROCID", tasks, "SLURM_LOCALID", nullptr);
+  Source found = parser.source("Slurm", "SLURM_PROCID", tasks);
+  found.launch.local_rank = parser.local("SLURM_LOCALID", 0);
   found.launch.job = "slurm-" + parser.text("SLURM_JOB_ID") + "." + parser.text(step);
-  const char* const nodes = parser.has("SLURM_STEP_NUM_NODES") ? "SLURM_STEP_NUM_NODES" : "SLURM_NNODES";
+  const Variable nodes = parser.either("SLURM_STEP_NUM_NODES", "SLURM_NNODES");
   if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) == 1) found.launch.local_size = found.launch.size;
   if (parser.has(nodes) && parser.number(nodes, 1, 1 << 20) > 1)
     found.launch.local_size = 0;  // some of them: how many is not told
@@ -143,10 +152,8 @@ void compare(const Source& used, const Source& other) {
 
 Environment current_environment() {
   Environment all;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const size_t equals = text.find('=');
-    if (equals != std::string::npos) all.emplace(text.substr(0, equals), text.substr(equals + 1));
+  for (const EnvironmentRow& row : kEnvironment) {
+    if (row.fallback != nullptr) all.emplace(row.name, environment(Variable(row)));
   }
   return all;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/environment.hpp"
+#include "core/bootstrap/launch.hpp"
 
 #include "tests/bootstrap/support.hpp"
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/base/environment.hpp"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "core/base/error.hpp"
+
+namespace symm {
+
+const char* environment(Variable variable) noexcept {
+  const char* value = std::getenv(variable.name());
+  return value != nullptr && *value != '\0' ? value : variable.fallback();
+}
+
+uint64_t milliseconds(Variable variable) {
+  const std::string_view text = environment(variable);
+  uint64_t value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || stop != text.data() + text.size() || value == 0) {
+    throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0", variable.name(), text.data()));
+  }
+  return value;
+}
+
+}  // namespace symm

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The environment is read here and nowhere else, by the names of one table.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace symm {
+
+struct EnvironmentRow {
+  const char* name;      // or the title of a section
+  const char* fallback;  // "": none; null: a section begins
+  const char* meaning;
+};
+
+inline constexpr EnvironmentRow kEnvironment[] = {
+#define SYMM_SECTION(title) {title, nullptr, nullptr},
+#define SYMM_VARIABLE(name, fallback, meaning) {name, fallback, meaning},
+#include "core/base/environment.inc"
+};
+
+// A variable of the table; the compiler refuses any other.
+class Variable {
+ public:
+  consteval Variable(const char* name) : row_(find(name)) {}
+  constexpr explicit Variable(const EnvironmentRow& row) : row_(&row) {}
+  constexpr const char* name() const { return row_->name; }
+  constexpr const char* fallback() const { return row_->fallback; }
+  constexpr operator const char*() const { return name(); }
+
+ private:
+  static consteval const EnvironmentRow* find(std::string_view name) {
+    for (const EnvironmentRow& row : kEnvironment) {
+      if (row.fallback != nullptr && row.name == name) return &row;
+    }
+    throw "not in core/base/environment.inc";
+  }
+  const EnvironmentRow* row_;
+};
+
+// The value, or the default of a variable that is unset or empty; never null.
+const char* environment(Variable variable) noexcept;
+// Throws Error(invalid_argument) for what is no number above 0.
+uint64_t milliseconds(Variable variable);
+
+}  // namespace symm
