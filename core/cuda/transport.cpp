@@ -115,12 +115,12 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   TransportShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (const std::string differs = plan_difference(BackendKind::cuda, context_.rank, values_, peer, body.values); !differs.empty())
-    throw Error(Status::mismatch, differs);
+    throw Error({Status::mismatch, peer, 0, differs});
   const auto& mine = controls_[static_cast<size_t>(context_.rank)];
   if (body.bytes != mine->size() || body.mapped < body.bytes) {
-    throw Error(Status::mismatch,
-                format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
-                       static_cast<unsigned long long>(body.bytes), mine->size()));
+    throw Error({Status::mismatch, peer, 0,
+                 format("rank %d has a control block of %llu bytes, this rank of %zu: different versions of the library?", peer,
+                        static_cast<unsigned long long>(body.bytes), mine->size())});
   }
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;

@@ -143,7 +143,10 @@ std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::sh
         blocks[static_cast<size_t>(peer)] = std::move(pair.block);
         pads[static_cast<size_t>(peer)] = std::move(pair.pad);
       } catch (const std::exception& error) {
-        if (ballot.failure.status == Status::ok) ballot.failure = failure_of(error);
+        if (ballot.failure.status != Status::ok) continue;
+        ballot.failure = failure_of(error);
+        // What it sent was wrong: the vote is not to blame this rank, which only says so.
+        if (ballot.failure.status == Status::peer_failed && ballot.failure.rank < 0) ballot.failure.rank = peer;
       }
     }
     std::shared_ptr<Memory> memory;

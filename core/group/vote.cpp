@@ -62,8 +62,8 @@ std::vector<Ballot> vote(Group& group, const Topic& topic, const Ballot& mine, D
   for (int rank = 0; rank < group.size(); ++rank) {
     Failure failure = ballots[static_cast<size_t>(rank)].failure;
     if (failure.status == Status::ok) continue;
-    if (failure.rank < 0) failure.rank = rank;
-    if (failure.pid == 0) failure.pid = group.identity(rank).pid;
+    if (failure.rank < 0 || failure.rank >= group.size()) failure.rank = rank;
+    if (failure.pid == 0) failure.pid = group.identity(failure.rank).pid;
     failure.message = format("rank %d: %s", rank, failure.message.c_str());
     throw Error(std::move(failure));
   }

@@ -69,16 +69,16 @@ void HostTransport::connect(int peer, Message message, const PeerIdentity&) {
   TransportShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (body.bytes != expected) {
-    throw Error(Status::mismatch,
-                format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
-                       static_cast<unsigned long long>(body.bytes), expected));
+    throw Error({Status::mismatch, peer, 0,
+                 format("rank %d has a control segment of %llu bytes, this rank of %zu: different versions of the library?", peer,
+                        static_cast<unsigned long long>(body.bytes), expected)});
   }
   if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
-    throw Error(Status::mismatch, differs);
+    throw Error({Status::mismatch, peer, 0, differs});
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels);
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer) {
-    throw Error(Status::peer_failed, format("the control segment of rank %d is not of this group or version", peer));
+    throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
   }
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];

@@ -152,11 +152,20 @@ symm_group_status_t status_of(const Group& group) {
   return status;
 }
 
+symm_failure_t last_failure() {
+  symm_failure_t failure{};
+  failure.struct_size = sizeof failure;
+  check(symm_last_failure(&failure));
+  return failure;
+}
+
 void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   const std::string message = symm_last_error();
   EXPECT_EQ(got, expected) << message;
   EXPECT_NE(message.find("rank " + std::to_string(culprit)), std::string::npos) << message;
   EXPECT_NE(message.find("pid " + std::to_string(pid)), std::string::npos) << message;
+  EXPECT_EQ(last_failure().rank, culprit) << message;
+  EXPECT_EQ(last_failure().pid, pid) << message;
 }
 
 void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {

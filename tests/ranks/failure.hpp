@@ -59,6 +59,7 @@ symm_status_t allreduce(const Group& group, const float* send, float* recv, size
 symm_status_t until_failure(Member& member, const Operation& operation);
 
 symm_group_status_t status_of(const Group& group);
+symm_failure_t last_failure();  // of this thread
 
 // The last call of this thread failed with `expected`, and its message names `culprit`.
 void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_t pid);

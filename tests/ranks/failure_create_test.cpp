@@ -21,6 +21,7 @@ namespace {
 struct Attempt {
   symm_status_t status = SYMM_OK;
   std::string message;
+  int32_t blamed = -1;
   Group group;
 };
 
@@ -31,6 +32,7 @@ Attempt attempt(const Config& config, int rank, int size) {
   } catch (const Failed& failed) {
     result.status = failed.status;
     result.message = failed.what();
+    result.blamed = last_failure().rank;
   }
   return result;
 }
@@ -44,6 +46,7 @@ void expect_missing_to_be_named(const std::vector<int>& coming, int size, const 
     const Attempt got = attempt(config, coming[static_cast<size_t>(index)], size);
     EXPECT_EQ(got.status, SYMM_ERR_TIMEOUT) << got.message;
     EXPECT_NE(got.message.find(missing), std::string::npos) << got.message;
+    EXPECT_TRUE(names_rank(missing, got.blamed)) << got.blamed << ": " << got.message;
     if (as_processes) {
       EXPECT_EQ(Footprint::now().descriptors, before.descriptors);
     }
@@ -172,6 +175,7 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
         EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && status == SYMM_ERR_PEER_FAILED))
             << symm_status_string(status) << ": " << message;
         EXPECT_TRUE(names_rank(message, victim)) << message;
+        EXPECT_EQ(last_failure().rank, victim) << message;
       }
       facts->failed += status != SYMM_OK;
       ++facts->ready;
@@ -232,6 +236,7 @@ TEST(Creation, ARankDiesAtAnyMoment) {
         EXPECT_TRUE(status == SYMM_ERR_PEER_FAILED || (!got.group && status == SYMM_ERR_TIMEOUT))
             << symm_status_string(status) << ": " << message;
         EXPECT_TRUE(names_rank(message, victim)) << message;
+        EXPECT_EQ(last_failure().rank, victim) << message;
       }
       Config again = meeting.processes();
       again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one

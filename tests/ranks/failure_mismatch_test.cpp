@@ -2,6 +2,9 @@
 //
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
 // all.
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "tests/ranks/failure.hpp"
 
 namespace ranks {
@@ -124,6 +127,25 @@ TEST(MismatchOfGroups, SizesGivenDiffer) {
   });
   processes.expect_success();
   expect_empty(meeting.directory());
+}
+
+// Ranks 0 and 1 both find it, and rank 2 finds that they do: the vote blames whom rank 0 found, not rank 0.
+TEST(MismatchOfGroups, PlanTablesDiffer) {
+  const BootstrapResult meeting;
+  const Shared<Facts> facts;
+  Processes processes(3, [&](int rank) {
+    facts->pids[rank] = getpid();
+    if (rank == 2) setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
+    try {
+      create(meeting.processes(), rank, 3);
+      ADD_FAILURE() << "created";
+    } catch (const Failed& failed) {
+      EXPECT_EQ(failed.status, SYMM_ERR_MISMATCH) << failed.what();
+      EXPECT_EQ(last_failure().rank, 2) << failed.what();
+      EXPECT_EQ(last_failure().pid, facts->pids[2]) << failed.what();
+    }
+  });
+  processes.expect_success();
 }
 
 }  // namespace

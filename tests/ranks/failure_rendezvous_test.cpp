@@ -125,6 +125,7 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
           EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end())
               << symm_status_string(status) << ": " << message;
           EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
+          EXPECT_EQ(last_failure().rank, 1) << message;
         }
       }
       barrier(group);
