@@ -9,7 +9,7 @@ using symm::Error;
 using symm::Status;
 using symm::capi::guard;
 using symm::capi::require;
-using symm::ipc::Imported;
+using symm::ipc::HeldLease;
 
 static_assert(SYMM_IPC_TOKEN_MAX_SIZE == symm::ipc::kMaxToken);
 
@@ -20,7 +20,7 @@ const symm_ipc_import_options_t kImportDefaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
 constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, hold_imports);
 constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, device);
 
-Imported& ipc_of(symm_ipc_t* handle) { return *symm::capi::slot_of<Imported>(handle, "ipc").object; }
+HeldLease& ipc_of(symm_ipc_t* handle) { return *symm::capi::slot_of<HeldLease>(handle, "ipc").object; }
 
 // The defaults for a caller whose struct has this size.
 template <class Options>
@@ -90,21 +90,12 @@ symm_status_t symm_ipc_size(symm_ipc_t* ipc, size_t* out_bytes) {
 symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), "out");
-    const Imported& of = ipc_of(ipc);
-    symm_ipc_info_t filled{};
-    filled.backend = static_cast<int32_t>(of.kind());
-    filled.device = of.device();
-    filled.bytes = of.bytes();
-    filled.offset = of.offset();
-    filled.block_bytes = of.block_bytes();
-    filled.exporter_pid = of.exporter_pid();
-    filled.exporter_alive = of.exporter_alive() ? 1 : 0;
-    symm::capi::write_struct(filled, out);
+    symm::capi::write_struct(ipc_of(ipc).info(), out);
   });
 }
 
 void symm_ipc_release(symm_ipc_t* ipc, void* stream) {
-  symm::capi::release<Imported>(ipc, [stream](Imported& last) { last.release_after(stream); });
+  symm::capi::release<HeldLease>(ipc, [stream](HeldLease& last) { last.release_after(stream); });
 }
 
 symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeout_ms) {
@@ -116,17 +107,8 @@ symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
     if (out != nullptr) {
       symm::capi::require_struct_size(out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
     }
-    const symm::ipc::Report report = symm::ipc::collect();
-    if (out == nullptr) return;
-    symm_ipc_report_t filled{};
-    filled.leases_ended = report.leases_ended;
-    filled.leases_written_off = report.leases_written_off;
-    filled.blocks_freed = report.blocks_freed;
-    filled.bytes_freed = report.bytes_freed;
-    filled.mappings_dropped = report.mappings_dropped;
-    filled.blocks_in_limbo = report.blocks_in_limbo;
-    filled.bytes_in_limbo = report.bytes_in_limbo;
-    symm::capi::write_struct(filled, out);
+    const symm_ipc_report_t report = symm::ipc::collect();
+    if (out != nullptr) symm::capi::write_struct(report, out);
   });
 }
 
@@ -134,30 +116,6 @@ symm_status_t symm_ipc_stats(symm_ipc_stats_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time),
                                     "out");
-    const symm::ipc::Stats stats = symm::ipc::stats();
-    symm_ipc_stats_t filled{};
-    filled.tokens = stats.tokens;
-    filled.exported_blocks = stats.exported_blocks;
-    filled.exported_bytes = stats.exported_bytes;
-    filled.grants = stats.grants;
-    filled.leased = stats.leased;
-    filled.leased_blocks = stats.leased_blocks;
-    filled.limbo_blocks = stats.limbo_blocks;
-    filled.limbo_bytes = stats.limbo_bytes;
-    filled.quarantined_blocks = stats.quarantined_blocks;
-    filled.quarantined_bytes = stats.quarantined_bytes;
-    filled.written_off = stats.written_off;
-    filled.refused = stats.refused;
-    filled.rejected_connections = stats.rejected_connections;
-    filled.consumers = stats.consumers;
-    filled.imported = stats.imported;
-    filled.imported_blocks = stats.imported_blocks;
-    filled.imported_bytes = stats.imported_bytes;
-    filled.exporters = stats.exporters;
-    filled.collections = stats.collections;
-    filled.oldest_lease_ms = stats.oldest_lease_ms;
-    filled.oldest_lease_pid = stats.oldest_lease_pid;
-    filled.oldest_lease_start_time = stats.oldest_lease_start_time;
-    symm::capi::write_struct(filled, out);
+    symm::capi::write_struct(symm::ipc::stats(), out);
   });
 }

@@ -3,15 +3,27 @@
 // What a back end must offer for its memory to be shared by tokens.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
-#include "core/backend/token.hpp"
 #include "core/base/fd.hpp"
 
 namespace symm::ipc {
+
+using Id = std::array<std::byte, 16>;
+
+inline constexpr uint32_t kStreamWords = 256;  // of a validity board and of a lease ring
+inline constexpr uint32_t kNoWord = UINT32_MAX;
+inline constexpr uint64_t kPassed = uint64_t{1} << 62;  // more than any position
+
+// A point in the work of a stream: it is passed when the word has reached the value. Without a word it is passed already.
+struct Position {
+  uint32_t word = kNoWord;
+  uint64_t value = 0;
+};
 
 // Words in shared memory that streams write and wait for. Each word is written by one stream at a time and only grows.
 class StreamWords {

@@ -14,7 +14,7 @@ std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Plac
     return backend.allocate(bytes, placement);
   } catch (const Error& error) {
     if (error.status() != Status::out_of_memory) throw;
-    const ipc::Report report = ipc::collect();
+    const symm_ipc_report_t report = ipc::collect();
     if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
   }
   return backend.allocate(bytes, placement);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/importer.hpp"
-#include "core/backends.hpp"
 
-#include "core/base/log.hpp"
+#include "core/backends.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -20,44 +19,6 @@ std::string directory_of(const Token& token, const ImportOptions& options) {
 
 }  // namespace
 
-// ---- one import
-
-Imported::Imported(const Token& token, int device, Exporter& exporter, std::shared_ptr<ExporterLink> link,
-                   ExporterLink::Import import)
-    : token_(token),
-      device_(device),
-      block_(import.mapped->block),
-      link_(std::move(link)),
-      import_(std::move(import)),
-      exporter_(exporter) {}
-
-Imported::Imported(const Token& token, Exporter& exporter, Exporter::LocalImport here)
-    : token_(token), device_(here.device), block_(std::move(here.block)), exporter_(exporter), lease_here_(here.lease) {}
-
-Imported::~Imported() {
-  const std::byte* const data = block_->data();
-  block_.reset();
-  if (!link_) {
-    if (!never_over_) exporter_.release_here(lease_here_, over_);
-  } else if (link_->release(import_, token_.offset, token_.number, over_)) {
-    exporter_.released(data);  // in case that it was exported from here, its owner being dead
-  }
-}
-
-void Imported::release_after(void* stream) noexcept {
-  if (kind() == BackendKind::host) return;
-  try {
-    over_ = link_ ? link_->mark(ipc_provider(kind()), stream, device_) : exporter_.mark_here(stream, device_);
-  } catch (const std::exception& error) {
-    log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
-               error.what());
-    over_ = {0, kPassed * 2 - 1};
-    never_over_ = true;
-  }
-}
-
-// ---- all of them
-
 std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Peer>& peer = peers_[exporter];
@@ -65,106 +26,101 @@ std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
   return peer;
 }
 
-std::shared_ptr<Imported> Importer::import(const Token& token, const ImportOptions& options, void* stream) {
-  require_same_machine(token);
-  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
-  if (exporter_.made(token)) {
-    memory.check_stream(stream, memory.device_for(token.gpu, options.device));
-    return std::make_shared<Imported>(token, exporter_, exporter_.claim_here(token, stream));
-  }
-  const int device = memory.device_for(token.gpu, options.device);
-  memory.check_stream(stream, device);
-  const std::shared_ptr<Peer> peer = peer_of(token.exporter);
-  std::shared_ptr<ExporterLink> link;
+// The connection, a new one if there is none that lives. The peer's `asking` is held.
+std::shared_ptr<ExporterConnection> Importer::reconnect(Peer& peer, const Token& token, const ImportOptions& options,
+                                                        Deadline deadline) {
+  std::shared_ptr<ExporterConnection> former;
   {
-    const std::lock_guard lock(peer->mutex);
-    link = peer->link;
+    const std::lock_guard lock(peer.mutex);
+    former = peer.connection;
   }
-  ExporterLink::Import got;
-  if (link) got = link->claim(token, device);
-  if (got.lease == 0) {
-    const Deadline deadline = Deadline::after_ms(options.timeout_ms);
-    const TimedLock turn(peer->turn, options.timeout_ms, "import");
-    {
-      const std::lock_guard lock(peer->mutex);
-      link = peer->link;
-    }
-    if (!link || !link->alive()) {
-      std::shared_ptr<ExporterLink> fresh;
-      try {
-        fresh = ExporterLink::connect(token, directory_of(token, options), monitor_, deadline);
-      } catch (const Error&) {
-        const std::lock_guard lock(mutex_);
-        if (!link) peers_.erase(token.exporter);  // nobody: not to be remembered
-        throw;
-      }
-      const std::lock_guard lock(mutex_);
-      if (link) orphans_.push_back(link);
-      link = fresh;
-      const std::lock_guard held(peer->mutex);
-      peer->link = std::move(fresh);
-    }
-    got = link->request(token, device, memory, deadline);
+  if (former && former->alive()) return former;
+  std::shared_ptr<ExporterConnection> fresh;
+  try {
+    fresh = ExporterConnection::connect(token, directory_of(token, options), deadline);
+  } catch (const Error&) {
+    const std::lock_guard lock(mutex_);
+    if (!former) peers_.erase(token.exporter);  // nobody: not to be remembered
+    throw;
   }
-  auto imported = std::make_shared<Imported>(token, device, exporter_, link, std::move(got));
-  link->wait_for_producer(token, memory, stream, device);
-  return imported;
+  const std::lock_guard lock(mutex_);
+  if (former) orphans_.push_back(former);
+  const std::lock_guard held(peer.mutex);
+  peer.connection = fresh;
+  return fresh;
 }
 
-std::vector<std::shared_ptr<ExporterLink>> Importer::links() {
+std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOptions& options, void* stream) {
+  require_same_machine(token);
+  const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
+  const int device = memory.device_for(token.gpu, options.device);
+  memory.check_stream(stream, device);
+  if (exporter_.made(token)) return std::make_shared<HeldLease>(token, exporter_, exporter_.claim(token, stream));
+  const std::shared_ptr<Peer> peer = peer_of(token.exporter);
+  std::shared_ptr<ExporterConnection> connection;
+  {
+    const std::lock_guard lock(peer->mutex);
+    connection = peer->connection;
+  }
+  LeasedMapping leased;
+  if (connection) leased = connection->claim(token, device);
+  if (leased.lease == 0) {
+    const Deadline deadline = Deadline::after_ms(options.timeout_ms);
+    const TimedLock asking(peer->asking, options.timeout_ms, "import");
+    connection = reconnect(*peer, token, options, deadline);
+    leased = connection->request(token, device, memory, deadline);
+  }
+  auto held = std::make_shared<HeldLease>(token, exporter_, std::move(leased), connection);
+  connection->wait_for_exporter(token, memory, stream, device);
+  return held;
+}
+
+std::vector<std::shared_ptr<ExporterConnection>> Importer::connections() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<ExporterLink>> found;
+  std::vector<std::shared_ptr<ExporterConnection>> found;
   for (const auto& [id, peer] : peers_) {
     const std::lock_guard held(peer->mutex);
-    if (peer->link) found.push_back(peer->link);
+    if (peer->connection) found.push_back(peer->connection);
   }
   for (const auto& orphan : orphans_) {
-    if (auto link = orphan.lock()) found.push_back(std::move(link));
+    if (auto connection = orphan.lock()) found.push_back(std::move(connection));
   }
   return found;
 }
 
-std::optional<Importer::Found> Importer::find(const void* pointer, uint64_t bytes) {
-  for (const auto& link : links()) {
-    Found found;
-    ExporterLink::Import import;
-    uint64_t offset = 0;
-    if (!link->find(pointer, bytes, found.token, import, offset)) continue;
-    found.block = import.mapped->block;
-    found.device = import.mapped->device;
-    found.exporter_alive = link->alive();
-    return found;
+std::shared_ptr<Mapping> Importer::containing(const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive) {
+  for (const auto& connection : connections()) {
+    std::shared_ptr<Mapping> mapping = connection->containing(pointer, bytes, token);
+    if (!mapping) continue;
+    exporter_alive = connection->alive();
+    return mapping;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-void Importer::collect(Report& report) {
-  for (const auto& link : links()) report.mappings_dropped += link->drop_unused();
-  std::vector<std::shared_ptr<ExporterLink>> closed;  // outside of the locks
+uint64_t Importer::collect() {
+  uint64_t dropped = 0;
+  for (const auto& connection : connections()) dropped += connection->drop_unused();
+  std::vector<std::shared_ptr<ExporterConnection>> closed;  // outside of the locks
   const std::lock_guard lock(mutex_);
   std::erase_if(orphans_, [](const auto& orphan) { return orphan.expired(); });
   std::erase_if(peers_, [&](const auto& entry) {
     Peer& peer = *entry.second;
-    if (!peer.turn.try_take()) return false;
+    if (!peer.asking.try_take()) return false;
     bool idle = false;
     {
       const std::lock_guard held(peer.mutex);
-      idle = !peer.link || peer.link->close_if_idle();
-      if (idle && peer.link) closed.push_back(std::move(peer.link));
+      idle = !peer.connection || peer.connection->close_if_idle();
+      if (idle && peer.connection) closed.push_back(std::move(peer.connection));
     }
-    peer.turn.give();
+    peer.asking.give();
     return idle;
   });
+  return dropped;
 }
 
-void Importer::add_to(Stats& stats) {
-  for (const auto& link : links()) {
-    const ExporterLink::Counts counts = link->counts();
-    stats.imported += counts.imports;
-    stats.imported_blocks += counts.blocks;
-    stats.imported_bytes += counts.bytes;
-    stats.exporters += link->alive() ? 1 : 0;
-  }
+void Importer::add_to(symm_ipc_stats_t& stats) {
+  for (const auto& connection : connections()) connection->add_to(stats);
 }
 
 }  // namespace symm::ipc

@@ -11,8 +11,8 @@ namespace symm::ipc {
 namespace {
 
 struct Service {
-  Exporter exporter{Monitor::current()};
-  Importer importer{Monitor::current(), exporter};
+  Exporter exporter;
+  Importer importer{exporter};
   std::atomic<uint64_t> collections{0};
   const int64_t pid = getpid();
 };
@@ -32,19 +32,13 @@ using AllBuffers = PerProcess<Buffers>;
 
 uintptr_t number(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
 
-// Memory of this process: where it is, and how far into it the pointer.
-struct Local {
-  Exporter::Source source;
-  uint64_t offset = 0;
-};
-
 void require_range(uint64_t offset, uint64_t bytes, uint64_t whole) {
   if (bytes <= whole - offset) return;
   throw Error(Status::invalid_argument, format("size: %llu bytes at this pointer go beyond the memory of %llu bytes",
                                                static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(whole)));
 }
 
-std::optional<Local> buffer_at(const void* pointer, uint64_t bytes) {
+std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {
   Buffers& buffers = AllBuffers::current();
   const std::lock_guard lock(buffers.mutex);
   auto at = buffers.by_address.upper_bound(number(pointer));
@@ -55,10 +49,10 @@ std::optional<Local> buffer_at(const void* pointer, uint64_t bytes) {
   std::shared_ptr<Block> block = entry.block.lock();
   if (offset >= entry.bytes || !block) return std::nullopt;
   require_range(offset, bytes, entry.bytes);
-  return Local{{std::move(block), &ipc_provider(entry.kind), entry.device, false}, offset};
+  return Exporter::Source{std::move(block), &ipc_provider(entry.kind), entry.device, offset};
 }
 
-std::optional<Local> adopted_at(const void* pointer, uint64_t bytes) {
+std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) {
   const Provider* cuda = nullptr;
   try {
     cuda = &ipc_provider(BackendKind::cuda);
@@ -68,7 +62,25 @@ std::optional<Local> adopted_at(const void* pointer, uint64_t bytes) {
   Provider::Adopted adopted = cuda->adopt(pointer);
   if (!adopted.block) return std::nullopt;
   require_range(adopted.offset, bytes, adopted.block->size());
-  return Local{{std::move(adopted.block), cuda, adopted.device, true}, adopted.offset};
+  return Exporter::Source{std::move(adopted.block), cuda, adopted.device, adopted.offset, true};
+}
+
+// Memory of another process.
+struct ImportedPiece {
+  Exporter::Source source;
+  Token token;
+  bool exporter_alive = false;
+};
+
+std::optional<ImportedPiece> imported_at(const void* pointer, uint64_t bytes) {
+  Service* service = Services::existing();
+  if (service == nullptr) return std::nullopt;
+  ImportedPiece found;
+  const auto mapping = service->importer.containing(pointer, bytes, found.token, found.exporter_alive);
+  if (!mapping) return std::nullopt;
+  const Provider& memory = ipc_provider(static_cast<BackendKind>(found.token.backend));
+  found.source = {mapping->block, &memory, mapping->device, found.token.offset};
+  return found;
 }
 
 void require_piece(const void* pointer, uint64_t bytes) {
@@ -107,26 +119,25 @@ void buffer_gone(const Block& block) noexcept {
 
 std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const ExportOptions& options, void* stream) {
   require_piece(pointer, bytes);
-  std::optional<Local> local = buffer_at(pointer, bytes);
-  if (!local && Services::existing() != nullptr) {
-    if (auto found = Services::current().importer.find(pointer, bytes)) {
-      const Provider& memory = ipc_provider(static_cast<BackendKind>(found->token.backend));
-      memory.check_stream(stream, found->device);
-      if (found->exporter_alive) {
+  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
+  if (!source) {
+    if (const auto imported = imported_at(pointer, bytes)) {
+      imported->source.provider->check_stream(stream, imported->source.device);
+      if (imported->exporter_alive) {
         // The token names the owner, whose stream knows nothing of ours.
-        memory.finish(stream, found->device);
-        return encode(found->token);
+        imported->source.provider->finish(stream, imported->source.device);
+        return encode(imported->token);
       }
-      local = Local{{std::move(found->block), &memory, found->device, false}, found->token.offset};
+      source = imported->source;
     }
   }
-  if (!local) local = adopted_at(pointer, bytes);
-  if (!local) unknown_pointer(pointer);
-  local->source.provider->check_stream(stream, local->source.device);
-  return encode(Services::current().exporter.make_token(local->source, local->offset, bytes, options, stream));
+  if (!source) source = adopted_at(pointer, bytes);
+  if (!source) unknown_pointer(pointer);
+  source->provider->check_stream(stream, source->device);
+  return encode(Services::current().exporter.make_token(*source, bytes, options, stream));
 }
 
-std::shared_ptr<Imported> import_memory(std::span<const std::byte> bytes, ImportOptions options, void* stream) {
+std::shared_ptr<HeldLease> import_memory(std::span<const std::byte> bytes, ImportOptions options, void* stream) {
   Token token;
   const TokenFault fault = decode(bytes, token);
   if (fault.status != Status::ok) throw Error(fault.status, format("token: %s", fault.why));
@@ -136,39 +147,40 @@ std::shared_ptr<Imported> import_memory(std::span<const std::byte> bytes, Import
 
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
   require_piece(pointer, bytes);
-  std::optional<Local> local = buffer_at(pointer, bytes);
-  if (!local && Services::existing() != nullptr) {
-    if (auto found = Services::current().importer.find(pointer, bytes)) {
-      if (found->exporter_alive)
+  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
+  if (!source) {
+    if (const auto imported = imported_at(pointer, bytes)) {
+      if (imported->exporter_alive)
         throw Error(Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it");
-      local = Local{{std::move(found->block), nullptr, found->device, false}, found->token.offset};
+      source = imported->source;
     }
   }
-  if (!local) local = adopted_at(pointer, bytes);
-  if (!local) unknown_pointer(pointer);
+  if (!source) source = adopted_at(pointer, bytes);
+  if (!source) unknown_pointer(pointer);
   if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (Service* service = Services::existing()) {
-    service->exporter.withdraw(local->source.block->data(), local->offset, bytes, timeout_ms);
+    service->exporter.withdraw(source->block->data(), source->offset, bytes, timeout_ms);
   }
 }
 
-Report collect() {
-  Report report;
+symm_ipc_report_t collect() {
+  symm_ipc_report_t report{};
   Service* service = Services::existing();
   if (service == nullptr) return report;
   service->collections.fetch_add(1, std::memory_order_relaxed);
   service->exporter.collect();
-  service->importer.collect(report);
+  const uint64_t dropped = service->importer.collect();
   ipc_reclaim();
-  service->exporter.add_to(report);
+  service->exporter.fill(report);
+  report.mappings_dropped = dropped;
   return report;
 }
 
-Stats stats() {
-  Stats stats;
+symm_ipc_stats_t stats() {
+  symm_ipc_stats_t stats{};
   Service* service = Services::existing();
   if (service == nullptr) return stats;
-  service->exporter.add_to(stats);
+  service->exporter.fill(stats);
   service->importer.add_to(stats);
   stats.collections = service->collections.load(std::memory_order_relaxed);
   return stats;

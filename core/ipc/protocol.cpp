@@ -6,8 +6,8 @@
 namespace symm::ipc {
 namespace {
 
-constexpr uint32_t kMagic = 0x43495953;  // "SYIC"
-constexpr uint16_t kVersion = 1;
+constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
+constexpr uint16_t kPacketVersion = 1;
 constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
 
 // Descriptors that a packet of this type may carry: at least, at most.
@@ -70,8 +70,8 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number(packet.block);
   }
   Writer out;
-  out.number(kMagic);
-  out.number(kVersion);
+  out.number(kPacketMagic);
+  out.number(kPacketVersion);
   out.number(static_cast<uint16_t>(packet.type));
   out.number(static_cast<uint32_t>(kPacketHeader + body.bytes_.size()));
   out.number(packet.descriptors);
@@ -83,8 +83,8 @@ std::vector<std::byte> encode(const Packet& packet) {
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (bytes.size() < kPacketHeader || bytes.size() > kMaxPacket) return "a packet of impossible length";
   Reader in(bytes);
-  if (in.number<uint32_t>() != kMagic) return "something that is no packet";
-  if (in.number<uint16_t>() != kVersion) return "a packet of another version of symm";
+  if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
+  if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
   const auto type = in.number<uint16_t>();
   if (type < static_cast<uint16_t>(PacketType::welcome) || type > static_cast<uint16_t>(PacketType::bye))
     return "an unknown packet";

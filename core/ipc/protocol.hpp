@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an exporter and a consumer of its memory say to each other on their connection. As in core/mesh/wire.hpp, one
+// What an exporter and an importer say to each other on their connection. As in core/mesh/wire.hpp, one
 // function decodes everything from a private copy, and is fuzzed.
 //
 // A packet is a header of 24 bytes, little-endian, and a body:
@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "core/backend/token.hpp"
 #include "core/base/error.hpp"
+#include "core/ipc/token.hpp"
 
 namespace symm::ipc {
 
@@ -23,13 +23,13 @@ inline constexpr size_t kMaxText = 512;
 inline constexpr size_t kMaxPacket = kPacketHeader + 8 + kMaxToken + kMaxText;
 
 enum class PacketType : uint16_t {
-  welcome = 1,  // exporter, first: lease page and board, as descriptors
-  request = 2,  // consumer: `token`, for which it wants `lease`
+  welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
+  request = 2,  // importer: `token`, for which it wants `lease`
   grant = 3,    // exporter: the lease is given. `block_bytes`, `mapped_bytes`; the memory's descriptor if it was asked for
   refusal = 4,  // exporter: it is not. `status`, `text`
   retired = 5,  // exporter: `block` cannot be imported any more
-  nudge = 6,    // look at the lease page: there is something (to the exporter), there is room again (to a crowded consumer)
-  bye = 7,      // consumer: it holds nothing more and will close
+  nudge = 6,    // look at the lease ring: there is something (to the exporter), there is room again (to a crowded importer)
+  bye = 7,      // importer: it holds nothing more and will close
 };
 
 struct Packet {

@@ -77,7 +77,7 @@ struct Owned {
   uint32_t& word(size_t index) const { return reinterpret_cast<uint32_t*>(buffer->data())[index]; }
 };
 
-uint32_t& word(const std::shared_ptr<Imported>& import, size_t index) {
+uint32_t& word(const std::shared_ptr<HeldLease>& import, size_t index) {
   return reinterpret_cast<uint32_t*>(import->data())[index];
 }
 
@@ -105,9 +105,9 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     STEP(0);
     {
       const auto import = import_memory(facts->get(0), {}, nullptr);
-      REQUIRE(import->device() == 1);
-      REQUIRE(import->kind() == BackendKind::cuda);
-      REQUIRE(import->offset() == 4000 && import->bytes() == 400);
+      REQUIRE(import->info().device == 1);
+      REQUIRE(import->info().backend == SYMM_BACKEND_CUDA);
+      REQUIRE(import->info().offset == 4000 && import->bytes() == 400);
       REQUIRE(word(import, 0) == 41);
       word(import, 1) = 42;
       const auto again = import_memory(facts->get(0), {}, nullptr);
@@ -143,7 +143,7 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
     REQUIRE(support::failure_of([&] { import_memory(facts->get(0), beyond, nullptr); }).status == Status::invalid_argument);
     ImportOptions over_there;
     over_there.device = 1;
-    REQUIRE(import_memory(facts->get(0), over_there, nullptr)->device() == 1);
+    REQUIRE(import_memory(facts->get(0), over_there, nullptr)->info().device == 1);
     reach(1);
     return "done";
   });
@@ -237,7 +237,7 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
     REQUIRE(!fake_cuda::idle(stream));
     reach(1);
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
-    REQUIRE(!import->exporter_alive());
+    REQUIRE(import->info().exporter_alive == 0);
     word(import, 0) = 1;  // still mapped
     return "done";
   });
@@ -294,7 +294,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   Process importer([&](Process&) -> std::string {
     STEP(0);
     const auto import = import_memory(facts->get(0), {}, nullptr);
-    REQUIRE(word(import, 0) == 8 && import->offset() == 4096 + 40);
+    REQUIRE(word(import, 0) == 8 && import->info().offset == 4096 + 40);
     reach(1);
     STEP(2);
     REQUIRE(word(import, 0) == 8);
@@ -333,7 +333,7 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   Process importer([&](Process&) -> std::string {
     STEP(0);
     const auto import = import_memory(facts->get(0), {}, nullptr);
-    REQUIRE(word(import, 0) == 5 && import->device() == 1 && import->offset() == 1024);
+    REQUIRE(word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
     reach(1);
     STEP(2);
     REQUIRE(word(import, 0) == 5);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The exporter's book, and which tokens are void after which withdrawals.
-#include "core/ipc/exports.hpp"
+#include "core/ipc/export.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "core/backend/segment.hpp"
 #include "core/backends.hpp"
-#include "core/ipc/holder.hpp"
+#include "core/ipc/lease.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -43,10 +43,8 @@ struct Book {
   Exports exports{*board};
   std::vector<std::shared_ptr<Block>> garbage;
   std::vector<uint64_t> retired;
-  ExportedBlock& add(size_t bytes) {
-    return exports.add(host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0);
-  }
-  static Token token_of(const ExportedBlock& block, uint64_t number, uint64_t offset, uint64_t bytes) {
+  Export& add(size_t bytes) { return exports.add(host::Segment::create(bytes, "symm-test"), ipc_provider(BackendKind::host), 0); }
+  static Token token_of(const Export& block, uint64_t number, uint64_t offset, uint64_t bytes) {
     Token token;
     token.secret = block.secret;
     token.block = block.id;
@@ -67,14 +65,14 @@ struct Book {
 
 TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
   Book book;
-  ExportedBlock& first = book.add(4096);
+  Export& first = book.add(4096);
   const uint32_t slot = first.slot;
   const uint64_t old = book.exports.number(first, 0, 0);
   EXPECT_GE(old, book.board->valid_from[slot][5].load());
   book.exports.release(first);
   EXPECT_EQ(book.board->valid_from[slot][5].load(), kVoid);
   EXPECT_EQ(book.exports.settle(book.garbage, book.retired).blocks, 1U);
-  ExportedBlock& second = book.add(4096);
+  Export& second = book.add(4096);
   ASSERT_EQ(second.slot, slot);
   EXPECT_LT(old, book.board->valid_from[slot][5].load());
 }
@@ -82,14 +80,14 @@ TEST(Exports, ASlotThatIsUsedAgainTrustsNoOldToken) {
 TEST(Exports, MoreBlocksThanSlots) {
   Book book;
   for (uint32_t i = 0; i < kSlots + 2; ++i) {
-    const ExportedBlock& block = book.add(64);
+    const Export& block = book.add(64);
     EXPECT_EQ(block.slot, i < kSlots ? i : kNoSlot);
   }
 }
 
 TEST(Exports, AHoldEndsByImportsOrTime) {
   Book book;
-  ExportedBlock& block = book.add(4096);
+  Export& block = book.add(4096);
   const uint64_t twice = book.exports.number(block, 60'000, 2);
   const uint64_t brief = book.exports.number(block, 1, 0);
   const uint64_t plain = book.exports.number(block, 0, 0);
@@ -119,12 +117,12 @@ TEST(Exports, AHoldEndsByImportsOrTime) {
 
 TEST(Exports, EndingMoreThanThereIsDoesNotUnderflow) {
   Book book;
-  ExportedBlock& block = book.add(4096);
-  Holder holder;
-  holder.grant(book.exports, 1, {block.id, 0, 64}, 0);
-  EXPECT_EQ(holder.release(book.exports, 1, {}, {}), Holder::End::now);
-  EXPECT_EQ(holder.release(book.exports, 1, {}, {}), Holder::End::unknown);
-  EXPECT_EQ(holder.release(book.exports, 2, {}, {}), Holder::End::unknown);
+  Export& block = book.add(4096);
+  Leases leases;
+  leases.grant(book.exports, 1, {block.id, 0, 64}, 0);
+  EXPECT_EQ(leases.release(book.exports, 1, {}, {}), Leases::End::now);
+  EXPECT_EQ(leases.release(book.exports, 1, {}, {}), Leases::End::unknown);
+  EXPECT_EQ(leases.release(book.exports, 2, {}, {}), Leases::End::unknown);
   EXPECT_EQ(block.leases, 0U);
   book.exports.ended({block.id, 0, 64});
   EXPECT_EQ(block.leases, 0U);
@@ -132,28 +130,28 @@ TEST(Exports, EndingMoreThanThereIsDoesNotUnderflow) {
 
 TEST(Holder, AReleaseOnAStreamEndsWhenTheWordSaysSo) {
   Book book;
-  ExportedBlock& block = book.add(4096);
+  Export& block = book.add(4096);
   std::atomic<uint64_t> words[2] = {};
-  Holder holder;
-  holder.grant(book.exports, 1, {block.id, 0, 64}, 0);
-  EXPECT_EQ(holder.release(book.exports, 1, {1, 5}, words), Holder::End::later);
-  EXPECT_TRUE(holder.on_streams());
+  Leases leases;
+  leases.grant(book.exports, 1, {block.id, 0, 64}, 0);
+  EXPECT_EQ(leases.release(book.exports, 1, {1, 5}, words), Leases::End::later);
+  EXPECT_TRUE(leases.on_streams());
   words[1] = 4;
-  EXPECT_EQ(holder.drain(book.exports, words), 0U);
+  EXPECT_EQ(leases.drain(book.exports, words), 0U);
   EXPECT_EQ(block.leases, 1U);
   words[1] = 6;
-  EXPECT_EQ(holder.drain(book.exports, words), 1U);
+  EXPECT_EQ(leases.drain(book.exports, words), 1U);
   EXPECT_EQ(block.leases, 0U);
-  EXPECT_FALSE(holder.on_streams());
+  EXPECT_FALSE(leases.on_streams());
 }
 
 TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
   Book book;
-  ExportedBlock& held = book.add(4096);
-  ExportedBlock& other = book.add(4096);
-  Holder holder;
-  holder.grant(book.exports, 1, {held.id, 0, 64}, 0);
-  EXPECT_EQ(holder.write_off(book.exports, false), 1U);
+  Export& held = book.add(4096);
+  Export& other = book.add(4096);
+  Leases leases;
+  leases.grant(book.exports, 1, {held.id, 0, 64}, 0);
+  EXPECT_EQ(leases.write_off(book.exports, false), 1U);
   EXPECT_TRUE(held.quarantined);
   EXPECT_FALSE(other.quarantined);
   EXPECT_EQ(held.leases, 0U);

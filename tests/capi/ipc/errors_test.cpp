@@ -12,7 +12,7 @@
 namespace sharing {
 namespace {
 
-// FNV-1a, as in core/backend/token.cpp: the tests see the library from outside.
+// FNV-1a, as in core/ipc/token.cpp: the tests see the library from outside.
 void seal(Token& token) {
   uint64_t value = 0xCBF29CE484222325U;
   for (size_t i = 0; i < token.size - 8; ++i) value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/token.hpp"
+#include "core/ipc/token.hpp"
 
 #include <gtest/gtest.h>
 

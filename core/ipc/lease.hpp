@@ -1,26 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that holds leases on memory of this one: its leases, and those of them that it has released on a stream which is not
-// there yet.
+// Leases as their exporter counts them.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
-#include <set>
 #include <span>
 #include <vector>
 
-#include "core/ipc/exports.hpp"
+#include "core/backend/provider.hpp"
 
 namespace symm::ipc {
 
-class Holder {
+class Exports;
+using Clock = std::chrono::steady_clock;
+
+// The import of a piece of a block, until its release.
+struct Lease {
+  uint64_t block = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  Clock::time_point since{};
+  bool overlaps(const Lease& other) const noexcept {
+    return block == other.block && offset < other.offset + other.bytes && other.offset < offset + bytes;
+  }
+};
+
+// Those of one process, and which of them it has released on a stream which is not there yet.
+class Leases {
  public:
   bool has(uint64_t lease) const { return leases_.contains(lease); }
-  const std::map<uint64_t, Lease>& leases() const noexcept { return leases_; }
+  const std::map<uint64_t, Lease>& all() const noexcept { return leases_; }
   bool on_streams() const noexcept { return !draining_.empty(); }
 
-  void grant(Exports& exports, uint64_t lease, const Piece& piece, uint64_t number);
+  void grant(Exports& exports, uint64_t number, const Lease& lease, uint64_t token);
   // Over at once, or when `words` say that the position is passed.
   enum class End {
     unknown,
@@ -30,9 +44,9 @@ class Holder {
   End release(Exports& exports, uint64_t lease, Position position, std::span<const std::atomic<uint64_t>> words);
   // Returns how many leases were found to be over.
   uint64_t drain(Exports& exports, std::span<const std::atomic<uint64_t>> words);
-  // The holder is gone. `surely` if it can write no more. Returns how many leases it had.
+  // Who holds them is gone. `surely` if it can write no more. Returns how many there were.
   uint64_t write_off(Exports& exports, bool surely);
-  std::vector<uint64_t> overlapping(const Piece& piece) const;
+  std::vector<uint64_t> overlapping(const Lease& lease) const;
 
  private:
   struct Draining {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/backend/token.hpp"
+#include "core/ipc/token.hpp"
 
 #include <cstring>
 
@@ -9,8 +9,8 @@
 namespace symm::ipc {
 namespace {
 
-constexpr uint32_t kMagic = 0x50495953;  // "SYIP"
-constexpr uint16_t kVersion = 1;
+constexpr uint32_t kTokenMagic = 0x50495953;  // "SYIP"
+constexpr uint16_t kTokenVersion = 1;
 constexpr size_t kChecksum = 8;
 constexpr uint16_t kHost = 1;  // as enum BackendKind
 constexpr uint16_t kCuda = 2;
@@ -38,8 +38,8 @@ std::vector<std::byte> encode(const Token& token) {
                        kMaxDirectory, token.directory.c_str()));
   }
   Writer out;
-  out.number(kMagic);
-  out.number(kVersion);
+  out.number(kTokenMagic);
+  out.number(kTokenVersion);
   out.number(token.backend);
   out.number(static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum));
   out.number(token.slot);
@@ -58,10 +58,10 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   if (bytes.size() < kTokenFixed + kChecksum)
     return {Status::invalid_argument, "it is shorter than any token: cut short? (token_size)"};
   Reader in(bytes);
-  if (in.number<uint32_t>() != kMagic) return {Status::invalid_argument, "these bytes are no token"};
+  if (in.number<uint32_t>() != kTokenMagic) return {Status::invalid_argument, "these bytes are no token"};
   const auto version = in.number<uint16_t>();
   if (version == 0) return {Status::invalid_argument, "it has an impossible version"};
-  if (version > kVersion) return {Status::unsupported, "it was made by a newer version of symm"};
+  if (version > kTokenVersion) return {Status::unsupported, "it was made by a newer version of symm"};
   token.backend = in.number<uint16_t>();
   const auto length = in.number<uint32_t>();
   if (length > bytes.size()) return {Status::invalid_argument, "it is shorter than it says: cut short? (token_size)"};

@@ -12,34 +12,15 @@
 //  end  u64 checksum of everything before
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "core/base/error.hpp"
+#include "core/backend/provider.hpp"
 
 namespace symm::ipc {
-
-using Id = std::array<std::byte, 16>;
 
 inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_SIZE
 inline constexpr size_t kTokenFixed = 136;
 inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
-inline constexpr uint32_t kSlots = 256;        // of an exporter's board: blocks
-inline constexpr uint32_t kStreamWords = 256;  // of a board and of a lease page
+inline constexpr uint32_t kSlots = 256;  // of an exporter's board: blocks
 inline constexpr uint32_t kNoSlot = UINT32_MAX;
-inline constexpr uint32_t kNoWord = UINT32_MAX;
-
-inline constexpr uint64_t kPassed = uint64_t{1} << 62;  // more than any position
-
-// A point in the work of a stream: it is passed when the word has reached the value. Without a word it is passed already.
-struct Position {
-  uint32_t word = kNoWord;
-  uint64_t value = 0;
-};
 
 struct Token {
   uint16_t backend = 0;

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/export.hpp"
+
+namespace symm::ipc {
+namespace {
+
+constexpr Regions kWhole{0, kRegions - 1};
+
+}  // namespace
+
+void Withdrawn::add(uint64_t offset, uint64_t bytes, uint64_t before) {
+  const uint64_t end = offset + bytes;
+  auto at = ranges_.lower_bound(offset);
+  if (at != ranges_.begin() && std::prev(at)->second.end > offset) --at;
+  while (at != ranges_.end() && at->first < end) {
+    const uint64_t start = at->first;
+    const Range range = at->second;
+    at = ranges_.erase(at);
+    if (start < offset) ranges_[start] = {offset, range.before};
+    if (range.end > end) at = ranges_.insert_or_assign(end, range).first;
+  }
+  ranges_[offset] = {end, before};
+}
+
+bool Withdrawn::covers(const Lease& lease, uint64_t number) const {
+  auto at = ranges_.upper_bound(lease.offset);
+  if (at != ranges_.begin()) --at;
+  for (; at != ranges_.end() && at->first < lease.offset + lease.bytes; ++at) {
+    if (at->second.end > lease.offset && number < at->second.before) return true;
+  }
+  return false;
+}
+
+Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, int device) {
+  Export made;
+  made.id = last_id_ + 1;
+  made.secret = random_id();
+  made.kind = provider.kind();
+  made.device = device;
+  made.gpu = provider.gpu(device);
+  made.bytes = memory->size();
+  made.mapped_bytes = memory->share().extent.mapped;
+  made.memory = std::move(memory);
+  made.valid_from = next_number();
+  if (!free_slots_.empty()) {
+    made.slot = free_slots_.back();
+    free_slots_.pop_back();
+  } else if (used_slots_ < kSlots) {
+    made.slot = used_slots_++;
+  }
+  Export& added = exports_.emplace(made.id, std::move(made)).first->second;
+  ++last_id_;
+  by_address_[added.memory->data()] = added.id;
+  board_.publish(added.slot, kWhole, added.valid_from);
+  return added;
+}
+
+Export* Exports::find(uint64_t id) noexcept {
+  const auto found = exports_.find(id);
+  return found == exports_.end() ? nullptr : &found->second;
+}
+
+Export* Exports::find(const std::byte* data) noexcept {
+  const auto found = by_address_.find(data);
+  return found == by_address_.end() ? nullptr : find(found->second);
+}
+
+uint64_t Exports::next_number() noexcept {
+  board_.newest.store(++last_number_, std::memory_order_release);
+  return last_number_;
+}
+
+uint64_t Exports::number(Export& of, uint64_t hold_ms, uint64_t hold_imports) {
+  if (hold_ms == 0) return last_number_;
+  const uint64_t number = next_number();
+  next_number();  // no other token has the number of a held one
+  of.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
+  return number;
+}
+
+Token Exports::make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
+  Token token;
+  token.backend = static_cast<uint16_t>(of.kind);
+  token.gpu = of.gpu;
+  token.exporter = exporter_;
+  token.secret = of.secret;
+  token.block = of.id;
+  token.number = number(of, hold_ms, hold_imports);
+  token.offset = offset;
+  token.bytes = bytes;
+  token.slot = hold_ms != 0 ? kNoSlot : of.slot;  // imports of held tokens are counted, so they ask
+  return token;
+}
+
+Export& Exports::require_valid(const Token& token) {
+  if (token.exporter != exporter_) throw Error(Status::invalid_argument, "token: it is of another exporter");
+  Export* of = find(token.block);
+  const char* over = "token: the memory was released by its owner";
+  if (of == nullptr) {
+    if (token.block == 0 || token.block > last_id_) throw Error(Status::invalid_argument, "token: it is forged: no such block");
+    throw Error(Status::invalid_handle, over);
+  }
+  if (!same_secret(of->secret, token.secret)) {
+    throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
+  }
+  if (token.number > last_number_) throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
+  if (token.offset + token.bytes > of->bytes) throw Error(Status::invalid_argument, "token: it is forged: no such piece");
+  const auto hold = of->holds.find(token.number);
+  if (of->released && (hold == of->holds.end() || hold->second.until.expired())) throw Error(Status::invalid_handle, over);
+  if (token.number < of->valid_from || of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
+    throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
+  }
+  return *of;
+}
+
+void Exports::leased(const Lease& lease, uint64_t number) {
+  Export* of = find(lease.block);
+  if (of == nullptr) return;
+  ++of->leases;
+  const auto hold = of->holds.find(number);
+  if (hold != of->holds.end() && hold->second.imports != 0 && --hold->second.imports == 0) of->holds.erase(hold);
+}
+
+void Exports::ended(const Lease& lease) noexcept {
+  Export* of = find(lease.block);
+  if (of != nullptr && of->leases > 0) --of->leases;
+}
+
+void Exports::quarantine(const Lease& lease) noexcept {
+  if (Export* of = find(lease.block)) of->quarantined = true;
+}
+
+void Exports::withdraw(Export& of, uint64_t offset, uint64_t bytes) {
+  const uint64_t before = next_number();
+  if (bytes == of.bytes) {
+    of.valid_from = before;
+    of.withdrawn.clear();
+    of.holds.clear();
+  } else {
+    of.withdrawn.add(offset, bytes, before);
+  }
+  board_.publish(of.slot, regions_of(of.bytes, offset, bytes), before);
+}
+
+void Exports::release(Export& of) {
+  by_address_.erase(of.memory->data());
+  of.released = true;
+  board_.publish(of.slot, kWhole, kVoid);
+  unsettled_.emplace(of.id, false);
+}
+
+Exports::Freed Exports::settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired) {
+  Freed freed;
+  for (auto at = unsettled_.begin(); at != unsettled_.end();) {
+    Export& of = exports_.at(at->first);
+    std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
+    if (!of.holds.empty()) {
+      ++at;
+      continue;
+    }
+    if (of.memory) garbage.push_back(std::move(of.memory));
+    if (!at->second) retired.push_back(of.id);
+    at->second = true;
+    if (of.leases != 0) {
+      ++at;
+      continue;
+    }
+    ++freed.blocks;
+    freed.bytes += of.bytes;
+    if (of.slot != kNoSlot) free_slots_.push_back(of.slot);
+    exports_.erase(at->first);
+    at = unsettled_.erase(at);
+  }
+  return freed;
+}
+
+void Exports::add_to(symm_ipc_stats_t& stats) const noexcept {
+  for (const auto& [id, of] : exports_) {
+    const bool importable = !of.released || !of.holds.empty();
+    stats.exported_blocks += importable ? 1 : 0;
+    stats.exported_bytes += importable ? of.bytes : 0;
+    stats.leased_blocks += of.leases != 0 ? 1 : 0;
+    stats.limbo_blocks += of.released ? 1 : 0;
+    stats.limbo_bytes += of.released ? of.bytes : 0;
+    stats.quarantined_blocks += of.quarantined ? 1 : 0;
+    stats.quarantined_bytes += of.quarantined ? of.bytes : 0;
+  }
+}
+
+void Exports::add_to(symm_ipc_report_t& report) const {
+  report.blocks_in_limbo += unsettled_.size();
+  for (const auto& [id, told] : unsettled_) report.bytes_in_limbo += exports_.at(id).bytes;
+}
+
+}  // namespace symm::ipc

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The exporter's book: which blocks of this process can be imported, by which tokens, and how many leases there are on each. No
+// sockets and no locks; the exporter holds its own.
+#pragma once
+
+#include <symm/symm.h>
+
+#include <unordered_map>
+
+#include "core/ipc/lease.hpp"
+#include "core/ipc/validity_board.hpp"
+
+namespace symm::ipc {
+
+// Which pieces of a block have had their tokens ended, and up to which number.
+class Withdrawn {
+ public:
+  void add(uint64_t offset, uint64_t bytes, uint64_t before);
+  bool covers(const Lease& lease, uint64_t number) const;
+  void clear() { ranges_.clear(); }
+  size_t size() const { return ranges_.size(); }
+
+ private:
+  struct Range {
+    uint64_t end;
+    uint64_t before;  // tokens of lower numbers are void
+  };
+  std::map<uint64_t, Range> ranges_;  // by start; they do not overlap
+};
+
+// A block of this process that can be imported, or is still held.
+struct Export {
+  struct Hold {
+    Deadline until;
+    uint64_t imports = 0;  // still to come; 0: not counted
+  };
+  uint64_t id = 0;
+  Id secret{};
+  BackendKind kind{};
+  int device = 0;
+  Id gpu{};
+  std::shared_ptr<Block> memory;  // null once it is released and held for no token
+  uint64_t bytes = 0;
+  uint64_t mapped_bytes = 0;
+  bool adopted = false;
+  uint32_t slot = kNoSlot;
+  uint64_t valid_from = 0;  // tokens of lower numbers are void, whatever the piece
+  Withdrawn withdrawn;
+  std::map<uint64_t, Hold> holds;  // by token number
+  size_t leases = 0;
+  bool released = false;
+  bool quarantined = false;
+};
+
+class Exports {
+ public:
+  explicit Exports(ValidityBoard& board, const Id& exporter = {}) : board_(board), exporter_(exporter) {}
+
+  const Id& exporter() const noexcept { return exporter_; }
+  Export& add(std::shared_ptr<Block> memory, const Provider& provider, int device);
+  Export* find(uint64_t id) noexcept;
+  Export* find(const std::byte* data) noexcept;  // what is not released
+  // With `hold_ms` the block is kept for the token. What only the exporter knows is filled in by it.
+  Token make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t hold_ms, uint64_t hold_imports);
+  uint64_t number(Export& of, uint64_t hold_ms, uint64_t hold_imports);  // of a new token
+  // Throws what an importer shall be told if the token is not valid now.
+  Export& require_valid(const Token& token);
+
+  void leased(const Lease& lease, uint64_t number);
+  void ended(const Lease& lease) noexcept;
+  void quarantine(const Lease& lease) noexcept;
+
+  // All tokens for this piece are void from now on. The caller then looks at the rings.
+  void withdraw(Export& of, uint64_t offset, uint64_t bytes);
+  void release(Export& of);
+  // Forget holds that have run out and blocks that nobody holds. What is to be given back is put in `garbage`, for the caller to
+  // drop without a lock; `retired` gets the blocks that can no longer be imported.
+  struct Freed {
+    uint64_t blocks = 0;
+    uint64_t bytes = 0;
+  };
+  Freed settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired);
+
+  size_t in_limbo() const noexcept { return unsettled_.size(); }
+  void add_to(symm_ipc_stats_t& stats) const noexcept;
+  void add_to(symm_ipc_report_t& report) const;
+
+ private:
+  uint64_t next_number() noexcept;
+
+  ValidityBoard& board_;
+  const Id exporter_;
+  uint64_t last_id_ = 0;
+  uint64_t last_number_ = 1;
+  std::vector<uint32_t> free_slots_;
+  uint32_t used_slots_ = 0;
+  std::unordered_map<uint64_t, Export> exports_;
+  std::map<const std::byte*, uint64_t> by_address_;
+  std::map<uint64_t, bool> unsettled_;  // that were released; true: its importers were told
+};
+
+}  // namespace symm::ipc

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/exporter_connection.hpp"
+
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+
+#include "core/base/log.hpp"
+#include "core/base/process_stat.hpp"
+
+namespace symm::ipc {
+namespace {
+
+std::string exporter_name(int64_t pid) { return format("the exporter (pid %lld)", static_cast<long long>(pid)); }
+
+// An Error that says of the exporter what is wrong with it.
+Error error_of(int64_t pid, Status status, const std::string& what) {
+  return Error(Failure{status, -1, pid, exporter_name(pid) + " " + what});
+}
+
+PeerFd dial_exporter(const Token& token, const std::string& directory, Deadline deadline) {
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0) {
+    if (errno == EACCES)
+      throw error_of(token.pid, Status::unavailable, format("belongs to another user: %s may not be entered", directory.c_str()));
+    throw error_of(token.pid, Status::peer_failed,
+                   format("is gone, or its directory %s is not shared with this process", directory.c_str()));
+  }
+  PeerFd socket;
+  const std::string name = hexadecimal(token.exporter);
+  try {
+    // Nothing is there to be waited for while the exporter's queue is full.
+    if (!retry_until([&] { return static_cast<bool>(socket = dial(directory, name)); }, deadline))
+      throw error_of(token.pid, Status::timeout, "lets nobody in");
+  } catch (const Error& error) {
+    if (error.status() == Status::peer_failed) throw error_of(token.pid, Status::peer_failed, "is gone");
+    throw;
+  }
+  return socket;
+}
+
+// The lease ring and the validity board.
+std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline deadline) {
+  pollfd readable{socket.get(), POLLIN, 0};
+  if (!poll_until({&readable, 1}, deadline)) throw error_of(pid, Status::timeout, "does not answer");
+  std::array<std::byte, kMaxPacket> buffer;
+  fdpass::Received received = fdpass::receive(socket.get(), buffer);
+  if (received.what != fdpass::Received::What::packet)
+    throw error_of(pid, Status::peer_failed, "closed the connection; it may be ending, or have no descriptor left");
+  Packet packet;
+  const char* fault = received.too_long ? "a packet longer than the longest" : decode({buffer.data(), received.size}, packet);
+  if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
+  if (packet.type == PacketType::refusal) throw error_of(pid, packet.status, "cannot let this process in: " + packet.text);
+  if (packet.type != PacketType::welcome) throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
+  if (received.fds.size() != packet.descriptors)
+    throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
+  return std::move(received.fds);
+}
+
+}  // namespace
+
+std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& token, const std::string& directory,
+                                                                Deadline deadline) {
+  PeerFd socket = dial_exporter(token, directory, deadline);
+  PeerProcess process = identify(socket.get());
+  std::vector<Fd> shared = receive_welcome(socket, token.pid, deadline);
+  auto ring = host::Segment::import(std::move(shared[0]), sizeof(LeaseRing));
+  auto board = host::Segment::import(std::move(shared[1]), sizeof(ValidityBoard));
+  auto made =
+      std::make_shared<ExporterConnection>(token, std::move(socket), std::move(process), std::move(ring), std::move(board));
+  made->connection_.start(made);
+  return made;
+}
+
+ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerProcess process,
+                                       std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board)
+    : pid_(token.pid),
+      connection_(*this, std::move(socket), std::move(process), kMaxPacket),
+      board_segment_(std::move(board)),
+      board_(ValidityBoard::in(*board_segment_)),
+      ring_(std::move(ring)) {}
+
+// ---- leases taken without asking
+
+void ExporterConnection::nudge(bool now) noexcept {
+  if (!ring_.nudge_is_due(now)) return;
+  Packet packet;
+  packet.type = PacketType::nudge;
+  connection_.post(encode(packet));
+}
+
+void ExporterConnection::write_or_defer(const LeaseRing::Event& event) {
+  ring_.write_or_defer(event);
+  nudge(ring_.exporter_waits());
+}
+
+LeasedMapping ExporterConnection::claim(const Token& token, int device) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Mapping> mapping = mappings_.find(token, device);
+  if (!alive() || !mapping || !mapping->block || mapping->retired) return {};
+  if (token.slot == kNoSlot || token.slot != mapping->origin.slot || !same_secret(token.secret, mapping->origin.secret) ||
+      token.offset + token.bytes > mapping->block->size() || !ring_.flush()) {
+    return {};
+  }
+  LeaseRing::Event event;
+  event.kind = LeaseRing::Kind::claim;
+  event.lease = last_lease_ + 1;
+  event.block = token.block;
+  event.number = token.number;
+  event.offset = token.offset;
+  event.bytes = token.bytes;
+  if (!ring_.write(event)) {
+    nudge(true);
+    return {};
+  }
+  ++last_lease_;
+  // The claim is written, and only now may the board be looked at (see lease_ring.hpp): both are sequentially consistent.
+  if (!board_.is_valid(token, mapping->block->size())) {
+    event.kind = LeaseRing::Kind::cancel;
+    write_or_defer(event);
+    return {};
+  }
+  nudge(false);
+  mappings_.add_piece(*mapping, token);
+  ++mapping->users;
+  return {mapping, event.lease};
+}
+
+bool ExporterConnection::release(const LeasedMapping& leased, const Token& token, Position position) noexcept {
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  mappings_.remove_piece(*leased.mapping, token);
+  --leased.mapping->users;
+  try {
+    if (alive()) {
+      LeaseRing::Event event;
+      event.kind = LeaseRing::Kind::release;
+      event.lease = leased.lease;
+      event.word = position.word;
+      event.value = position.value;
+      write_or_defer(event);
+    }
+    mappings_.forget(*leased.mapping, garbage);
+  } catch (const std::bad_alloc&) {
+    // The lease ends with this process.
+  }
+  return !garbage.empty();
+}
+
+// ---- asking
+
+LeasedMapping ExporterConnection::request(const Token& token, int device, const Provider& provider, Deadline deadline) {
+  Mappings::Garbage garbage;
+  LeasedMapping asked;
+  const auto reply = std::make_shared<Reply>();
+  Packet request;
+  request.type = PacketType::request;
+  request.token = token;
+  {
+    const std::lock_guard lock(mutex_);
+    asked.mapping = mappings_.place(token, device);
+    request.wants_memory = asked.mapping->block == nullptr;
+    request.lease = reply->lease = asked.lease = ++last_lease_;
+    awaited_ = reply;
+  }
+  bool may_be_granted = false;
+  try {
+    const fdpass::Sent sent = connection_.send(encode(request), {}, deadline);
+    if (sent == fdpass::Sent::closed) throw error_of(pid_, Status::peer_failed, "is gone");
+    if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
+    may_be_granted = true;
+    while (reply->done.load(std::memory_order_acquire) == 0 && !deadline.expired()) {
+      sleep_while(reply->done, 0, nullptr, 0, deadline);
+    }
+    if (reply->done.load(std::memory_order_acquire) == 0) {
+      const auto stat = process_stat(pid_);
+      const bool stopped = stat && (stat->state == 'T' || stat->state == 't');
+      throw error_of(pid_, Status::timeout, stopped ? "does not answer: it is stopped" : "does not answer");
+    }
+    if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
+    const Packet& answer = reply->packet;
+    if (answer.type == PacketType::refusal) {
+      may_be_granted = false;
+      throw Error(Failure{answer.status, -1, pid_, answer.text});
+    }
+    if (token.bytes > answer.block_bytes || token.offset > answer.block_bytes - token.bytes)
+      throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
+    std::shared_ptr<Block> block;
+    if (request.wants_memory) {
+      if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
+      block = provider.import(std::move(reply->fd), {answer.block_bytes, answer.mapped_bytes}, device);
+    }
+    const std::lock_guard lock(mutex_);
+    awaited_.reset();
+    if (block) asked.mapping->block = std::move(block);
+    mappings_.add_piece(*asked.mapping, token);
+    return asked;
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    awaited_.reset();
+    --asked.mapping->users;
+    if (may_be_granted && alive()) {
+      LeaseRing::Event event;
+      event.kind = LeaseRing::Kind::cancel;
+      event.lease = asked.lease;
+      write_or_defer(event);
+    }
+    mappings_.forget(*asked.mapping, garbage);
+    throw;
+  }
+}
+
+// ---- what the exporter says, on the monitor's thread
+
+const char* ExporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
+  Packet packet;
+  if (const char* fault = decode(bytes, packet)) return fault;
+  answer(packet, received.fds);
+  return nullptr;
+}
+
+void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  if (packet.type == PacketType::nudge) {  // there is room
+    const bool all = ring_.flush();
+    return nudge(!all || ring_.exporter_waits());
+  }
+  if (packet.type == PacketType::retired) return mappings_.retire(packet.block, garbage);
+  if (!awaited_ || awaited_->lease != packet.lease) return;  // whoever asked has given up
+  awaited_->packet = std::move(packet);
+  if (!fds.empty()) awaited_->fd = std::move(fds.front());
+  awaited_->done.store(1, std::memory_order_release);
+  wake_all(awaited_->done);
+}
+
+void ExporterConnection::on_end(End end, const std::string& why) {
+  if (end == End::broken) log::write(log::Level::warning, "%s broke the protocol: %s", exporter_name(pid_).c_str(), why.c_str());
+  lost(end == End::closed ? "is gone" : (end == End::broken ? "broke the protocol: " : "can no longer be heard: ") + why);
+  if (end == End::closed && !connection_.peer().pidfd) pass_all_positions();  // nothing better will be known
+}
+
+void ExporterConnection::on_death(const std::string&) {
+  lost("is dead");
+  pass_all_positions();
+}
+
+// What is mapped stays with those who use it.
+void ExporterConnection::lost(const std::string& how) noexcept {
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  alive_.store(false, std::memory_order_release);
+  ring_.drop_deferred();
+  mappings_.orphan(garbage);
+  if (!awaited_ || awaited_->done.load() != 0) return;
+  awaited_->fault = how;
+  awaited_->done.store(1, std::memory_order_release);
+  wake_all(awaited_->done);
+}
+
+// ---- streams
+
+void ExporterConnection::wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device) {
+  if (is_passed(token.position, board_.words)) return;
+  StreamWords* words = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!exporters_words_) exporters_words_ = provider.stream_words(board_segment_, board_.words);
+    words = exporters_words_.get();
+  }
+  if (words != nullptr) words->wait(stream, device, token.position);
+  // It died in between: nobody but us would let the stream go on.
+  if (!alive()) pass_all_positions();
+}
+
+Position ExporterConnection::mark(const Provider& provider, void* stream, int device) {
+  StreamWords* words = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!own_words_) own_words_ = provider.stream_words(ring_.segment(), ring_.words());
+    words = own_words_.get();
+  }
+  return words != nullptr ? words->mark(stream, device) : Position{};
+}
+
+void ExporterConnection::pass_all_positions() noexcept {
+  for (auto& word : board_.words) word.store(kPassed, std::memory_order_release);
+}
+
+// ---- what is there
+
+std::shared_ptr<Mapping> ExporterConnection::containing(const void* pointer, uint64_t bytes, Token& token) {
+  const std::lock_guard lock(mutex_);
+  return mappings_.containing(pointer, bytes, token);
+}
+
+size_t ExporterConnection::drop_unused() {
+  Mappings::Garbage garbage;
+  const std::lock_guard lock(mutex_);
+  mappings_.drop_unused(garbage);
+  return garbage.size();
+}
+
+bool ExporterConnection::close_if_idle() {
+  const std::lock_guard lock(mutex_);
+  if (!mappings_.empty() || awaited_) return false;
+  if (alive()) {
+    if (!ring_.flush()) return false;
+    Packet packet;
+    packet.type = PacketType::bye;
+    connection_.send_now(encode(packet));
+  }
+  return true;
+}
+
+void ExporterConnection::add_to(symm_ipc_stats_t& stats) {
+  const std::lock_guard lock(mutex_);
+  stats.imported += mappings_.imports();
+  stats.imported_blocks += mappings_.blocks();
+  stats.imported_bytes += mappings_.bytes();
+  stats.exporters += alive() ? 1 : 0;
+}
+
+}  // namespace symm::ipc

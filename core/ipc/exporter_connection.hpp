@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The importer's end of the connection to an exporter: what is mapped from there, and the leases on it.
+#pragma once
+
+#include <symm/symm.h>
+
+#include <mutex>
+
+#include "core/ipc/lease_ring.hpp"
+#include "core/ipc/mapping.hpp"
+#include "core/ipc/protocol.hpp"
+#include "core/ipc/validity_board.hpp"
+#include "core/socket/connection.hpp"
+
+namespace symm::ipc {
+
+class ExporterConnection final : public Receiver {
+ public:
+  // Connect to the process that made `token`. Throws what symm_ipc_import() shall say.
+  static std::shared_ptr<ExporterConnection> connect(const Token& token, const std::string& directory, Deadline deadline);
+  ExporterConnection(const Token& token, PeerFd socket, PeerProcess process, std::shared_ptr<host::Segment> ring,
+                     std::shared_ptr<host::Segment> board);
+
+  // A lease taken without asking: none if the exporter must be asked.
+  LeasedMapping claim(const Token& token, int device);
+  // Ask the exporter. One thread at a time.
+  LeasedMapping request(const Token& token, int device, const Provider& provider, Deadline deadline);
+  // Have the stream wait for the exporter's.
+  void wait_for_exporter(const Token& token, const Provider& provider, void* stream, int device);
+  Position mark(const Provider& provider, void* stream, int device);
+  // True if the block is not mapped any more.
+  bool release(const LeasedMapping& leased, const Token& token, Position position) noexcept;
+
+  bool alive() const noexcept { return alive_.load(std::memory_order_acquire); }
+  // The mapping of the import that has all of these bytes, and a token for them; null if there is none.
+  std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token);
+  size_t drop_unused();  // mappings kept for a next import
+  bool close_if_idle();  // true: nothing is mapped, and the connection is closed
+  void add_to(symm_ipc_stats_t& stats);
+
+ private:
+  struct Reply {
+    uint64_t lease = 0;
+    Word done{0};
+    Packet packet;
+    Fd fd;
+    std::string fault;
+  };
+
+  const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
+  void on_end(End end, const std::string& why) override;
+  void on_death(const std::string&) override;
+  void answer(Packet& packet, std::vector<Fd>& fds);
+  void lost(const std::string& how) noexcept;
+  void pass_all_positions() noexcept;
+
+  // With the lock held.
+  void write_or_defer(const LeaseRing::Event& event);
+  void nudge(bool now) noexcept;
+
+  const int64_t pid_;
+  Connection connection_;
+  const std::shared_ptr<host::Segment> board_segment_;
+  ValidityBoard& board_;
+  std::atomic<bool> alive_{true};
+  std::mutex mutex_;
+  LeaseRingWriter ring_;
+  uint64_t last_lease_ = 0;
+  Mappings mappings_;
+  std::shared_ptr<Reply> awaited_;
+  std::unique_ptr<StreamWords> exporters_words_;
+  std::unique_ptr<StreamWords> own_words_;
+};
+
+}  // namespace symm::ipc

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/ipc/importer_connection.hpp"
+
+#include "core/backends.hpp"
+#include "core/base/process_stat.hpp"
+#include "core/ipc/exporter.hpp"
+
+namespace symm::ipc {
+namespace {
+
+constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
+
+uint64_t start_time_of(int64_t pid) {
+  const auto stat = process_stat(pid);
+  return stat ? stat->start : 0;
+}
+
+}  // namespace
+
+ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
+                                       PeerFd socket, PeerProcess process, LeaseRingReader ring)
+    : exporter_(exporter),
+      exports_(exports),
+      statistics_(statistics),
+      serial_(serial),
+      connection_(*this, std::move(socket), std::move(process), kMaxPacket),
+      start_time_(start_time_of(connection_.peer().pid)),
+      ring_(std::move(ring)) {}
+
+void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
+  Packet welcome;
+  welcome.type = PacketType::welcome;
+  welcome.descriptors = 2;
+  const int fds[] = {ring_.fd(), board};
+  if (!send(welcome, fds)) throw Error(Status::peer_failed, "it went at once");
+  ring_.will_not_be_shared();
+  connection_.start(self);
+}
+
+std::string ImporterConnection::name() const {
+  const int64_t pid = connection_.peer().pid;
+  return pid != 0 ? format("pid %lld", static_cast<long long>(pid)) : "a process of another pid namespace";
+}
+
+bool ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
+  return connection_.send_now(encode(packet), fds) == fdpass::Sent::done;
+}
+
+// ---- what it sends
+
+void ImporterConnection::on_turn(Connection&, bool dead) noexcept { exporter_.take_turn(serial_, dead); }
+
+ImporterConnection::State ImporterConnection::hear() {
+  connection_.hear(false);
+  return state_;
+}
+
+void ImporterConnection::on_end(End end, const std::string& why) {
+  state_ = end == End::closed ? State::closed : State::broken;
+  why_ = why;
+}
+
+const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
+  Packet packet;
+  if (const char* fault = decode(bytes, packet)) return fault;
+  if (received.fds_arrived != 0) return "descriptors that nobody asked for";
+  switch (packet.type) {
+    case PacketType::request: serve(packet); return nullptr;
+    case PacketType::nudge:
+    case PacketType::bye: return nullptr;  // the ring is looked at in any case
+    default: return "a packet that only an exporter sends";
+  }
+}
+
+void ImporterConnection::serve(const Packet& request) {
+  drain();
+  if (cancelled_.erase(request.lease) != 0) return;
+  if (leases_.has(request.lease)) throw Error(Status::peer_failed, "it asked for a lease that it has");
+  const Token& token = request.token;
+  Packet reply;
+  reply.lease = request.lease;
+  int fd = -1;
+  try {
+    const Export& of = exports_.require_valid(token);
+    reply.type = PacketType::grant;
+    reply.block_bytes = of.bytes;
+    reply.mapped_bytes = of.mapped_bytes;
+    if (request.wants_memory) fd = of.memory->share().fd;
+    reply.descriptors = fd >= 0 ? 1 : 0;
+  } catch (const Error& error) {
+    ++statistics_.total.refused;
+    reply.type = PacketType::refusal;
+    reply.descriptors = 0;
+    reply.status = error.status();
+    reply.text = error.what();
+  }
+  // Before it is told, so that nobody can see the grant without the lease.
+  if (reply.type == PacketType::grant) {
+    leases_.grant(exports_, request.lease, {token.block, token.offset, token.bytes}, token.number);
+    if (fd >= 0) mapped_.insert(token.block);
+    ++statistics_.total.grants;
+  }
+  if (!send(reply, {&fd, reply.descriptors})) throw Error(Status::peer_failed, "it does not read what it is sent");
+}
+
+// ---- what it writes
+
+void ImporterConnection::apply(const LeaseRing::Event& event) {
+  using Kind = LeaseRing::Kind;
+  switch (event.kind) {
+    case Kind::claim: {
+      const Export* of = exports_.find(event.block);
+      if (of == nullptr) return;  // it has seen that too, and gives the claim up
+      if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset || leases_.has(event.lease))
+        throw Error(Status::peer_failed, "it claimed what there is not");
+      leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);
+      ++statistics_.total.grants;
+      return;
+    }
+    case Kind::release:
+      if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) == Leases::End::now)
+        ++statistics_.recent.leases_ended;
+      return;
+    case Kind::cancel:
+      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) {
+        --statistics_.total.grants;
+      } else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled) {
+        throw Error(Status::peer_failed, "it cancelled what it never asked for");
+      }
+      return;
+  }
+  throw Error(Status::peer_failed, "it wrote an unknown event");
+}
+
+void ImporterConnection::drain() {
+  if (!is_trusted_) return;
+  if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded()) {
+    Packet room;
+    room.type = PacketType::nudge;
+    connection_.post(encode(room));  // a queue without room for it holds an earlier one
+  }
+  if (leases_.on_streams()) statistics_.recent.leases_ended += leases_.drain(exports_, ring_.words());
+}
+
+// ---- what it is told
+
+void ImporterConnection::retire(uint64_t block) {
+  if (mapped_.erase(block) != 0) untold_.push_back(block);
+}
+
+void ImporterConnection::tell_retired() noexcept {
+  if (!connection_.open()) untold_.clear();
+  try {
+    while (!untold_.empty()) {
+      Packet packet;
+      packet.type = PacketType::retired;
+      packet.block = untold_.back();
+      if (!send(packet, {})) return;
+      untold_.pop_back();
+    }
+  } catch (const std::exception&) {
+    return;  // the connection has failed; it will be noticed
+  }
+}
+
+}  // namespace symm::ipc

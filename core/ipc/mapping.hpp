@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Blocks of an exporter that are mapped here.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/ipc/token.hpp"
+
+namespace symm::ipc {
+
+// A block, once for each device that asked for it, and the pieces of it that are imported now.
+struct Mapping {
+  std::shared_ptr<Block> block;  // null while the first import is under way
+  Token origin;                  // of the first import: what all tokens of the block have in common
+  int device = 0;
+  bool retired = false;  // the exporter has released it: not kept for a next import
+  struct Piece {
+    uint64_t bytes;
+    uint64_t number;  // of the token
+  };
+  std::multimap<uint64_t, Piece> pieces;  // by offset
+  size_t users = 0;                       // pieces, and requests under way
+};
+
+// A lease of this process. `lease` is 0 if there is none.
+struct LeasedMapping {
+  std::shared_ptr<Mapping> mapping;
+  uint64_t lease = 0;
+};
+
+// Those of one exporter. Used with the lock of its connection held. What is not mapped any more is put in `garbage`, for the
+// caller to drop without the lock.
+class Mappings {
+ public:
+  using Garbage = std::vector<std::shared_ptr<Block>>;
+
+  std::shared_ptr<Mapping> find(const Token& token, int device) const;  // null if there is none
+  // The one for a request, which is a user of it.
+  std::shared_ptr<Mapping> place(const Token& token, int device);
+  void add_piece(Mapping& mapping, const Token& token);
+  void remove_piece(Mapping& mapping, const Token& token) noexcept;
+  // A mapping that nobody uses is kept for the next import, unless there can be none.
+  void forget(Mapping& mapping, Garbage& garbage);
+  void retire(uint64_t block, Garbage& garbage);
+  // The exporter is gone: what is mapped stays with those who use it.
+  void orphan(Garbage& garbage);
+  void drop_unused(Garbage& garbage);
+  // Of the import that has all of these bytes: its mapping, and a token for them like the one by which it was imported.
+  std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token) const;
+
+  bool empty() const noexcept { return all_.empty() && imports_ == 0; }
+  uint64_t imports() const noexcept { return imports_; }
+  uint64_t blocks() const noexcept;
+  uint64_t bytes() const noexcept;
+
+ private:
+  using Key = std::pair<uint64_t, int>;  // block, device
+  std::map<Key, std::shared_ptr<Mapping>> all_;
+  uint64_t imports_ = 0;
+  bool orphaned_ = false;
+};
+
+}  // namespace symm::ipc
