@@ -17,8 +17,9 @@ namespace {
 const symm_collective_options_t kDefaults = SYMM_COLLECTIVE_OPTIONS_INIT;
 constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, timeout_ms);
 
-CollectiveCall make_call(Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
-                         int32_t root, const symm_collective_options_t* options, void* stream) {
+// What the caller asks for: nothing is added to it later, and nothing changed.
+CollectiveCall make_call(const symm::Group& group, Collective collective, const void* send, void* recv, size_t count,
+                         symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
   CollectiveCall call;
   call.collective = collective;
   call.send = send;
@@ -28,12 +29,20 @@ CollectiveCall make_call(Collective collective, const void* send, void* recv, si
   call.op = static_cast<symm::Op>(op);
   call.root = root;
   call.stream = stream;
+  uint64_t timeout_ms = 0;
   if (options != nullptr) {
     const symm_collective_options_t given = symm::capi::read_struct(*options, kDefaults, kOptionsSize, "options");
     call.algorithm = static_cast<symm::Algorithm>(given.algorithm);
-    call.timeout_ms = given.timeout_ms;
+    timeout_ms = given.timeout_ms;
   }
+  call.timeout_ms = group.timeout_or_default(timeout_ms);
   return call;
+}
+
+void run(symm_group_t* handle, Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype,
+         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
+  symm::Group& group = *group_of(handle);
+  run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream));
 }
 
 }  // namespace
@@ -49,47 +58,32 @@ symm_status_t symm_collective_options_init(symm_collective_options_t* options, s
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group), make_call(Collective::allreduce, send, recv, count, dtype, op, 0, options, stream));
-  });
+  return guard([&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype,
                                   symm_op_t op, const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group),
-                   make_call(Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream));
-  });
+  return guard([&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_allgather(symm_group_t* group, const void* send, void* recv, size_t send_count, symm_dtype_t dtype,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group),
-                   make_call(Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream));
-  });
+  return guard([&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_broadcast(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group),
-                   make_call(Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream));
-  });
+  return guard([&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                           int32_t root, const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group), make_call(Collective::reduce, send, recv, count, dtype, op, root, options, stream));
-  });
+  return guard([&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); });
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype,
                             const symm_collective_options_t* options, void* stream) {
-  return guard([&] {
-    run_collective(*group_of(group), make_call(Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream));
-  });
+  return guard([&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collective, const void* send, const void* recv,
@@ -97,9 +91,10 @@ symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collec
                                    symm_plan_info_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_plan_info_t, reason), "out");
-    const CollectiveCall call =
-        make_call(static_cast<Collective>(collective), send, const_cast<void*>(recv), count, dtype, op, 0, options, nullptr);
-    const symm::PlanReport report = plan_collective(*group_of(group), call);
+    symm::Group& owner = *group_of(group);
+    const CollectiveCall call = make_call(owner, static_cast<Collective>(collective), send, const_cast<void*>(recv), count, dtype,
+                                          op, 0, options, nullptr);
+    const symm::PlanReport report = plan_collective(owner, call);
     symm_plan_info_t filled{};
     filled.algorithm = static_cast<int32_t>(report.algorithm);
     filled.slices = report.slices;

@@ -24,37 +24,14 @@ SYMM_SAME(SYMM_ERR_SYSTEM, symm::Status::system);
 SYMM_SAME(SYMM_ERR_CUDA, symm::Status::cuda);
 SYMM_SAME(SYMM_ERR_BUSY, symm::Status::busy);
 SYMM_SAME(SYMM_ERR_INTERNAL, symm::Status::internal);
-SYMM_SAME(SYMM_DTYPE_I8, symm::DType::i8);
-SYMM_SAME(SYMM_DTYPE_I32, symm::DType::i32);
-SYMM_SAME(SYMM_DTYPE_I64, symm::DType::i64);
-SYMM_SAME(SYMM_DTYPE_U8, symm::DType::u8);
-SYMM_SAME(SYMM_DTYPE_U32, symm::DType::u32);
-SYMM_SAME(SYMM_DTYPE_U64, symm::DType::u64);
-SYMM_SAME(SYMM_DTYPE_F16, symm::DType::f16);
-SYMM_SAME(SYMM_DTYPE_F32, symm::DType::f32);
-SYMM_SAME(SYMM_DTYPE_F64, symm::DType::f64);
-SYMM_SAME(SYMM_DTYPE_BF16, symm::DType::bf16);
-SYMM_SAME(SYMM_DTYPE_F8E4M3, symm::DType::f8e4m3);
-SYMM_SAME(SYMM_DTYPE_F8E5M2, symm::DType::f8e5m2);
-SYMM_SAME(SYMM_OP_SUM, symm::Op::sum);
-SYMM_SAME(SYMM_OP_AVG, symm::Op::avg);
-SYMM_SAME(SYMM_OP_MIN, symm::Op::min);
-SYMM_SAME(SYMM_OP_MAX, symm::Op::max);
-SYMM_SAME(SYMM_OP_PROD, symm::Op::prod);
-SYMM_SAME(SYMM_COLLECTIVE_ALLREDUCE, symm::Collective::allreduce);
-SYMM_SAME(SYMM_COLLECTIVE_REDUCE_SCATTER, symm::Collective::reduce_scatter);
-SYMM_SAME(SYMM_COLLECTIVE_ALLGATHER, symm::Collective::allgather);
-SYMM_SAME(SYMM_COLLECTIVE_BROADCAST, symm::Collective::broadcast);
-SYMM_SAME(SYMM_COLLECTIVE_REDUCE, symm::Collective::reduce);
-SYMM_SAME(SYMM_COLLECTIVE_ALLTOALL, symm::Collective::alltoall);
-SYMM_SAME(SYMM_ALGORITHM_AUTO, symm::Algorithm::automatic);
-SYMM_SAME(SYMM_ALGORITHM_LL, symm::Algorithm::ll);
-SYMM_SAME(SYMM_ALGORITHM_ONE_SHOT, symm::Algorithm::one_shot);
-SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT, symm::Algorithm::two_shot);
-SYMM_SAME(SYMM_ALGORITHM_TWO_SHOT_STAGED, symm::Algorithm::two_shot_staged);
-SYMM_SAME(SYMM_ALGORITHM_HYBRID_CUBE_MESH, symm::Algorithm::hybrid_cube_mesh);
-SYMM_SAME(SYMM_ALGORITHM_MULTIMEM_ONE_SHOT, symm::Algorithm::multimem_one_shot);
-SYMM_SAME(SYMM_ALGORITHM_MULTIMEM_TWO_SHOT, symm::Algorithm::multimem_two_shot);
+#define SYMM_SAME_DTYPE(name, c_name, value) SYMM_SAME(SYMM_DTYPE_##c_name, symm::DType::name);
+#define SYMM_SAME_OP(name, c_name, value) SYMM_SAME(SYMM_OP_##c_name, symm::Op::name);
+#define SYMM_SAME_COLLECTIVE(name, c_name, value) SYMM_SAME(SYMM_COLLECTIVE_##c_name, symm::Collective::name);
+#define SYMM_SAME_ALGORITHM(name, c_name, value) SYMM_SAME(SYMM_ALGORITHM_##c_name, symm::Algorithm::name);
+SYMM_DTYPES(SYMM_SAME_DTYPE)
+SYMM_OPS(SYMM_SAME_OP)
+SYMM_COLLECTIVES(SYMM_SAME_COLLECTIVE)
+SYMM_ALGORITHMS(SYMM_SAME_ALGORITHM)
 SYMM_SAME(SYMM_LOG_ERROR, symm::log::Level::error);
 SYMM_SAME(SYMM_LOG_WARNING, symm::log::Level::warning);
 SYMM_SAME(SYMM_LOG_INFO, symm::log::Level::info);

@@ -1,56 +1,78 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words that both halves of the library share: data types, reductions, collectives, algorithms. The values are those of
-// symm.h; capi/library.cpp asserts that they stay equal.
+// The words that both halves of the library share: data types, reductions, collectives, algorithms. Each is one list, of which
+// the enumeration, the names and the comparison with symm.h (capi/library.cpp) are made.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+// X(name here, end of its name in symm.h, value there)
+#define SYMM_DTYPES(X)      \
+  X(i8, I8, 0x0008)         \
+  X(i32, I32, 0x0020)       \
+  X(i64, I64, 0x0040)       \
+  X(u8, U8, 0x0108)         \
+  X(u32, U32, 0x0120)       \
+  X(u64, U64, 0x0140)       \
+  X(f16, F16, 0x0210)       \
+  X(f32, F32, 0x0220)       \
+  X(f64, F64, 0x0240)       \
+  X(bf16, BF16, 0x0410)     \
+  X(f8e4m3, F8E4M3, 0x0A08) \
+  X(f8e5m2, F8E5M2, 0x0C08)
+
+#define SYMM_OPS(X) \
+  X(sum, SUM, 0)    \
+  X(avg, AVG, 1)    \
+  X(min, MIN, 2)    \
+  X(max, MAX, 3)    \
+  X(prod, PROD, 4)
+
+#define SYMM_COLLECTIVES(X)            \
+  X(allreduce, ALLREDUCE, 0)           \
+  X(reduce_scatter, REDUCE_SCATTER, 1) \
+  X(allgather, ALLGATHER, 2)           \
+  X(broadcast, BROADCAST, 3)           \
+  X(reduce, REDUCE, 4)                 \
+  X(alltoall, ALLTOALL, 5)
+
+#define SYMM_ALGORITHMS(X)                   \
+  X(automatic, AUTO, 0)                      \
+  X(ll, LL, 1)                               \
+  X(one_shot, ONE_SHOT, 2)                   \
+  X(two_shot, TWO_SHOT, 3)                   \
+  X(two_shot_staged, TWO_SHOT_STAGED, 4)     \
+  X(hybrid_cube_mesh, HYBRID_CUBE_MESH, 5)   \
+  X(multimem_one_shot, MULTIMEM_ONE_SHOT, 6) \
+  X(multimem_two_shot, MULTIMEM_TWO_SHOT, 7)
+
 namespace symm {
 
+#define SYMM_ENUMERATOR(name, c_name, value) name = value,
+#define SYMM_COUNT(name, c_name, value) +1
+
 enum class DType : int32_t {
-  i8 = 0x0008,
-  i32 = 0x0020,
-  i64 = 0x0040,
-  u8 = 0x0108,
-  u32 = 0x0120,
-  u64 = 0x0140,
-  f16 = 0x0210,
-  f32 = 0x0220,
-  f64 = 0x0240,
-  bf16 = 0x0410,
-  f8e4m3 = 0x0A08,
-  f8e5m2 = 0x0C08,
+  SYMM_DTYPES(SYMM_ENUMERATOR)
 };
-
 enum class Op : int32_t {
-  sum = 0,
-  avg = 1,
-  min = 2,
-  max = 3,
-  prod = 4
+  SYMM_OPS(SYMM_ENUMERATOR)
 };
-
 enum class Collective : int32_t {
-  allreduce = 0,
-  reduce_scatter = 1,
-  allgather = 2,
-  broadcast = 3,
-  reduce = 4,
-  alltoall = 5,
+  SYMM_COLLECTIVES(SYMM_ENUMERATOR)
+};
+enum class Algorithm : int32_t {
+  SYMM_ALGORITHMS(SYMM_ENUMERATOR)
 };
 
-enum class Algorithm : int32_t {
-  automatic = 0,
-  ll = 1,
-  one_shot = 2,
-  two_shot = 3,
-  two_shot_staged = 4,
-  hybrid_cube_mesh = 5,
-  multimem_one_shot = 6,
-  multimem_two_shot = 7,
-};
+inline constexpr size_t kCollectives = SYMM_COLLECTIVES(SYMM_COUNT);
+inline constexpr size_t kAlgorithms = SYMM_ALGORITHMS(SYMM_COUNT);
+
+#undef SYMM_ENUMERATOR
+#undef SYMM_COUNT
+
+// Ranks of a hybrid cube mesh.
+inline constexpr int kCubeMeshRanks = 8;
 
 // The low byte of a DLPack-style code is the width in bits.
 constexpr size_t size_of(DType dtype) noexcept { return (static_cast<uint32_t>(dtype) & 0xFFU) / 8; }
@@ -58,7 +80,7 @@ constexpr size_t size_of(DType dtype) noexcept { return (static_cast<uint32_t>(d
 const char* name_of(DType dtype) noexcept;            // "f32"; "?" for an unknown value
 const char* name_of(Op op) noexcept;                  // "sum"
 const char* name_of(Collective collective) noexcept;  // "allreduce"
-const char* name_of(Algorithm algorithm) noexcept;    // "two_shot"
+const char* name_of(Algorithm algorithm) noexcept;    // "two_shot"; "auto" for automatic
 
 bool is_valid(DType dtype) noexcept;
 bool is_valid(Op op) noexcept;

@@ -17,7 +17,7 @@
 #include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
 #include "core/mesh/mesh.hpp"
-#include "kernels/types.hpp"
+#include "kernels/collective_call.hpp"
 
 namespace symm {
 
@@ -74,28 +74,6 @@ struct Placement {
 struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
-};
-
-// Which parameters a collective has.
-constexpr bool takes_op(Collective collective) noexcept {
-  return collective == Collective::allreduce || collective == Collective::reduce_scatter || collective == Collective::reduce;
-}
-constexpr bool takes_root(Collective collective) noexcept {
-  return collective == Collective::broadcast || collective == Collective::reduce;
-}
-
-// Operands and options of one collective call.
-struct CollectiveCall {
-  Collective collective{};
-  const void* send = nullptr;
-  void* recv = nullptr;
-  size_t count = 0;
-  DType dtype{};
-  Op op = Op::sum;
-  int root = 0;
-  Algorithm algorithm = Algorithm::automatic;
-  uint64_t timeout_ms = 0;  // already resolved: never 0
-  void* stream = nullptr;
 };
 
 struct PlanReport {

@@ -12,7 +12,7 @@
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "kernels/cuda/args.hpp"
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
 #include "plan_table_text.hpp"
 
 namespace symm {

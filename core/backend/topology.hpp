@@ -30,8 +30,6 @@ struct Links {
 // fully connected quads, in which each device has exactly one neighbour in the other quad.
 TopologyClass classify(const Links& links);
 
-inline constexpr int kCubeMeshRanks = 8;
-
 // Who stands where in a hybrid cube mesh of 8. As it is: 0 - 3 and 4 - 7, with r and r + 4 as partners.
 struct CubeMesh {
   uint32_t quad = 0x0F;            // one quad, as bits: that of number 0

@@ -12,6 +12,22 @@ constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie
 
 }  // namespace
 
+Tuning tuning_of(const PlanValues& values) {
+  const auto value = [&](const char* key) { return values.of(BackendKind::cuda, key); };
+  Tuning tuning;
+  tuning.ll_max = value("ll");
+  tuning.one_shot_max = value("one_shot");
+  tuning.two_shot_max = value("two_shot");
+  tuning.two_shot_chunk = value("chunk");
+  tuning.threads = static_cast<int>(value("threads"));
+  tuning.direct_max = value("flat");
+  tuning.early = static_cast<int>(value("early"));
+  tuning.work_groups = static_cast<int>(value("stripes"));
+  tuning.width = static_cast<int>(value("width"));
+  tuning.tile = value("tile");
+  return tuning;
+}
+
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout) {
   auto control = Allocation::create(device, layout.bytes);
   const Driver& driver = device->driver();

@@ -7,10 +7,13 @@
 #include <memory>
 #include <vector>
 
+#include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
-#include "core/cuda/plan.hpp"
+#include "kernels/cuda/plan.hpp"
 
 namespace symm::cuda {
+
+Tuning tuning_of(const PlanValues& values);
 
 // Zero, except for what the push kernels poll, which is all ones at rest.
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout);

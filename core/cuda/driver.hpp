@@ -22,6 +22,8 @@ using CUlibrary = struct CUlib_st*;
 using CUkernel = struct CUkern_st*;
 using CUfunction = struct CUfunc_st*;
 
+inline CUdeviceptr address_of(const void* pointer) noexcept { return reinterpret_cast<uintptr_t>(pointer); }
+
 struct CUuuid {
   char bytes[16];
 };

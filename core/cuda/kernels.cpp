@@ -9,15 +9,16 @@ namespace {
 // Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
 struct Libraries {
   std::mutex mutex;
-  std::vector<CUlibrary> loaded;  // the first of images()
+  std::vector<CUlibrary> loaded;  // by index in images(); null: not yet
 
-  void load(const Driver& driver, size_t count) {
-    while (loaded.size() < count) {
-      CUlibrary library = nullptr;
-      const void* image = images()[loaded.size()];
-      driver.require(driver.cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0), "cuLibraryLoadData");
-      loaded.push_back(library);
+  CUlibrary load(const Driver& driver, size_t index) {
+    loaded.resize(images().size());
+    CUlibrary& library = loaded[index];
+    if (library == nullptr) {
+      driver.require(driver.cuLibraryLoadData(&library, images()[index].data, nullptr, nullptr, 0, nullptr, nullptr, 0),
+                     "cuLibraryLoadData", images()[index].name);
     }
+    return library;
   }
 };
 Libraries& libraries() {
@@ -28,15 +29,19 @@ Libraries& libraries() {
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
   Libraries& known = libraries();
   const std::lock_guard lock(known.mutex);
-  const size_t count = images().size();
-  // All at once but the last, so that no later call, while others' kernels wait or a stream is captured, has anything to load.
-  if (count > 1) known.load(driver, count - 1);
-  for (size_t i = 0; i < count; ++i) {
-    known.load(driver, i + 1);
-    CUkernel kernel = nullptr;
-    const CUresult result = driver.cuLibraryGetKernel(&kernel, known.loaded[i], name.c_str());
-    if (result == kSuccess) return kernel;
-    if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
+  // Those that are eager all at once, so that no later call, while others' kernels wait or a stream is captured, has anything to
+  // load.
+  for (size_t i = 0; i < images().size(); ++i) {
+    if (images()[i].eager) known.load(driver, i);
+  }
+  for (const bool eager : {true, false}) {
+    for (size_t i = 0; i < images().size(); ++i) {
+      if (images()[i].eager != eager) continue;
+      CUkernel kernel = nullptr;
+      const CUresult result = driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
+      if (result == kSuccess) return kernel;
+      if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
+    }
   }
   throw Error(Status::internal, "this build of symm has no kernel " + name);
 }

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/cuda/detail.hpp"
-
 namespace symm::cuda {
 namespace {
 
@@ -27,8 +25,6 @@ size_t taken_offset(const TransportContext& context) {
 }
 size_t tables_offset(const TransportContext& context) { return 2 * taken_offset(context); }
 
-CUdeviceptr address_of(const void* pointer) { return static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(pointer)); }
-
 CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
 
 }  // namespace
@@ -38,6 +34,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       device_(std::move(device)),
       values_(values),
       tuning_(tuning_of(values)),
+      facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_)),
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
@@ -55,23 +52,11 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   uuids_[me] = device_->uuid();
   multicast_facts_[me] = multicast_facts(*device_, context_.multicast, environment);
   link_facts_[me] = link_facts(*device_, context_.size);
-  max_blocks_ = device_->multiprocessors();
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"})
     kernels_.load(name);
-  PlanInput input;
-  input.size = context_.size;
-  for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
-    for (const DType dtype : {DType::bf16, DType::f16, DType::f32, DType::f64}) {
-      for (const Family family : {Family::ll_reduce, Family::ll_move, Family::one_shot, Family::two_shot, Family::pipeline}) {
-        input.collective = collective;
-        input.dtype = dtype;
-        kernels_.load(kernel_name(input, family));
-      }
-    }
-  }
-  if (context_.size == kCubeMeshRanks) kernels_.load(kernel_name(input, Family::hybrid_cube_mesh));
+  for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
   world_.rank = context_.rank;
   world_.size = context_.size;
@@ -126,7 +111,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   uuids_[static_cast<size_t>(peer)] = body.uuid;
   multicast_facts_[static_cast<size_t>(peer)] = body.multicast;
   link_facts_[static_cast<size_t>(peer)] = body.links;
-  max_blocks_ = std::min(max_blocks_, body.multiprocessors);
+  facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
 }
 
 void CudaTransport::ready() {
@@ -140,14 +125,14 @@ void CudaTransport::ready() {
                           static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
-  max_blocks_ = std::max(1, max_blocks_ * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
+  facts_.max_blocks = std::max(1, facts_.max_blocks * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   choose_multicast();
   if (const auto found = cube_mesh_of(link_facts_)) {
-    is_cube_mesh_ = true;
+    facts_.is_cube_mesh = true;
     cube_mesh_ = *found;
   }
   listener_ = context_.revocation->listen([this] { tell_kernels(); });
@@ -190,7 +175,7 @@ Failure CudaTransport::failure_of(const ErrorRecord& record) const {
     case WaitError::departed:
       return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
     case WaitError::mismatch: {
-      const auto text = [&](uint64_t detail, uint64_t count) { return describe({detail, count}); };
+      const auto text = [](uint64_t packed, uint64_t count) { return CallSignature::unpacked(packed, count).text(); };
       return {Status::mismatch, peer, pid,
               format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
                      text(record.peer_detail, record.peer_count).c_str())};

@@ -64,6 +64,7 @@ class CudaTransport final : public Transport {
  private:
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
+  Plan possible_plan(const PlanInput& input) const;
   void choose_multicast();
   // Where a multimem kernel finds an operand, or why it cannot.
   struct MulticastPlace {
@@ -72,7 +73,7 @@ class CudaTransport final : public Transport {
   };
   MulticastPlace multicast_place(const char* operand, const void* pointer, size_t bytes) const;
   std::string why_no_multimem(const CollectiveCall& call) const;
-  CUfunction kernel_of(const PlanInput& input, Family family);
+  CUfunction kernel_of(const PlanInput& input, Algorithm algorithm);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
   Failure failure_of(const ErrorRecord& record) const;
@@ -81,21 +82,20 @@ class CudaTransport final : public Transport {
   std::shared_ptr<Device> device_;
   PlanValues values_;
   Tuning tuning_;
+  Facts facts_;
   Layout layout_;
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;
   std::vector<MulticastFacts> multicast_facts_;
   std::vector<LinkFacts> link_facts_;
-  bool is_cube_mesh_ = false;
   CubeMesh cube_mesh_;  // what is used where that is forced
   std::string why_no_multicast_ = "the group is not formed yet";
   std::string multicast_trouble_;  // of this rank, for the vote in every rendezvous
   size_t multicast_unit_ = 1;
   ErrorMailbox mailbox_;
   Kernels kernels_;
-  CUfunction collectives_[kFamilies][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
+  CUfunction collectives_[kAlgorithms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
   DeviceComm world_{};
-  int max_blocks_ = 0;
   TimedMutex turn_;
   StreamOrder order_;
   std::shared_ptr<void> listener_;

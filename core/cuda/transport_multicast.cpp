@@ -15,13 +15,7 @@ void CudaTransport::choose_multicast() {
   try {
     multicast_unit_ = Multicast::granularity(*device_, context_.size);
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    PlanInput input;
-    input.size = context_.size;
-    for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
-      input.dtype = dtype;
-      for (const Family family : {Family::multimem_one_shot, Family::multimem_two_shot})
-        kernels_.load(kernel_name(input, family));
-    }
+    for (const std::string& name : kernel_names(context_.size, true)) kernels_.load(name);
     kernels_.make_ready();
   } catch (const Error& error) {
     multicast_trouble_ = error.what();
@@ -69,7 +63,7 @@ CudaTransport::MulticastPlace CudaTransport::multicast_place(const char* operand
 }
 
 std::string CudaTransport::why_no_multimem(const CollectiveCall& call) const {
-  const size_t bytes = call.count * size_of(call.dtype);
+  const size_t bytes = call.unit();
   if (context_.size == 1 || bytes == 0) return "";
   if (std::string reason = multicast_place("send", call.send, bytes).reason; !reason.empty()) return reason;
   if (call.algorithm == Algorithm::multimem_two_shot) return multicast_place("recv", call.recv, bytes).reason;

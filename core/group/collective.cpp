@@ -34,48 +34,32 @@ void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
   if (!is_valid(call.collective))
     throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
+  const CollectiveTraits its = traits(call.collective);
   if (!is_valid(call.dtype))
     throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
-  if (takes_op(call.collective) && !is_valid(call.op))
+  if (its.has_op && !is_valid(call.op))
     throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
   if (!is_valid(call.algorithm)) {
     throw Error(Status::invalid_argument, format("options.algorithm: %d is not known", static_cast<int>(call.algorithm)));
   }
-  if (takes_root(call.collective)) group.require_rank("root", call.root);
+  if (its.has_root()) group.require_rank("root", call.root);
 
-  const auto size = static_cast<size_t>(group.size());
-  const size_t element = size_of(call.dtype);
-  size_t unit = 0;
   size_t all = 0;
-  if (__builtin_mul_overflow(call.count, element, &unit) || __builtin_mul_overflow(unit, size, &all)) {
+  if (__builtin_mul_overflow(call.count, size_of(call.dtype), &all) ||
+      __builtin_mul_overflow(all, static_cast<size_t>(group.size()), &all)) {
     throw Error(Status::invalid_argument,
                 format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
   }
-  const auto rank = static_cast<size_t>(group.rank());
-  const auto* send = static_cast<const std::byte*>(call.send);
-  const auto* recv = static_cast<const std::byte*>(call.recv);
+  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), group.size());
   const bool am_root = group.rank() == call.root;
-  Operand in{"send", send, unit};
-  Operand out{"recv", recv, unit};
-  bool in_place = send == recv;
-  switch (call.collective) {
-    case Collective::allreduce: break;
-    case Collective::broadcast:
-      if (!am_root) in.bytes = 0;
-      break;
-    case Collective::reduce:
-      if (!am_root) out.bytes = 0;
-      break;
-    case Collective::reduce_scatter:
-      in.bytes = all;
-      in_place = recv == send + rank * unit;
-      break;
-    case Collective::allgather:
-      out.bytes = all;
-      in_place = send == recv + rank * unit;
-      break;
-    case Collective::alltoall: in.bytes = out.bytes = all; break;
-  }
+  const Operand in{"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : bytes.send};
+  const Operand out{"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : bytes.recv};
+  // In place means that this rank's block of one operand is its block of the other.
+  const size_t block = static_cast<size_t>(group.rank()) * call.unit();
+  const auto block_of = [&](const void* operand, bool per_rank) {
+    return reinterpret_cast<uintptr_t>(operand) + (per_rank ? block : 0);
+  };
+  const bool in_place = block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank);
   require_operand(in);
   require_operand(out);
   if (!in_place && overlap(in, out)) {
@@ -88,9 +72,7 @@ void check(const Group& group, const CollectiveCall& call) {
 
 void run_collective(Group& group, const CollectiveCall& call) {
   check(group, call);
-  CollectiveCall resolved = call;
-  resolved.timeout_ms = group.timeout_or_default(call.timeout_ms);
-  group.transport().collective(resolved);
+  group.transport().collective(call);
 }
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {

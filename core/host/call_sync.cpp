@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/host/agreement.hpp"
-
 namespace symm::host {
 
 CallSync::CallSync(HostTransport& transport, const PreparedCall& prepared, uint64_t timeout_ms)
@@ -31,10 +29,10 @@ void CallSync::await_former_call() {
 }
 
 void CallSync::enter(const void* payload, size_t size) {
-  transport_.mine_.detail(op_) = prepared_.detail;
+  transport_.mine_.signature(op_) = prepared_.input;
   EntryLine& line = transport_.mine_.entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);
-  line.signature = prepared_.signature;
+  line.hash = prepared_.hash;
   publish(line.op, op_, transport_.mine_.waiters(), transport_.fencing_);
   transport_.known_op_[static_cast<size_t>(transport_.context_.rank)] = op_;
   if (transport_.context_.check) await_all_entries(transport_.context_.size);
@@ -51,12 +49,13 @@ const std::byte* CallSync::await_entry(int peer) {
 }
 
 void CallSync::compare(int peer, const EntryLine& entry) {
-  if (entry.signature != prepared_.signature) report_mismatch(peer);
+  if (entry.hash != prepared_.hash) report_mismatch(peer);
 }
 
 void CallSync::report_mismatch(int peer) {
-  const std::string theirs = describe(transport_.controls_[static_cast<size_t>(peer)].detail(op_));
-  const std::string ours = describe(prepared_.detail);
+  const CallSignature its = transport_.controls_[static_cast<size_t>(peer)].signature(op_);
+  const std::string theirs = its.text();
+  const std::string ours = prepared_.input.text();
   transport_.fail({Status::mismatch, peer, transport_.context_.pids[static_cast<size_t>(peer)],
                    format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, transport_.context_.rank, ours.c_str(),
                           peer, theirs.c_str())});

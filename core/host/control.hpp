@@ -12,11 +12,10 @@
 
 #include "core/backend/segment.hpp"
 #include "core/base/wait.hpp"
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
+#include "kernels/host/slices.hpp"
 
 namespace symm::host {
-
-inline constexpr size_t kLine = 64;
 
 // Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which
 // is worth a third of a small collective. Never faults.
@@ -31,19 +30,14 @@ inline void prefetch_for_write(const void* line) noexcept {
 // Entering call number `op` publishes this line. Two alternate.
 struct alignas(kLine) EntryLine {
   Word op;
-  uint32_t signature;  // of the arguments that must agree
+  uint32_t hash;  // of the arguments that must agree
   std::byte payload[kEntryPayload];
 };
 static_assert(sizeof(EntryLine) == kLine);
 
-// The arguments themselves, read by a peer only when signatures differ, to say what does.
-struct alignas(kLine) DetailLine {
-  int32_t collective;
-  int32_t dtype;
-  int32_t op;
-  int32_t root;
-  int32_t algorithm;
-  uint64_t count;
+// The arguments themselves, read by a peer only when hashes differ, to say what does.
+struct alignas(kLine) SignatureLine {
+  CallSignature signature;
 };
 
 struct alignas(kLine) WordLine {
@@ -79,7 +73,7 @@ class Control {
 
   ControlHeader& header() const { return at<ControlHeader>(0)[0]; }
   EntryLine& entry(uint32_t op) const { return at<EntryLine>(kEntries)[op & 1U]; }
-  DetailLine& detail(uint32_t op) const { return at<DetailLine>(kDetails)[op & 1U]; }
+  CallSignature& signature(uint32_t op) const { return at<SignatureLine>(kSignatures)[op & 1U].signature; }
   Word& step() const { return at<WordLine>(kStep)->word; }
   // Not 0 once the owner has left a call with an error. From then on its operands are its caller's again.
   Word& gave_up() const { return at<WordLine>(kGaveUp)->word; }
@@ -111,8 +105,8 @@ class Control {
 
  private:
   static constexpr size_t kEntries = kLine;
-  static constexpr size_t kDetails = kEntries + 2 * kLine;
-  static constexpr size_t kStep = kDetails + 2 * kLine;
+  static constexpr size_t kSignatures = kEntries + 2 * kLine;
+  static constexpr size_t kStep = kSignatures + 2 * kLine;
   static constexpr size_t kGaveUp = kStep + kLine;
   static constexpr size_t kWaiting = kGaveUp + kLine;
   static constexpr size_t kBarriers = kWaiting + kLine;

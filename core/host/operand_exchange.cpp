@@ -7,25 +7,6 @@
 namespace symm::host {
 namespace {
 
-struct Extent {
-  size_t send_bytes;
-  size_t recv_bytes;
-};
-
-Extent extent_of(const CollectiveCall& call, int size) noexcept {
-  const size_t unit = call.count * size_of(call.dtype);
-  const size_t all = unit * static_cast<size_t>(size);
-  switch (call.collective) {
-    case Collective::reduce_scatter: return {all, unit};
-    case Collective::allgather: return {unit, all};
-    case Collective::alltoall: return {all, all};
-    case Collective::allreduce:
-    case Collective::broadcast:
-    case Collective::reduce: return {unit, unit};
-  }
-  return {unit, unit};
-}
-
 // Which operands a zero-copy algorithm touches on which ranks.
 struct Touched {
   explicit Touched(const CollectiveCall& call) noexcept : remote(remote_operands(call.collective)), root(call.root) {}
@@ -58,16 +39,16 @@ OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int
       peer_recv_(static_cast<size_t>(size)) {}
 
 bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
-  const Extent extent = extent_of(call, size_);
+  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), size_);
   const Touched touches(call);
-  if (touches.send_of(rank_) && !locate(directory_, call.send, extent.send_bytes).memory) return false;
-  if (touches.recv_of(rank_) && !locate(directory_, call.recv, extent.recv_bytes).memory) return false;
+  if (touches.send_of(rank_) && !locate(directory_, call.send, bytes.send).memory) return false;
+  if (touches.recv_of(rank_) && !locate(directory_, call.recv, bytes.recv).memory) return false;
   return !touches.remote.out_of_place || call.send != call.recv;
 }
 
 OperandExchange::Key OperandExchange::key_of(const CollectiveCall& call) const noexcept {
-  const Extent extent = extent_of(call, size_);
-  return {directory_->generation(), call.collective, call.root, extent.send_bytes, extent.recv_bytes, call.send, call.recv};
+  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), size_);
+  return {directory_->generation(), call.collective, call.root, bytes.send, bytes.recv, call.send, call.recv};
 }
 
 // False if one of them is gone: its user released it since the directory was asked for its generation.

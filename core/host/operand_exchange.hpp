@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "core/backend/backend.hpp"
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
 
 namespace symm::host {
 

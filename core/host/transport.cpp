@@ -34,13 +34,11 @@ void HostTransport::require_no_stream(void* stream) {
 HostTransport::HostTransport(TransportContext context, const PlanValues& values)
     : context_(std::move(context)),
       values_(values),
-      tuning_(tuning_of(values)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       registered_(register_for_asymmetric_fences()),
       fencing_(fencing_of_group()),
-      llc_bytes_(last_level_cache_bytes()),
-      scratch_bytes_(Control::scratch_half(context_.size)),
+      facts_{context_.size, Control::scratch_half(context_.size), last_level_cache_bytes(), tuning_of(values)},
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]),
       known_op_(static_cast<size_t>(context_.size)),
@@ -256,7 +254,7 @@ void HostTransport::wait_signal(const MemoryView& memory, int rank, int channel,
 
 void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream) {
   require_no_stream(stream);
-  host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes > llc_bytes_ / 2);
+  host::copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes, bytes > facts_.llc_bytes / 2);
 }
 
 void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {

@@ -20,16 +20,9 @@ class CallSync;
 // What follows from a call's arguments alone, operands apart. Programs repeat their calls, so the last one's is kept: a small
 // collective takes no longer than making this.
 struct PreparedCall {
-  PlanInput input;
-  int root = -1;  // -1: nothing prepared yet
+  PlanInput input{{.root = -1}, {}};  // which no call has: nothing prepared yet
   Plan plan;
-  DetailLine detail;
-  uint32_t signature = 0;
-
-  bool is_for(const CollectiveCall& call) const noexcept {
-    return call.count == input.count && call.dtype == input.dtype && call.op == input.op && call.root == root &&
-           call.collective == input.collective && call.algorithm == input.forced;
-  }
+  uint32_t hash = 0;
 };
 
 class HostTransport final : public Transport {
@@ -62,19 +55,16 @@ class HostTransport final : public Transport {
   void give_up() noexcept;
   int culprit(int peer) const noexcept;
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
-  PlanInput plan_input(const CollectiveCall& call) const;
   const PreparedCall& prepare(const CollectiveCall& call);
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
 
   TransportContext context_;
   PlanValues values_;
-  Tuning tuning_;
   Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   bool registered_;  // all ranks known so far are, for asymmetric fences
   Fencing fencing_;
-  size_t llc_bytes_;
-  size_t scratch_bytes_;
+  Facts facts_;
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 

@@ -29,7 +29,7 @@ struct ControlWords {
   uint32_t epoch[kMaxBlocks];             // calls of LL and push kernels so far, a copy for each block
   uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
   uint32_t reduce_base[kMaxWorkGroups];
-  uint32_t gather_base[kMaxWorkGroups];
+  uint32_t copy_out_base[kMaxWorkGroups];
   uint32_t barrier_sent[kBarrierChannels][kMaxRanks];
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
   uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
@@ -152,8 +152,8 @@ struct CollectiveArgs {
   uint64_t tile;  // bytes of one rank's slice of a tile
   uint64_t tiles;
   int32_t work_groups;
-  int32_t flat;     // 1: the root of a broadcast sends everything to everybody itself
-  int32_t gathers;  // 1: recv is private memory, and blocks of the third role bring the results there
+  int32_t direct;      // 1: the root of a broadcast sends everything to everybody itself
+  int32_t copies_out;  // 1: recv is private memory, and blocks of the third role bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
   uint64_t send_memory, send_offset;

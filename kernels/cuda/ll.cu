@@ -2,6 +2,7 @@
 //
 // LL: each rank sends every other one the part of its operand that concerns it, with flags beside the data (ll.cuh); receivers
 // combine or copy. For small messages, and for types that leave no bit pattern free.
+#include "kernels/collective.hpp"
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/ll.cuh"
 
@@ -22,8 +23,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t unit = args.unit;
   const uint64_t packs = packs_of(unit);
-  const bool part_each = collective == Collective::reduce_scatter || collective == Collective::alltoall;
-  const bool rooted = collective == Collective::broadcast || collective == Collective::reduce;
+  const bool part_each = traits(collective).send_per_rank;
+  const bool rooted = traits(collective).has_root();
   const bool am_root = me == args.root;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   const uint32_t root = others & 1U << args.root;

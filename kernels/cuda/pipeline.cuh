@@ -10,8 +10,8 @@
 // one word for each pair of ranks (args.hpp); slots are used again when their reader has said that it is done.
 #pragma once
 
+#include "kernels/collective.hpp"
 #include "kernels/cuda/wait.cuh"
-#include "kernels/types.hpp"
 
 namespace symm::cuda {
 
@@ -38,17 +38,12 @@ struct WorkGroup {
     tiles = a.tiles > index ? (a.tiles - index + work_groups - 1) / work_groups : 0;
   }
 
-  __device__ bool part_each() const { return collective == Collective::reduce_scatter || collective == Collective::alltoall; }
   // Do I push slices to their owners?
   __device__ bool scatters() const {
-    return collective == Collective::broadcast ? me == args.root && args.flat == 0 : collective != Collective::allgather;
+    return collective == Collective::broadcast ? me == args.root && args.direct == 0 : collective != Collective::allgather;
   }
   // Does rank p get the results of the owners?
-  __device__ bool collects(int p) const {
-    if (collective == Collective::reduce) return p == args.root;
-    if (collective == Collective::broadcast) return p != args.root;  // who has it all
-    return !part_each();
-  }
+  __device__ bool collects(int p) const { return is_delivered_to(collective, p, args.root); }
 
   struct Range {
     uint64_t at, bytes;
@@ -59,7 +54,7 @@ struct WorkGroup {
     const uint64_t c = args.tile;
     auto o = static_cast<uint64_t>(owner);
     auto parts = static_cast<uint64_t>(n);
-    if (collective == Collective::broadcast && args.flat != 0) {
+    if (collective == Collective::broadcast && args.direct != 0) {
       if (owner != args.root) return {0, 0};  // which sends all of it to everybody
       const uint64_t at = tile * c;
       return {at, at < args.unit ? (args.unit - at < c ? args.unit - at : c) : 0};
@@ -70,8 +65,7 @@ struct WorkGroup {
       parts = static_cast<uint64_t>(n - 1);
       o = static_cast<uint64_t>(owner < args.root ? owner : owner - 1);
     }
-    const bool cut_across =
-        collective == Collective::allreduce || collective == Collective::reduce || collective == Collective::broadcast;
+    const bool cut_across = traits(collective).cut_into_slices;
     const uint64_t within = cut_across ? (tile * parts + o) * c : tile * c;
     const uint64_t bytes = within < args.unit ? (args.unit - within < c ? args.unit - within : c) : 0;
     return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, bytes};
@@ -176,7 +170,7 @@ __device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t base) 
   if (static_cast<int>(threadIdx.x) >= s.n) return;
   ControlWords::FromPeers& there = words_of(s.comm, static_cast<int>(threadIdx.x)).from_peers;
   // Nobody will push to my second stage in this call, so all of it counts as copied.
-  if (s.args.gathers == 0) store_relaxed(&there.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
+  if (s.args.copies_out == 0) store_relaxed(&there.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
   Entry& entry = there.entry[s.index][s.me];
   store_relaxed(&entry.memory, s.args.recv_memory);
   store_relaxed(&entry.offset, s.args.recv_offset);
@@ -231,20 +225,20 @@ __device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool m
       if (!ok) break;
     }
     tile(to, j, now);
-    if (j + 1 == s.tiles || !moves || staged != 0 || s.args.gathers != 0) s.announce(done, now + 1);
+    if (j + 1 == s.tiles || !moves || staged != 0 || s.args.copies_out != 0) s.announce(done, now + 1);
   }
   const uint32_t end = base + static_cast<uint32_t>(s.tiles);
   // recv is complete when all owners have delivered; if they deliver to scratch, a block of the third role waits for them.
-  if (ok && s.args.gathers == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), spin);
+  if (ok && s.args.copies_out == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), spin);
   __syncthreads();
   if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
 }
 
 // ---- third role: bring results from my scratch to recv
 
-__device__ __forceinline__ void gather(const WorkGroup& s) {
+__device__ __forceinline__ void copy_out(const WorkGroup& s) {
   const CollectiveArgs& args = s.args;
-  const uint32_t base = s.mine.gather_base[s.index];
+  const uint32_t base = s.mine.copy_out_base[s.index];
   const auto copied = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.copied[s.index][s.me]; };
   auto* recv = reinterpret_cast<char*>(args.recv);
   SpinState spin;
@@ -261,7 +255,7 @@ __device__ __forceinline__ void gather(const WorkGroup& s) {
     s.announce(copied, now + 1);
   }
   __syncthreads();
-  if (threadIdx.x == 0) s.mine.gather_base[s.index] = base + static_cast<uint32_t>(s.tiles);
+  if (threadIdx.x == 0) s.mine.copy_out_base[s.index] = base + static_cast<uint32_t>(s.tiles);
 }
 
 // ---- a launch: the blocks of the first role, then those of the second, then those of the third
@@ -276,10 +270,10 @@ __device__ __forceinline__ void run(const WorkGroup& work_group, uint32_t role, 
     if (threadIdx.x == 0) work_group.mine.scatter_base[work_group.index] = base + static_cast<uint32_t>(work_group.tiles);
   } else if (role == 1) {
     second(work_group);
-    if (work_group.args.gathers == 0 && threadIdx.x == 0)
-      work_group.mine.gather_base[work_group.index] += static_cast<uint32_t>(work_group.tiles);
+    if (work_group.args.copies_out == 0 && threadIdx.x == 0)
+      work_group.mine.copy_out_base[work_group.index] += static_cast<uint32_t>(work_group.tiles);
   } else {
-    gather(work_group);
+    copy_out(work_group);
   }
 }
 

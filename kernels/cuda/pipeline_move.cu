@@ -10,7 +10,7 @@ namespace {
 
 // The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
 // slot, and the owners pass it on.
-__device__ __forceinline__ void spread(const WorkGroup& s, uint32_t base, Destinations& to) {
+__device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t base, Destinations& to) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   // Where the recvs are is in the entries, which are there when the others have come.
@@ -58,7 +58,7 @@ __device__ __forceinline__ void keep_tile(const WorkGroup& s, uint64_t j) {
             args.unit - at < bytes ? args.unit - at : bytes);
 }
 
-// Of an all-gather my own part goes to everybody, as all of a flat broadcast's does; of another broadcast what the root has
+// Of an all-gather my own part goes to everybody, as all of a direct broadcast's does; of another broadcast what the root has
 // pushed, into recv if it could.
 __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Destinations& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
@@ -67,8 +67,8 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Destinations
   const uint64_t packs = packs_of(part.bytes);
   auto* recv = reinterpret_cast<char*>(args.recv);
   if (part.bytes == 0) return;
-  const bool broadcast = s.collective == Collective::broadcast && args.flat == 0;
-  const bool there = broadcast && args.gathers == 0;
+  const bool broadcast = s.collective == Collective::broadcast && args.direct == 0;
+  const bool there = broadcast && args.copies_out == 0;
   const bool keeps = !there && (s.collective != Collective::broadcast || s.me != args.root || args.send != args.recv);
   const char* from = there       ? recv + part.at
                      : broadcast ? s.stage(s.me, 0, now, args.root)
@@ -108,7 +108,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         if (s.collective == Collective::alltoall) {
           scatter_to_slots(s, base);
         } else if (s.scatters()) {
-          spread(s, base, to);
+          scatter_to_recvs(s, base, to);
         } else {
           s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; },
                      base + static_cast<uint32_t>(s.tiles));
@@ -116,11 +116,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       },
       [&](const WorkGroup& s) {
         const bool exchanges = s.collective == Collective::alltoall;
-        const bool spreads = s.collective == Collective::broadcast && s.args.flat == 0;
-        own(s, to, !exchanges, !exchanges && !spreads, [&](const Destinations& there, uint64_t j, uint32_t now) {
+        const bool scatters = s.collective == Collective::broadcast && s.args.direct == 0;
+        own(s, to, !exchanges, !exchanges && !scatters, [&](const Destinations& there, uint64_t j, uint32_t now) {
           if (exchanges)
             exchange_tile(s, j, now);
-          else if (spreads && s.me == s.args.root)
+          else if (scatters && s.me == s.args.root)
             keep_tile(s, j);
           else
             pass_tile(s, there, j, now);

@@ -24,18 +24,18 @@ constexpr size_t kDepth = 4;  // steps from a chunk's first to its last
 
 class HybridCubeMesh {
  public:
-  explicit HybridCubeMesh(const Call& call)
-      : call_(call),
-        chunks_(bytes_of(call), call.plan.chunk_bytes),
-        slice_bytes_(slice(call.plan.chunk_bytes, 0, kQuad).size()),
-        partial_bytes_(slice_bytes_ / size_of(call.dtype) * size_of_partial(call.dtype)),
-        position_(call.rank % kQuad),
-        quad_(call.rank - position_),
-        partner_(call.rank ^ kQuad),
-        low_(call.rank < kQuad) {}
+  explicit HybridCubeMesh(const Execution& x)
+      : x_(x),
+        chunks_(bytes_of(x), x.plan.chunk_bytes),
+        slice_bytes_(slice(x.plan.chunk_bytes, 0, kQuad).size()),
+        partial_bytes_(slice_bytes_ / size_of(x.call.dtype) * size_of_partial(x.call.dtype)),
+        position_(x.rank % kQuad),
+        quad_(x.rank - position_),
+        partner_(x.rank ^ kQuad),
+        low_(x.rank < kQuad) {}
 
   void run() {
-    Steps steps(call_);
+    Steps steps(x_);
     const size_t count = chunks_.count();
     for (size_t s = 0; s < count + kDepth; ++s) {
       if (s > 0) await_neighbours(steps);
@@ -55,26 +55,24 @@ class HybridCubeMesh {
     steps.await(partner_);
   }
 
-  size_t in(size_t t) const noexcept { return slot_of(t, call_.plan.chunk_bytes); }
-  size_t result(size_t t) const noexcept { return kSlots * call_.plan.chunk_bytes + slot_of(t, slice_bytes_); }
-  size_t partial(size_t t) const noexcept {
-    return kSlots * (call_.plan.chunk_bytes + slice_bytes_) + slot_of(t, partial_bytes_);
-  }
+  size_t in(size_t t) const noexcept { return slot_of(t, x_.plan.chunk_bytes); }
+  size_t result(size_t t) const noexcept { return kSlots * x_.plan.chunk_bytes + slot_of(t, slice_bytes_); }
+  size_t partial(size_t t) const noexcept { return kSlots * (x_.plan.chunk_bytes + slice_bytes_) + slot_of(t, partial_bytes_); }
   Range slice_of(size_t t, int position) const noexcept { return slice(chunks_[t].size(), position, kQuad); }
-  std::byte* mine() const noexcept { return scratch_of(call_, call_.rank); }
+  std::byte* mine() const noexcept { return scratch_of(x_, x_.rank); }
 
   // My quad's part of the sum for slice position_, of which the sources are already in scratch.
   Reduction quad_reduction(size_t t, const std::byte* (&sources)[kQuad]) const {
-    for (int i = 0; i < kQuad; ++i) sources[i] = scratch_of(call_, quad_ + i) + in(t);
+    for (int i = 0; i < kQuad; ++i) sources[i] = scratch_of(x_, quad_ + i) + in(t);
     const Range part = slice_of(t, position_);
-    Reduction reduction = reduction_of(call_, sources, part.size());
+    Reduction reduction = reduction_of(x_, sources, part.size());
     reduction.source_count = kQuad;
     reduction.source_offset = part.begin;
     reduction.nontemporal = false;
     return reduction;
   }
 
-  void copy_in(size_t t) const { copy(mine() + in(t), call_.send + chunks_[t].begin, chunks_[t].size(), false); }
+  void copy_in(size_t t) const { copy(mine() + in(t), x_.send() + chunks_[t].begin, chunks_[t].size(), false); }
 
   void combine(size_t t) const {
     const std::byte* sources[kQuad];
@@ -86,7 +84,7 @@ class HybridCubeMesh {
   void finish(size_t t) const {
     const std::byte* sources[kQuad];
     Reduction reduction = quad_reduction(t, sources);
-    reduction.partial_in = scratch_of(call_, partner_) + partial(t);
+    reduction.partial_in = scratch_of(x_, partner_) + partial(t);
     std::byte* const to = mine() + result(t);
     reduction.destinations = &to;
     reduction.destination_count = 1;
@@ -94,17 +92,17 @@ class HybridCubeMesh {
   }
 
   void fetch(size_t t) const {
-    copy(mine() + result(t), scratch_of(call_, partner_) + result(t), slice_of(t, position_).size(), false);
+    copy(mine() + result(t), scratch_of(x_, partner_) + result(t), slice_of(t, position_).size(), false);
   }
 
   void collect(size_t t) const {
     for (int i = 0; i < kQuad; ++i) {
       const Range part = slice_of(t, i);
-      copy_planned(call_, call_.recv + chunks_[t].begin + part.begin, scratch_of(call_, quad_ + i) + result(t), part.size());
+      copy_planned(x_, x_.recv() + chunks_[t].begin + part.begin, scratch_of(x_, quad_ + i) + result(t), part.size());
     }
   }
 
-  const Call& call_;
+  const Execution& x_;
   const Chunks chunks_;
   const size_t slice_bytes_;
   const size_t partial_bytes_;
@@ -116,6 +114,6 @@ class HybridCubeMesh {
 
 }  // namespace
 
-void allreduce_hybrid_cube_mesh(const Call& call) { HybridCubeMesh(call).run(); }
+void allreduce_hybrid_cube_mesh(const Execution& x) { HybridCubeMesh(x).run(); }
 
 }  // namespace symm::host

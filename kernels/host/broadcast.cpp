@@ -8,39 +8,39 @@
 
 namespace symm::host {
 
-void broadcast_ll(const Call& call) {
-  const size_t bytes = bytes_of(call);
-  if (call.rank == call.root) {
-    call.sync->enter(call.send, bytes);
-    copy(call.recv, call.send, bytes, false);
+void broadcast_ll(const Execution& x) {
+  const size_t bytes = bytes_of(x);
+  if (x.rank == x.call.root) {
+    x.sync.enter(x.send(), bytes);
+    copy(x.recv(), x.send(), bytes, false);
   } else {
-    call.sync->enter(nullptr, 0);
-    copy(call.recv, call.sync->await_entry(call.root), bytes, false);
+    x.sync.enter(nullptr, 0);
+    copy(x.recv(), x.sync.await_entry(x.call.root), bytes, false);
   }
 }
 
-void broadcast_staged(const Call& call) {
-  const bool is_root = call.rank == call.root;
-  const Chunks chunks = planned_chunks(call, bytes_of(call));
+void broadcast_staged(const Execution& x) {
+  const bool is_root = x.rank == x.call.root;
+  const Chunks chunks = planned_chunks(x, bytes_of(x));
   const size_t slot_bytes = chunks[0].size();
-  const Part part = is_root ? Part{true, false, kEveryRank} : Part{false, true, call.root};
+  const Part part = is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root};
   publish(
-      call, chunks.count(), part,
+      x, chunks.count(), part,
       [&](size_t round) {
         const Range chunk = chunks[round];
-        copy(scratch_of(call, call.rank) + slot_of(round, slot_bytes), call.send + chunk.begin, chunk.size(), false);
+        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
       },
       [&](size_t round) {
         const Range chunk = chunks[round];
-        copy_planned(call, call.recv + chunk.begin, scratch_of(call, call.root) + slot_of(round, slot_bytes), chunk.size());
+        copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + slot_of(round, slot_bytes), chunk.size());
       });
-  if (is_root) copy_planned(call, call.recv, call.send, bytes_of(call));
+  if (is_root) copy_planned(x, x.recv(), x.send(), bytes_of(x));
 }
 
-void broadcast_zero_copy(const Call& call) {
-  copy_planned(call, call.recv, call.rank == call.root ? call.send : call.peer_send[call.root], bytes_of(call));
-  call.sync->arrive();
-  if (call.rank == call.root) call.sync->await_all(call.size);  // they have read my operand
+void broadcast_zero_copy(const Execution& x) {
+  copy_planned(x, x.recv(), x.rank == x.call.root ? x.send() : x.peer_send[x.call.root], bytes_of(x));
+  x.sync.arrive();
+  if (x.rank == x.call.root) x.sync.await_all(x.size);  // they have read my operand
 }
 
 }  // namespace symm::host

@@ -3,181 +3,214 @@
 
 #include <algorithm>
 
-#include "kernels/host/call.hpp"
+#include "kernels/host/algorithms.hpp"
+#include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
+#include "kernels/text.hpp"
 
 namespace symm::host {
+
+// One way to do collectives. Adding one is a row here and a function in a .cpp file beside it.
+struct AlgorithmForm {
+  Algorithm algorithm;
+  bool strict;  // refused also where there is nothing to do
+  // "" or what it needs. `symmetric`: operands that other ranks touch are.
+  std::string (*refuse)(const PlanInput& input, bool symmetric);
+  bool (*preferred)(const PlanInput& input);  // to what comes after it; null: only where it is forced, or settled on
+  void (*shape)(Plan& plan, const PlanInput& input);
+  std::string (*why)(const PlanInput& input, const Plan& chosen);
+  Run run[kCollectives];
+};
+
 namespace {
 
-bool has_block_per_rank(Collective collective) noexcept {
-  return collective == Collective::reduce_scatter || collective == Collective::alltoall;
-}
-
-bool is_reduced_in_slices(Collective collective) noexcept {
-  return collective == Collective::allreduce || collective == Collective::reduce;
-}
-
-size_t operand_bytes(const PlanInput& input) noexcept { return input.count * size_of(input.dtype); }
-
 // What one rank hands to the others.
-size_t published_bytes(const PlanInput& input) noexcept {
-  return operand_bytes(input) * (has_block_per_rank(input.collective) ? static_cast<size_t>(input.size) : 1);
-}
+size_t published_bytes(const PlanInput& input) noexcept { return operand_bytes(input.collective, input.unit(), input.size).send; }
 
 // What all ranks together get as results.
 size_t result_bytes(const PlanInput& input) noexcept {
-  const auto size = static_cast<size_t>(input.size);
-  switch (input.collective) {
-    case Collective::allreduce:
-    case Collective::reduce_scatter:
-    case Collective::broadcast: return operand_bytes(input) * size;
-    case Collective::reduce: return operand_bytes(input);
-    case Collective::allgather:
-    case Collective::alltoall: return operand_bytes(input) * size * size;
-  }
-  return 0;
+  const size_t each = operand_bytes(input.collective, input.unit(), input.size).recv;
+  return traits(input.collective).to_root ? each : each * static_cast<size_t>(input.size);
 }
 
-size_t chunk_of(const PlanInput& input, Algorithm algorithm) noexcept {
-  const auto size = static_cast<size_t>(input.size);
-  size_t wanted = input.tuning.step_bytes;
-  size_t unit = kLine;
-  size_t fits = input.scratch_bytes / 3;           // three slots
-  if (algorithm == Algorithm::hybrid_cube_mesh) {  // three of: the chunk, a quarter, and a quarter in f32
-    wanted = input.tuning.step_bytes * 4;
-    unit = kLine * 4;
-    fits = input.scratch_bytes / 7;
-  } else if (algorithm == Algorithm::two_shot_staged && is_reduced_in_slices(input.collective)) {  // and two slices
-    wanted = input.tuning.step_bytes * size;
-    fits = input.scratch_bytes / 5;
-  } else if (has_block_per_rank(input.collective)) {
-    fits /= size;
-  }
-  const size_t all = (operand_bytes(input) + unit - 1) / unit * unit;
+// ---- what an algorithm does
+
+std::string never(const PlanInput&, bool) { return "needs the multicast of GPUs"; }
+std::string nothing(const PlanInput&, bool) { return ""; }
+
+std::string needs_little(const PlanInput& input, bool) {
+  if (published_bytes(input) <= kEntryPayload) return "";
+  return text("carries at most ", kEntryPayload, " bytes per rank, and this ", name_of(input.collective), " has ",
+              published_bytes(input));
+}
+
+std::string needs_symmetric(const PlanInput& input, bool symmetric) {
+  if (symmetric) return "";
+  return text("is zero copy: the operands of ", name_of(input.collective), " that other ranks touch must be symmetric memory",
+              remote_operands(input.collective).out_of_place ? ", and not in place" : "");
+}
+
+std::string needs_allreduce_on_8(const PlanInput& input, bool) {
+  if (input.collective != Collective::allreduce) return text("does allreduce, not ", name_of(input.collective));
+  return input.size == kCubeMeshRanks ? "" : text("needs 8 ranks, not ", input.size);
+}
+
+// ---- where it is preferred to what comes after it
+
+bool fits_the_entry(const PlanInput& input) { return published_bytes(input) <= std::min(input.tuning.ll_max, kEntryPayload); }
+// One step more costs more than a copy and doing all the arithmetic on every rank.
+bool is_short(const PlanInput& input) { return published_bytes(input) <= input.tuning.one_shot_max; }
+bool always(const PlanInput&) { return true; }
+
+// ---- how it is done
+
+// `wanted` bytes a step, in multiples of `unit`, of which `fits` fit into scratch.
+size_t chunk_of(const PlanInput& input, size_t wanted, size_t unit, size_t fits) noexcept {
+  const size_t all = (input.unit() + unit - 1) / unit * unit;
   return std::min({wanted, round_down(fits, unit), all});
 }
 
-Plan plan_for(const PlanInput& input, Algorithm algorithm) noexcept {
+// In three slots.
+size_t published_chunk(const PlanInput& input) noexcept {
+  const size_t blocks = traits(input.collective).send_per_rank ? static_cast<size_t>(input.size) : 1;
+  return chunk_of(input, input.tuning.step_bytes, kLine, input.scratch_bytes / 3 / blocks);
+}
+
+int work_parts(const PlanInput& input) noexcept { return traits(input.collective).from_root ? 1 : input.size; }
+
+void in_one_step(Plan&, const PlanInput&) {}
+
+void published_at_once(Plan& plan, const PlanInput& input) {
+  if (published_bytes(input) > input.scratch_bytes) plan.chunk_bytes = published_chunk(input);
+}
+
+void in_place(Plan& plan, const PlanInput& input) {
+  plan.entered = plan.zero_copy = true;
+  plan.slices = work_parts(input);
+}
+
+void staged(Plan& plan, const PlanInput& input) {
+  const auto size = static_cast<size_t>(input.size);
+  plan.slices = work_parts(input);
+  plan.chunk_bytes = traits(input.collective).reduced_in_slices()  // three slots, and two of slices
+                         ? chunk_of(input, input.tuning.step_bytes * size, kLine, input.scratch_bytes / 5)
+                         : published_chunk(input);
+}
+
+void in_quads(Plan& plan, const PlanInput& input) {  // three of: the chunk, a quarter, and a quarter in f32
+  plan.slices = 4;
+  plan.chunk_bytes = chunk_of(input, input.tuning.step_bytes * 4, kLine * 4, input.scratch_bytes / 7);
+}
+
+// ---- why, for people
+
+std::string why_entry(const PlanInput& input, const Plan&) {
+  return text(published_bytes(input), " bytes per rank fit into the line that signals them (", kEntryPayload, ")");
+}
+std::string why_one_step(const PlanInput& input, const Plan& chosen) {
+  if (input.algorithm == chosen.algorithm)
+    return text("every rank publishes ", published_bytes(input), " bytes and takes what it needs in one step");
+  return text("up to ", input.tuning.one_shot_max, " bytes of each of ", input.size,
+              " ranks, one step is cheaper than sharing the work");
+}
+std::string why_symmetric(const PlanInput&, const Plan&) {
+  return "symmetric memory: every rank does its share in place, without a copy";
+}
+std::string why_private(const PlanInput& input, const Plan& chosen) {
+  return text(input.algorithm == Algorithm::two_shot ? "some rank's memory is not symmetric: " : "",
+              "private memory goes through the library's in chunks of ", chosen.chunk_bytes, " bytes");
+}
+std::string why_quads(const PlanInput&, const Plan&) {
+  return "two quads of four ranks, each rank linked to its quad and one partner";
+}
+
+// In the order in which they are tried.
+// clang-format off
+constexpr AlgorithmForm kForms[] = {
+    {Algorithm::ll, false, needs_little, fits_the_entry, in_one_step, why_entry,
+     {allreduce_ll, reduce_scatter_ll, allgather_ll, broadcast_ll, reduce_ll, alltoall_ll}},
+    {Algorithm::one_shot, false, nothing, is_short, published_at_once, why_one_step,
+     {allreduce_one_shot, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_one_shot, alltoall_staged}},
+    {Algorithm::two_shot, false, needs_symmetric, always, in_place, why_symmetric,
+     {allreduce_two_shot, reduce_scatter_zero_copy, allgather_zero_copy, broadcast_zero_copy, reduce_two_shot, alltoall_zero_copy}},
+    {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
+     {allreduce_two_shot_staged, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_two_shot_staged, alltoall_staged}},
+    {Algorithm::hybrid_cube_mesh, true, needs_allreduce_on_8, nullptr, in_quads, why_quads, {allreduce_hybrid_cube_mesh}},
+    {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
+};
+// clang-format on
+
+const AlgorithmForm* find(Algorithm algorithm) noexcept {
+  for (const AlgorithmForm& form : kForms) {
+    if (form.algorithm == algorithm) return &form;
+  }
+  return nullptr;
+}
+
+// What fits is known from `preferred` alone here, so nobody is asked to refuse.
+const AlgorithmForm* choose(const PlanInput& input) noexcept {
+  for (const AlgorithmForm& form : kForms) {
+    if (form.preferred != nullptr && form.preferred(input)) return &form;
+  }
+  return nullptr;
+}
+
+Plan plan_of(const AlgorithmForm* form, const PlanInput& input) {
   Plan plan;
-  plan.algorithm = algorithm;
+  plan.form = form;
   // Bypassing the cache pays only once the results do not fit there anyhow.
   plan.nontemporal = input.llc_bytes > 0 && result_bytes(input) > input.llc_bytes / 2;
-  switch (algorithm) {
-    case Algorithm::automatic:
-    case Algorithm::multimem_one_shot:
-    case Algorithm::multimem_two_shot:
-    case Algorithm::ll: break;
-    case Algorithm::one_shot:
-      if (published_bytes(input) > input.scratch_bytes) plan.chunk_bytes = chunk_of(input, algorithm);
-      break;
-    case Algorithm::two_shot:
-      plan.entered = true;
-      plan.zero_copy = true;
-      break;
-    case Algorithm::two_shot_staged:
-    case Algorithm::hybrid_cube_mesh: plan.chunk_bytes = chunk_of(input, algorithm); break;
-  }
-  if (algorithm == Algorithm::hybrid_cube_mesh)
-    plan.slices = 4;
-  else if (algorithm != Algorithm::one_shot && algorithm != Algorithm::ll && input.collective != Collective::broadcast)
-    plan.slices = input.size;
+  if (form == nullptr) return plan;
+  plan.algorithm = form->algorithm;
+  form->shape(plan, input);
   return plan;
 }
-
-Algorithm choose(const PlanInput& input) noexcept {
-  const size_t published = published_bytes(input);
-  if (published <= std::min(input.tuning.ll_max, kEntryPayload)) return Algorithm::ll;
-  // One step more costs more than a copy and doing all the arithmetic on every rank.
-  if (published <= input.tuning.one_shot_max) return Algorithm::one_shot;
-  return Algorithm::two_shot;
-}
-
-std::string text(size_t value) { return std::to_string(value); }
 
 }  // namespace
 
 Plan plan(const PlanInput& input) {
-  if (input.size == 1 || input.count == 0) {  // a copy, or nothing
-    Plan copy;
-    copy.algorithm = input.forced == Algorithm::automatic ? Algorithm::one_shot : input.forced;
-    copy.nontemporal = input.llc_bytes > 0 && result_bytes(input) > input.llc_bytes / 2;
-    return copy;
-  }
-  return plan_for(input, input.forced == Algorithm::automatic ? choose(input) : input.forced);
+  const bool forced = input.algorithm != Algorithm::automatic;
+  if (input.size != 1 && input.count != 0) return plan_of(forced ? find(input.algorithm) : choose(input), input);
+  Plan copy = plan_of(nullptr, input);
+  copy.algorithm = forced ? input.algorithm : Algorithm::one_shot;
+  return copy;
 }
 
 Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric) {
   if (!first.zero_copy || all_symmetric) return first;
-  Plan staged = plan_for(input, Algorithm::two_shot_staged);
+  Plan staged = plan_of(find(Algorithm::two_shot_staged), input);
   staged.entered = true;
   return staged;
 }
 
 RemoteOperands remote_operands(Collective collective) noexcept {
-  RemoteOperands operands;
-  operands.send = true;
-  operands.recv = is_reduced_in_slices(collective);
-  operands.root_only = collective == Collective::broadcast || collective == Collective::reduce;
-  operands.out_of_place = collective == Collective::alltoall;
-  return operands;
+  const CollectiveTraits its = traits(collective);
+  return {true, its.reduced_in_slices(), its.has_root(), its.send_per_rank && its.recv_per_rank};
 }
 
 size_t minimum_scratch(int size) noexcept { return static_cast<size_t>(size) * 4 * kLine; }
 
 std::string refuse(const PlanInput& input, bool symmetric) {
-  const std::string collective = name_of(input.collective);
-  // What an algorithm can never do is an error also where there is nothing to do.
-  const bool impossible = input.forced == Algorithm::multimem_one_shot || input.forced == Algorithm::multimem_two_shot;
-  if ((input.size == 1 || input.count == 0) && input.forced != Algorithm::hybrid_cube_mesh && !impossible) return "";
-  switch (input.forced) {
-    case Algorithm::automatic:
-    case Algorithm::one_shot:
-    case Algorithm::two_shot_staged: return "";
-    case Algorithm::ll:
-      if (published_bytes(input) <= kEntryPayload) return "";
-      return "algorithm ll carries at most " + text(kEntryPayload) + " bytes per rank, and this " + collective + " has " +
-             text(published_bytes(input));
-    case Algorithm::two_shot:
-      if (symmetric) return "";
-      return "algorithm two_shot is zero copy: the operands of " + collective +
-             " that other ranks touch must be symmetric memory" +
-             (input.collective == Collective::alltoall ? ", and not in place" : "");
-    case Algorithm::hybrid_cube_mesh:
-      if (input.collective != Collective::allreduce) return "algorithm hybrid_cube_mesh does allreduce, not " + collective;
-      if (input.size != 8) return "algorithm hybrid_cube_mesh needs 8 ranks, not " + text(static_cast<size_t>(input.size));
-      return "";
-    case Algorithm::multimem_one_shot:
-    case Algorithm::multimem_two_shot: return "algorithm " + std::string(name_of(input.forced)) + " needs the multicast of GPUs";
-  }
-  return "unknown algorithm " + std::to_string(static_cast<int32_t>(input.forced));
+  if (input.algorithm == Algorithm::automatic) return "";
+  const AlgorithmForm* form = find(input.algorithm);
+  if (form == nullptr) return text("unknown algorithm ", static_cast<int32_t>(input.algorithm));
+  if ((input.size == 1 || input.count == 0) && !form->strict) return "";
+  const std::string why = form->refuse(input, symmetric);
+  return why.empty() ? "" : text("algorithm ", name_of(input.algorithm), " ", why);
 }
 
 std::string explain(const PlanInput& input, const Plan& chosen) {
   if (input.count == 0) return "nothing to do for count 0";
-  if (input.size == 1) return "one rank: a copy";
-  std::string why = input.forced == chosen.algorithm ? "forced: " : "";
-  switch (chosen.algorithm) {
-    case Algorithm::automatic: return "not chosen yet";
-    case Algorithm::multimem_one_shot:
-    case Algorithm::multimem_two_shot: break;  // refused
-    case Algorithm::ll:
-      why += text(published_bytes(input)) + " bytes per rank fit into the line that signals them (" + text(kEntryPayload) + ")";
-      break;
-    case Algorithm::one_shot:
-      why += "up to " + text(input.tuning.one_shot_max) + " bytes of each of " + text(static_cast<size_t>(input.size)) +
-             " ranks, one step is cheaper than sharing the work";
-      if (!why.empty() && input.forced == chosen.algorithm)
-        why = "forced: every rank publishes " + text(published_bytes(input)) + " bytes and takes what it needs in one step";
-      break;
-    case Algorithm::two_shot: why += "symmetric memory: every rank does its share in place, without a copy"; break;
-    case Algorithm::two_shot_staged:
-      if (input.forced == Algorithm::two_shot) why += "some rank's memory is not symmetric: ";
-      why += "private memory goes through the library's in chunks of " + text(chosen.chunk_bytes) + " bytes";
-      break;
-    case Algorithm::hybrid_cube_mesh: why += "two quads of four ranks, each rank linked to its quad and one partner"; break;
-  }
-  if (chosen.nontemporal) why += "; results of " + text(result_bytes(input)) + " bytes bypass the cache";
-  return why;
+  if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
+  return text(input.algorithm == chosen.algorithm ? "forced: " : "", chosen.form->why(input, chosen),
+              chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache") : "");
+}
+
+void run(const Execution& x) {
+  if (x.plan.form != nullptr) return x.plan.form->run[static_cast<size_t>(x.call.collective)](x);
+  if (!x.plan.entered) x.sync.enter(nullptr, 0);
+  copy_planned(x, x.recv(), x.send(), x.call.unit());
 }
 
 }  // namespace symm::host

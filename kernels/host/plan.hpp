@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/types.hpp"
+#include "kernels/collective_call.hpp"
 
 namespace symm::host {
 
@@ -19,19 +19,20 @@ struct Tuning {
   size_t step_bytes = 0;  // one rank's part of a step of the staged forms; at least a line
 };
 
-struct PlanInput {
-  Collective collective{};
-  DType dtype{};
-  Op op{};
-  size_t count = 0;  // as in symm.h
+// What is known of a group.
+struct Facts {
   int size = 1;
-  Algorithm forced = Algorithm::automatic;
   size_t scratch_bytes = 0;  // of one half of one rank's scratch
   size_t llc_bytes = 0;      // last-level cache of the machine; 0 if unknown
   Tuning tuning;
 };
 
+struct PlanInput : CallSignature, Facts {};
+
+struct AlgorithmForm;  // a row of the table in plan.cpp
+
 struct Plan {
+  const AlgorithmForm* form = nullptr;  // null: a copy, or nothing
   Algorithm algorithm = Algorithm::automatic;
   bool entered = false;    // the executor enters the call (publishing where the operands lie) before the algorithm starts
   bool zero_copy = false;  // algorithm reads peer_send and writes peer_recv: every rank's operands must be symmetric
@@ -59,10 +60,10 @@ RemoteOperands remote_operands(Collective collective) noexcept;
 size_t minimum_scratch(int size) noexcept;
 
 // Final plan of an entered call. `all_symmetric`: every operand that the algorithm would touch remotely is symmetric memory on
-// every rank. Throws nothing; a forced zero-copy algorithm on private memory is refused by explain() on each rank beforehand.
+// every rank. Throws nothing; a forced zero-copy algorithm on private memory is refused by refuse() on each rank beforehand.
 Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric);
 
-// Why `input` cannot use input.forced with operands that are (not) symmetric, or "" if it can.
+// Why `input` cannot use input.algorithm with operands that are (not) symmetric, or "" if it can.
 std::string refuse(const PlanInput& input, bool symmetric);
 
 // One sentence for people: why this plan.

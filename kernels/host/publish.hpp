@@ -26,8 +26,8 @@ constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept { return roun
 
 // fill(round) writes to this rank's slot, take(round) reads others'. At least one round.
 template <class Fill, class Take>
-void publish(const Call& call, size_t rounds, Part part, Fill fill, Take take) {
-  Steps steps(call);
+void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take) {
+  Steps steps(x);
   if (part.publishes) fill(size_t{0});
   steps.announce();
   for (size_t round = 0; round < rounds; ++round) {
@@ -45,8 +45,8 @@ void publish(const Call& call, size_t rounds, Part part, Fill fill, Take take) {
 }
 
 // Chunks of `bytes` as planned: one if the plan names no chunk.
-inline Chunks planned_chunks(const Call& call, size_t bytes) noexcept {
-  return {bytes, call.plan.chunk_bytes == 0 ? bytes : call.plan.chunk_bytes};
+inline Chunks planned_chunks(const Execution& x, size_t bytes) noexcept {
+  return {bytes, x.plan.chunk_bytes == 0 ? bytes : x.plan.chunk_bytes};
 }
 
 }  // namespace symm::host

@@ -8,47 +8,47 @@
 
 namespace symm::host {
 
-void reduce_ll(const Call& call) {
-  const size_t bytes = bytes_of(call);
-  call.sync->enter(call.send, bytes);
-  if (call.rank != call.root) return;
-  Sources sources(call.size);
-  for (int peer = 0; peer < call.size; ++peer) sources[peer] = entered_operand(call, peer);
-  reduce_into(call, sources.data(), call.recv, bytes);
+void reduce_ll(const Execution& x) {
+  const size_t bytes = bytes_of(x);
+  x.sync.enter(x.send(), bytes);
+  if (x.rank != x.call.root) return;
+  Sources sources(x.size);
+  for (int peer = 0; peer < x.size; ++peer) sources[peer] = entered_operand(x, peer);
+  reduce_into(x, sources.data(), x.recv(), bytes);
 }
 
-void reduce_one_shot(const Call& call) {
-  const bool is_root = call.rank == call.root;
-  const Chunks chunks = planned_chunks(call, bytes_of(call));
+void reduce_one_shot(const Execution& x) {
+  const bool is_root = x.rank == x.call.root;
+  const Chunks chunks = planned_chunks(x, bytes_of(x));
   const size_t slot_bytes = chunks[0].size();
-  const Part part = is_root ? Part{false, true, kEveryRank} : Part{true, false, call.root};
-  Sources sources(call.size);
+  const Part part = is_root ? Part{false, true, kEveryRank} : Part{true, false, x.call.root};
+  Sources sources(x.size);
   publish(
-      call, chunks.count(), part,
+      x, chunks.count(), part,
       [&](size_t round) {
         const Range chunk = chunks[round];
-        copy(scratch_of(call, call.rank) + slot_of(round, slot_bytes), call.send + chunk.begin, chunk.size(), false);
+        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
       },
       [&](size_t round) {
         const Range chunk = chunks[round];
-        for (int peer = 0; peer < call.size; ++peer) sources[peer] = scratch_of(call, peer) + slot_of(round, slot_bytes);
-        sources[call.rank] = call.send + chunk.begin;
-        reduce_into(call, sources.data(), call.recv + chunk.begin, chunk.size());
+        for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + slot_of(round, slot_bytes);
+        sources[x.rank] = x.send() + chunk.begin;
+        reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
       });
 }
 
 // Zero copy: every rank combines its slice into the root's result.
-void reduce_two_shot(const Call& call) {
-  const Range mine = slice(bytes_of(call), call.rank, call.size);
-  Reduction reduction = reduction_of(call, call.peer_send, mine.size());
+void reduce_two_shot(const Execution& x) {
+  const Range mine = slice(bytes_of(x), x.rank, x.size);
+  Reduction reduction = reduction_of(x, x.peer_send, mine.size());
   reduction.source_offset = mine.begin;
-  reduction.destinations = call.peer_recv + call.root;
+  reduction.destinations = x.peer_recv + x.call.root;
   reduction.destination_count = 1;
   reduction.destination_offset = mine.begin;
   reduce(reduction);
-  leave_together(call);
+  leave_together(x);
 }
 
-void reduce_two_shot_staged(const Call& call) { two_shot_staged(call, call.rank == call.root); }
+void reduce_two_shot_staged(const Execution& x) { two_shot_staged(x, x.rank == x.call.root); }
 
 }  // namespace symm::host

@@ -5,49 +5,49 @@
 
 namespace symm::host {
 
-void reduce_scatter_ll(const Call& call) {
-  const size_t block = bytes_of(call);
-  call.sync->enter(call.send, block * static_cast<size_t>(call.size));
-  Sources sources(call.size);
-  for (int peer = 0; peer < call.size; ++peer)
-    sources[peer] = entered_operand(call, peer) + block * static_cast<size_t>(call.rank);
-  reduce_into(call, sources.data(), call.recv, block);
+void reduce_scatter_ll(const Execution& x) {
+  const size_t block = bytes_of(x);
+  x.sync.enter(x.send(), block * static_cast<size_t>(x.size));
+  Sources sources(x.size);
+  for (int peer = 0; peer < x.size; ++peer) sources[peer] = entered_operand(x, peer) + block * static_cast<size_t>(x.rank);
+  reduce_into(x, sources.data(), x.recv(), block);
 }
 
 // A slot holds the same chunk of every other rank's block.
-void reduce_scatter_staged(const Call& call) {
-  const size_t block = bytes_of(call);
-  const Chunks chunks = planned_chunks(call, block);
+void reduce_scatter_staged(const Execution& x) {
+  const size_t block = bytes_of(x);
+  const Chunks chunks = planned_chunks(x, block);
   const size_t piece = chunks[0].size();
-  const size_t slot_bytes = piece * static_cast<size_t>(call.size);
-  Sources sources(call.size);
+  const size_t slot_bytes = piece * static_cast<size_t>(x.size);
+  Sources sources(x.size);
   publish(
-      call, chunks.count(), Part{},
+      x, chunks.count(), Part{},
       [&](size_t round) {
         const Range chunk = chunks[round];
-        std::byte* to = scratch_of(call, call.rank) + slot_of(round, slot_bytes);
-        const std::byte* from = call.send + chunk.begin;
-        for (int peer = 0; peer < call.size; ++peer, to += piece, from += block)
-          if (peer != call.rank) copy(to, from, chunk.size(), false);
+        std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
+        const std::byte* from = x.send() + chunk.begin;
+        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
+          if (peer != x.rank) copy(to, from, chunk.size(), false);
       },
       [&](size_t round) {
         const Range chunk = chunks[round];
-        const size_t at = slot_of(round, slot_bytes) + piece * static_cast<size_t>(call.rank);
-        for (int peer = 0; peer < call.size; ++peer) sources[peer] = scratch_of(call, peer) + at;
-        sources[call.rank] = call.send + block * static_cast<size_t>(call.rank) + chunk.begin;
-        reduce_into(call, sources.data(), call.recv + chunk.begin, chunk.size());
+        const size_t at = slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank);
+        for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + at;
+        sources[x.rank] = x.send() + block * static_cast<size_t>(x.rank) + chunk.begin;
+        reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
       });
 }
 
 // Every rank reads its block of everybody's operand. In place it writes to its own block, which nobody else reads.
-void reduce_scatter_zero_copy(const Call& call) {
-  const size_t block = bytes_of(call);
-  Reduction reduction = reduction_of(call, call.peer_send, block);
-  reduction.source_offset = block * static_cast<size_t>(call.rank);
-  reduction.destinations = &call.recv;
+void reduce_scatter_zero_copy(const Execution& x) {
+  const size_t block = bytes_of(x);
+  std::byte* to = x.recv();
+  Reduction reduction = reduction_of(x, x.peer_send, block);
+  reduction.source_offset = block * static_cast<size_t>(x.rank);
+  reduction.destinations = &to;
   reduction.destination_count = 1;
   reduce(reduction);
-  leave_together(call);
+  leave_together(x);
 }
 
 }  // namespace symm::host

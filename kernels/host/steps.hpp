@@ -4,13 +4,13 @@
 // arrivals; so a short call costs one step.
 #pragma once
 
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
 
 namespace symm::host {
 
 class Steps {
  public:
-  explicit Steps(const Call& call) noexcept : sync_(*call.sync), size_(call.size), entered_(call.plan.entered) {}
+  explicit Steps(const Execution& x) noexcept : sync_(x.sync), size_(x.size), entered_(x.plan.entered) {}
 
   // What I wrote so far is there; what I read so far I am done with.
   void announce() {

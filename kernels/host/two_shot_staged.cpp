@@ -17,16 +17,16 @@ namespace {
 
 class Staged {
  public:
-  Staged(const Call& call, bool wanted)
-      : call_(call),
+  Staged(const Execution& x, bool wanted)
+      : x_(x),
         wanted_(wanted),
-        chunks_(planned_chunks(call, bytes_of(call))),
-        chunk_bytes_(chunks_[0].size() == bytes_of(call) ? round_up(bytes_of(call)) : call.plan.chunk_bytes),
-        result_bytes_(slice(chunk_bytes_, 0, call.size).size()),
-        sources_(call.size) {}
+        chunks_(planned_chunks(x, bytes_of(x))),
+        chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x)) : x.plan.chunk_bytes),
+        result_bytes_(slice(chunk_bytes_, 0, x.size).size()),
+        sources_(x.size) {}
 
   void run() {
-    Steps steps(call_);
+    Steps steps(x_);
     const size_t count = chunks_.count();
     copy_in(0);
     steps.announce();
@@ -45,27 +45,27 @@ class Staged {
  private:
   static constexpr size_t round_up(size_t bytes) noexcept { return (bytes + kLine - 1) / kLine * kLine; }
 
-  Range slice_of(size_t t, int rank) const noexcept { return slice(chunks_[t].size(), rank, call_.size); }
+  Range slice_of(size_t t, int rank) const noexcept { return slice(chunks_[t].size(), rank, x_.size); }
   size_t in(size_t t) const noexcept { return slot_of(t, chunk_bytes_); }
   size_t result(size_t t) const noexcept { return kSlots * chunk_bytes_ + t % 2 * result_bytes_; }
 
   void copy_in(size_t t) const {
     const Range chunk = chunks_[t];
-    const Range mine = slice_of(t, call_.rank);
-    const std::byte* from = call_.send + chunk.begin;
-    std::byte* to = scratch_of(call_, call_.rank) + in(t);
+    const Range mine = slice_of(t, x_.rank);
+    const std::byte* from = x_.send() + chunk.begin;
+    std::byte* to = scratch_of(x_, x_.rank) + in(t);
     copy(to, from, mine.begin, false);
     copy(to + mine.end, from + mine.end, chunk.size() - mine.end, false);
   }
 
   void reduce_mine(size_t t) {
     const Range chunk = chunks_[t];
-    const Range mine = slice_of(t, call_.rank);
-    for (int peer = 0; peer < call_.size; ++peer) sources_[peer] = scratch_of(call_, peer) + in(t);
-    sources_[call_.rank] = call_.send + chunk.begin;
-    std::byte* destinations[2] = {scratch_of(call_, call_.rank) + result(t), nullptr};
-    if (wanted_) destinations[1] = call_.recv + chunk.begin + mine.begin;
-    Reduction reduction = reduction_of(call_, sources_.data(), mine.size());
+    const Range mine = slice_of(t, x_.rank);
+    for (int peer = 0; peer < x_.size; ++peer) sources_[peer] = scratch_of(x_, peer) + in(t);
+    sources_[x_.rank] = x_.send() + chunk.begin;
+    std::byte* destinations[2] = {scratch_of(x_, x_.rank) + result(t), nullptr};
+    if (wanted_) destinations[1] = x_.recv() + chunk.begin + mine.begin;
+    Reduction reduction = reduction_of(x_, sources_.data(), mine.size());
     reduction.source_offset = mine.begin;
     reduction.destinations = destinations;
     reduction.destination_count = wanted_ ? 2 : 1;
@@ -75,14 +75,14 @@ class Staged {
 
   void copy_out(size_t t) const {
     if (!wanted_) return;
-    for (int peer = 0; peer < call_.size; ++peer) {
-      if (peer == call_.rank) continue;
+    for (int peer = 0; peer < x_.size; ++peer) {
+      if (peer == x_.rank) continue;
       const Range theirs = slice_of(t, peer);
-      copy_planned(call_, call_.recv + chunks_[t].begin + theirs.begin, scratch_of(call_, peer) + result(t), theirs.size());
+      copy_planned(x_, x_.recv() + chunks_[t].begin + theirs.begin, scratch_of(x_, peer) + result(t), theirs.size());
     }
   }
 
-  const Call& call_;
+  const Execution& x_;
   const bool wanted_;
   const Chunks chunks_;
   const size_t chunk_bytes_;   // of a slot
@@ -92,6 +92,6 @@ class Staged {
 
 }  // namespace
 
-void two_shot_staged(const Call& call, bool wanted) { Staged(call, wanted).run(); }
+void two_shot_staged(const Execution& x, bool wanted) { Staged(x, wanted).run(); }
 
 }  // namespace symm::host

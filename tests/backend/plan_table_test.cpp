@@ -248,6 +248,7 @@ TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
       call.dtype = DType::f32;
       call.send = call.recv = data.data();
       call.count = count;
+      call.timeout_ms = group.timeout_or_default(0);
       run_collective(group, call);
       size_t wrong = 0;
       for (size_t i = 0; i < count; ++i) wrong += data[i] == static_cast<float>(2 * (i % 1000) + 1) ? 0 : 1;

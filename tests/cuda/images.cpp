@@ -5,9 +5,9 @@
 
 namespace symm::cuda {
 
-std::span<const void* const> images() {
+std::span<const Image> images() {
   static const char image[] = "not a fatbin";
-  static const void* const all[] = {image};
+  static const Image all[] = {{"image", image, true}};
   return all;
 }
 

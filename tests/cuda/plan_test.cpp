@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/plan.hpp"
+#include "kernels/cuda/plan.hpp"
 
 #include <gtest/gtest.h>
+
+#include "core/cuda/control.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -37,17 +39,16 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
             const uint64_t packs = (unit + kPack - 1) / kPack;
             SCOPED_TRACE(std::string(name_of(collective)) + " " + std::to_string(unit) + " bytes, " + std::to_string(size) +
                          " ranks");
-            switch (chosen.family) {
-              case Family::ll_reduce:
-              case Family::ll_move: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
-              case Family::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
-              case Family::two_shot:
+            switch (chosen.algorithm) {
+              case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
+              case Algorithm::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
+              case Algorithm::two_shot:
                 ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
                 ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
                 break;
-              case Family::pipeline: {
+              case Algorithm::two_shot_staged: {
                 const bool cut = collective == Collective::allreduce || collective == Collective::reduce;
-                const bool passed_on = collective == Collective::broadcast && !chosen.flat;
+                const bool passed_on = collective == Collective::broadcast && !chosen.direct;
                 const uint64_t parts = cut ? static_cast<uint64_t>(size) : passed_on ? static_cast<uint64_t>(size) - 1 : 1;
                 ASSERT_LE(chosen.tile, layout.stage_slot);
                 ASSERT_EQ(chosen.tile % kPack, 0U);
@@ -58,13 +59,12 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
                 ASSERT_LE(3 * chosen.work_groups, std::max(max_blocks, 3));
                 break;
               }
-              case Family::hybrid_cube_mesh:
-              case Family::multimem_one_shot:
-              case Family::multimem_two_shot:
-              case Family::none:
-              case Family::copy: FAIL();
+              case Algorithm::hybrid_cube_mesh:
+              case Algorithm::multimem_one_shot:
+              case Algorithm::multimem_two_shot:
+              case Algorithm::automatic: FAIL();
             }
-            if (chosen.family != Family::pipeline) {
+            if (chosen.algorithm != Algorithm::two_shot_staged) {
               ASSERT_GE(chosen.blocks, 1);
               ASSERT_LE(chosen.blocks * chosen.threads, std::max(max_blocks / 2, 1) * 512);
               ASSERT_LE(chosen.blocks, kMaxBlocks);
@@ -80,15 +80,15 @@ TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
   for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::u32, DType::i64, DType::u64, DType::f64}) {
     for (size_t count = 1; count < 10'000'000; count *= 7) {
-      const Family family = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).family;
-      EXPECT_TRUE(family == Family::ll_reduce || family == Family::pipeline) << name_of(dtype) << " " << count;
+      const Algorithm chosen = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
+      EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged) << name_of(dtype) << " " << count;
     }
     PlanInput forced = input_of(Collective::allreduce, dtype, 8, 4);
-    forced.forced = Algorithm::one_shot;
+    forced.algorithm = Algorithm::one_shot;
     EXPECT_NE(refuse(forced, tuning), "");
-    forced.forced = Algorithm::two_shot;
+    forced.algorithm = Algorithm::two_shot;
     EXPECT_NE(refuse(forced, tuning), "");
-    forced.forced = Algorithm::ll;
+    forced.algorithm = Algorithm::ll;
     EXPECT_EQ(refuse(forced, tuning), "");
   }
 }
@@ -96,17 +96,15 @@ TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
 TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
   const Tuning tuning = default_tuning(4);
   for (const Algorithm algorithm : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
-    const Family family = algorithm == Algorithm::multimem_one_shot ? Family::multimem_one_shot : Family::multimem_two_shot;
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
       for (size_t count = 1; count < size_t{1} << 32; count = count * 3 + 1) {
         for (const int max_blocks : {1, 2, 7, 33, 264}) {
           PlanInput input = input_of(Collective::allreduce, dtype, count, 4);
           input.max_blocks = max_blocks;
-          ASSERT_FALSE(is_multimem(plan(input, tuning).family));
-          input.forced = algorithm;
+          ASSERT_FALSE(is_multimem(plan(input, tuning).algorithm));
+          input.algorithm = algorithm;
           ASSERT_EQ(refuse(input, tuning), "");
           const Plan chosen = plan(input, tuning);
-          ASSERT_EQ(chosen.family, family);
           ASSERT_EQ(chosen.algorithm, algorithm);
           ASSERT_EQ(chosen.threads, 512);
           ASSERT_GE(chosen.blocks, 1);
@@ -116,8 +114,8 @@ TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
       }
     }
     PlanInput input = input_of(Collective::allreduce, DType::f16, 100, 4);
-    input.forced = algorithm;
-    EXPECT_EQ(kernel_name(input, family), std::string("symm_") + name_of(algorithm) + "_f16");
+    input.algorithm = algorithm;
+    EXPECT_EQ(kernel_name(input, algorithm), std::string("symm_") + name_of(algorithm) + "_f16");
     input.why_no_multimem = "send is elsewhere";
     EXPECT_NE(refuse(input, tuning).find("send is elsewhere"), std::string::npos);
     input.why_no_multimem = "";
@@ -142,11 +140,11 @@ TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
 TEST(CudaPlan, ShortBroadcastsAreFlat) {
   const auto is_flat = [](Collective collective, int size, size_t bytes) {
     PlanInput input = input_of(collective, DType::u8, bytes, size);
-    input.forced = Algorithm::two_shot_staged;
-    return plan(input, default_tuning(size)).flat;
+    input.algorithm = Algorithm::two_shot_staged;
+    return plan(input, default_tuning(size)).direct;
   };
   EXPECT_TRUE(is_flat(Collective::broadcast, 2, size_t{1} << 32));
-  const uint64_t most = default_tuning(4).flat_max;
+  const uint64_t most = default_tuning(4).direct_max;
   EXPECT_TRUE(is_flat(Collective::broadcast, 4, most / 2));
   EXPECT_FALSE(is_flat(Collective::broadcast, 4, most / 2 + 1));
   EXPECT_FALSE(is_flat(Collective::allgather, 2, 1));
@@ -164,16 +162,15 @@ TEST(CudaPlan, HybridCubeMesh) {
         input.max_blocks = max_blocks;
         input.is_cube_mesh = true;
         const Plan chosen = plan(input, tuning);
-        ASSERT_EQ(chosen.family == Family::hybrid_cube_mesh, unit <= tuning.ll_max) << unit;
+        ASSERT_EQ(chosen.algorithm == Algorithm::hybrid_cube_mesh, unit <= tuning.ll_max) << unit;
         PlanInput forced = input;
-        forced.forced = Algorithm::hybrid_cube_mesh;
+        forced.algorithm = Algorithm::hybrid_cube_mesh;
         ASSERT_EQ(refuse(forced, tuning) == "", unit <= tuning.ll_max) << unit;
         forced.is_cube_mesh = false;
         ASSERT_EQ(refuse(forced, tuning) == "", unit <= tuning.ll_max) << unit;
         if (unit > tuning.ll_max) continue;
         const Plan by_force = plan(forced, tuning);
         for (const Plan& one : {chosen, by_force}) {
-          ASSERT_EQ(one.family, Family::hybrid_cube_mesh);
           ASSERT_EQ(one.algorithm, Algorithm::hybrid_cube_mesh);
           ASSERT_LE(one.threads, 256);  // the kernel's launch bound
           ASSERT_GE(one.blocks, 1);
@@ -194,33 +191,33 @@ TEST(CudaPlan, HybridCubeMesh) {
   for (const Collective collective :
        {Collective::reduce_scatter, Collective::allgather, Collective::broadcast, Collective::reduce, Collective::alltoall}) {
     PlanInput input = input_of(collective, DType::f32, 100, 8);
-    const Family usual = plan(input, tuning).family;
+    const Algorithm usual = plan(input, tuning).algorithm;
     input.is_cube_mesh = true;
-    EXPECT_EQ(plan(input, tuning).family, usual);
-    input.forced = Algorithm::hybrid_cube_mesh;
+    EXPECT_EQ(plan(input, tuning).algorithm, usual);
+    input.algorithm = Algorithm::hybrid_cube_mesh;
     EXPECT_NE(refuse(input, tuning).find(name_of(collective)), std::string::npos) << refuse(input, tuning);
   }
   for (const int size : {1, 2, 4, 7, 9, 16}) {
     PlanInput input = input_of(Collective::allreduce, DType::f32, 100, size);
-    input.forced = Algorithm::hybrid_cube_mesh;
+    input.algorithm = Algorithm::hybrid_cube_mesh;
     EXPECT_NE(refuse(input, tuning).find("8 ranks, not " + std::to_string(size)), std::string::npos) << refuse(input, tuning);
   }
   PlanInput large = input_of(Collective::allreduce, DType::u8, tuning.ll_max + 1, 8);
-  large.forced = Algorithm::hybrid_cube_mesh;
+  large.algorithm = Algorithm::hybrid_cube_mesh;
   EXPECT_NE(refuse(large, tuning).find(std::to_string(tuning.ll_max)), std::string::npos) << refuse(large, tuning);
 }
 
 TEST(CudaPlan, NamesOfKernels) {
   PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
-  EXPECT_EQ(kernel_name(input, Family::one_shot), "symm_one_shot_bf16_8");
-  EXPECT_EQ(kernel_name(input, Family::hybrid_cube_mesh), "symm_hybrid_cube_mesh");
+  EXPECT_EQ(kernel_name(input, Algorithm::one_shot), "symm_one_shot_bf16_8");
+  EXPECT_EQ(kernel_name(input, Algorithm::hybrid_cube_mesh), "symm_hybrid_cube_mesh");
   input.op = Op::max;
-  EXPECT_EQ(kernel_name(input, Family::two_shot), "symm_two_shot_any_8");
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot), "symm_two_shot_any_8");
   input.size = 5;
   input.op = Op::avg;
-  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_bf16_16");
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_bf16_16");
   input.collective = Collective::alltoall;
-  EXPECT_EQ(kernel_name(input, Family::pipeline), "symm_pipeline_move");
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_move");
 }
 
 }  // namespace

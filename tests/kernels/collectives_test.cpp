@@ -34,7 +34,7 @@ bool is_possible(const Case& c, int size) {
   input.op = c.op;
   input.count = c.count;
   input.size = size;
-  input.forced = c.algorithm;
+  input.algorithm = c.algorithm;
   const bool direct = c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out);
   return host::refuse(input, direct).empty();
 }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
 #include "tests/kernels/tuning.hpp"
 
 namespace symm::host {
@@ -96,7 +96,7 @@ TEST(Plan, ChunksFitIntoScratch) {
         for (const auto algorithm : {Algorithm::one_shot, Algorithm::two_shot_staged, Algorithm::hybrid_cube_mesh}) {
           PlanInput input = allreduce(1 << 24, size);
           input.collective = collective;
-          input.forced = algorithm;
+          input.algorithm = algorithm;
           input.scratch_bytes = scratch;
           if (scratch < minimum_scratch(size) || !refuse(input, false).empty()) continue;
           const Plan chosen = plan(input);
@@ -114,13 +114,13 @@ TEST(Plan, ChunksFitIntoScratch) {
 
 TEST(Refuse, SaysWhatIsInTheWay) {
   PlanInput input = allreduce(15);
-  input.forced = Algorithm::ll;
+  input.algorithm = Algorithm::ll;
   EXPECT_NE(refuse(input, true).find("56 bytes"), std::string::npos);
   EXPECT_NE(refuse(input, true).find("60"), std::string::npos);
-  input.forced = Algorithm::two_shot;
+  input.algorithm = Algorithm::two_shot;
   EXPECT_EQ(refuse(input, true), "");
   EXPECT_NE(refuse(input, false).find("symmetric"), std::string::npos);
-  input.forced = Algorithm::hybrid_cube_mesh;
+  input.algorithm = Algorithm::hybrid_cube_mesh;
   EXPECT_NE(refuse(input, true).find("8 ranks, not 2"), std::string::npos);
   input.size = 8;
   EXPECT_EQ(refuse(input, false), "");
@@ -129,11 +129,11 @@ TEST(Refuse, SaysWhatIsInTheWay) {
   for (const auto multimem : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
     for (const int size : {1, 8}) {
       input.size = size;
-      input.forced = multimem;
+      input.algorithm = multimem;
       EXPECT_NE(refuse(input, true).find("multicast"), std::string::npos);
     }
   }
-  input.forced = static_cast<Algorithm>(77);
+  input.algorithm = static_cast<Algorithm>(77);
   EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
 }
 
@@ -143,7 +143,7 @@ TEST(Explain, IsShortAndNamesTheReason) {
       for (const auto forced : {Algorithm::automatic, Algorithm::one_shot, Algorithm::two_shot, Algorithm::two_shot_staged})
         for (const bool symmetric : {false, true}) {
           PlanInput input = allreduce(count, size);
-          input.forced = forced;
+          input.algorithm = forced;
           const std::string why = explain(input, settle(input, plan(input), symmetric));
           EXPECT_FALSE(why.empty());
           EXPECT_LT(why.size(), 192U) << why;

@@ -31,7 +31,7 @@ Case any_case(std::minstd_rand& random, int size) {
     input.dtype = c.dtype;
     input.count = c.count;
     input.size = size;
-    input.forced = c.algorithm;
+    input.algorithm = c.algorithm;
     if (host::refuse(input, c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out)).empty())
       return c;
   }

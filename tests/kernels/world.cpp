@@ -107,8 +107,9 @@ host::PlanInput input_of(const Case& c, const World& world) {
   input.dtype = c.dtype;
   input.op = c.op;
   input.count = c.count;
+  input.root = c.root;
   input.size = world.size;
-  input.forced = c.algorithm;
+  input.algorithm = c.algorithm;
   input.scratch_bytes = world.scratch_bytes;
   input.llc_bytes = c.llc_bytes;
   input.tuning = host::tuning_for(world.size);
@@ -149,35 +150,21 @@ void World::run(const std::vector<Case>& cases) const {
       const Case& c = cases[i];
       const Operands& o = *operands[i];
       const host::PlanInput input = input_of(c, *this);
-      host::Call call;
-      call.collective = c.collective;
-      call.dtype = c.dtype;
-      call.op = c.op;
-      call.root = c.root;
-      call.count = c.count;
-      call.rank = rank;
-      call.size = size;
-      call.send = o.send(rank);
-      call.recv = o.recv(rank);
-      call.peer_send = o.sends();
-      call.peer_recv = o.recvs();
-      call.scratch_bytes = scratch_bytes;
-      call.sync = &sync;
-      call.plan = host::plan(input);
+      const CollectiveCall call{input, o.send(rank), o.recv(rank)};
+      host::Plan plan = host::plan(input);
 
-      const bool cube = call.plan.algorithm == Algorithm::hybrid_cube_mesh && size == 8;
+      const bool cube = plan.algorithm == Algorithm::hybrid_cube_mesh && size == 8;
       std::vector<std::byte*> reachable = scratch[i % 2];
       for (int peer = 0; cube && peer < size; ++peer)  // a wrong access is then a crash
         if (peer / 4 != rank / 4 && peer != (rank ^ 4)) reachable[static_cast<size_t>(peer)] = nullptr;
-      call.scratch = reachable.data();
 
       sync.begin(cube);
-      if (call.plan.entered) {
+      if (plan.entered) {
         sync.enter(nullptr, 0);
         sync.await_all_entries(size);
-        call.plan = host::settle(input, call.plan, o.all_direct());
+        plan = host::settle(input, plan, o.all_direct());
       }
-      host::run(call);
+      host::run({call, plan, rank, size, o.sends(), o.recvs(), reachable.data(), sync});
       EXPECT_EQ(sync.entries(), 1) << describe(c, size) << " rank " << rank;
       arrivals[static_cast<size_t>(rank)][i] = sync.arrivals();
       // At once: the operands are the caller's again, and a peer that still wrote to them would be found out.

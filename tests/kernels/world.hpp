@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/host/call.hpp"
+#include "kernels/host/execution.hpp"
 
 namespace symm::testing {
 

@@ -7,6 +7,7 @@
 
 #include "kernels/host/arithmetic/float_environment.hpp"
 #include "kernels/host/arithmetic/table.hpp"
+#include "kernels/host/slices.hpp"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -15,7 +16,6 @@
 namespace symm::host {
 namespace {
 
-constexpr size_t kLine = 64;
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
 constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
 

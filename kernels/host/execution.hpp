@@ -22,7 +22,6 @@
 #include <cstdint>
 
 #include "kernels/host/plan.hpp"
-#include "kernels/types.hpp"
 
 namespace symm::host {
 
@@ -51,29 +50,26 @@ class Sync {
   }
 };
 
-// One collective call as its algorithm sees it. Values are equal on all ranks unless marked "mine".
-struct Call {
-  Collective collective{};
-  DType dtype{};
-  Op op{};
-  int root = 0;
-  size_t count = 0;  // as in symm.h: per rank for all but allreduce, broadcast and reduce
-  int rank = 0;      // mine
-  int size = 1;
-  const std::byte* send = nullptr;  // mine
-  std::byte* recv = nullptr;        // mine
+// One collective call under way: what was asked for, and what was found out. Values are equal on all ranks unless marked "mine".
+struct Execution {
+  const CollectiveCall& call;  // its send and recv are mine
+  const Plan& plan;
+  int rank;  // mine
+  int size;
   // Where each rank's operands are mapped here; valid only if plan.zero_copy, in which case the call has been entered and all
   // entries awaited before the algorithm starts.
-  const std::byte* const* peer_send = nullptr;
-  std::byte* const* peer_recv = nullptr;
-  std::byte* const* scratch = nullptr;  // each rank's half for this call, 64-byte aligned
-  size_t scratch_bytes = 0;             // of one half
-  Plan plan{};
-  Sync* sync = nullptr;
-};
+  const std::byte* const* peer_send;
+  std::byte* const* peer_recv;
+  std::byte* const* scratch;  // each rank's half for this call, 64-byte aligned
+  Sync& sync;
 
-// Run the algorithm that call.plan names. The caller (core/host) enters the call beforehand, and awaits all entries, if and only
-// if plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
-void run(const Call& call);
+  const std::byte* send() const noexcept { return static_cast<const std::byte*>(call.send); }
+  std::byte* recv() const noexcept { return static_cast<std::byte*>(call.recv); }
+};
+using Run = void (*)(const Execution& x);
+
+// Run the algorithm of x.plan. The caller (core/host) enters the call beforehand, and awaits all entries, if and only if
+// plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
+void run(const Execution& x);
 
 }  // namespace symm::host

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "core/backend/plan_table.hpp"
+#include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
-#include "kernels/types.hpp"
 
 namespace symm::cuda {
 
@@ -20,14 +20,13 @@ struct Tuning {
   uint64_t one_shot_max = 0;
   uint64_t two_shot_max = 0;
   uint64_t two_shot_chunk = 0;  // what half of the scratch holds; larger messages go through it in chunks
-  uint64_t flat_max = 0;        // of a broadcast, times the ranks but two
+  uint64_t direct_max = 0;      // of a broadcast, times the ranks but two
   int threads = 0;              // of a block, while there are fewer than 128 blocks
   int early = 0;                // threads of a kernel that may be launched before the one ahead of it has ended
   int work_groups = 0;          // of the pipeline, at most
   int width = 0;                // threads of its blocks
   uint64_t tile = 0;            // bytes of one rank's slice, at most
 };
-Tuning tuning_of(const PlanValues& values);
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
 struct Layout {
@@ -35,55 +34,22 @@ struct Layout {
 };
 Layout layout_of(int size, const Tuning& tuning);
 
-enum class Family {
-  none,
-  copy,
-  ll_reduce,
-  ll_move,
-  one_shot,
-  two_shot,
-  pipeline,
-  hybrid_cube_mesh,
-  multimem_one_shot,
-  multimem_two_shot
-};
-inline constexpr size_t kFamilies = 10;
-constexpr bool is_multimem(Family family) noexcept {
-  return family == Family::multimem_one_shot || family == Family::multimem_two_shot;
-}
 constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
 }
 
-struct PlanInput {
-  Collective collective{};
-  DType dtype{};
-  Op op{};
-  size_t count = 0;
+// What is known of a group.
+struct Facts {
   int size = 1;
-  Algorithm forced = Algorithm::automatic;
-  int max_blocks = 0;           // of 512 threads, that surely fit onto the device together
-  bool is_cube_mesh = false;    // the ranks' devices make a hybrid cube mesh, as all ranks know
+  int max_blocks = 0;         // of 512 threads, that surely fit onto the device together
+  bool is_cube_mesh = false;  // the ranks' devices make a hybrid cube mesh, as all ranks know
+};
+
+struct PlanInput : CallSignature, Facts {
   std::string why_no_multimem;  // where that is forced: why its operands cannot be reached by multicast
 };
 
-struct Plan {
-  Family family = Family::none;
-  Algorithm algorithm = Algorithm::automatic;
-  int blocks = 0;
-  int threads = 0;
-  int work_groups = 0;
-  bool flat = false;  // the root of a broadcast sends everything to everybody itself
-  uint64_t tile = 0;
-  uint64_t tiles = 0;
-};
-
-Plan plan(const PlanInput& input, const Tuning& tuning);
-// Why input.forced cannot be used, or "".
-std::string refuse(const PlanInput& input, const Tuning& tuning);
-std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
-
-// What the kernels of a family are compiled for, each; the rest is decided inside.
+// What a kernel is compiled for, each; the rest is decided inside.
 enum class Arithmetic {
   none,
   any,
@@ -91,10 +57,31 @@ enum class Arithmetic {
   f16,
   f32
 };
-inline constexpr size_t kArithmetics = 5;
-Arithmetic arithmetic_of(const PlanInput& input);
+inline constexpr size_t kArithmetics = static_cast<size_t>(Arithmetic::f32) + 1;
+Arithmetic arithmetic_of(const CallSignature& call);
 
-// The kernel of a plan: "symm_one_shot_bf16_8".
-std::string kernel_name(const PlanInput& input, Family family);
+struct KernelForm;  // a row of the table in plan.cpp
+
+struct Plan {
+  const KernelForm* form = nullptr;  // null: nothing to launch, but a copy where there is one rank
+  Algorithm algorithm = Algorithm::automatic;
+  int slices = 1;  // parts into which the work is divided among the ranks
+  int blocks = 0;
+  int threads = 0;
+  int work_groups = 0;
+  bool direct = false;  // the root of a broadcast sends everything to everybody itself
+  uint64_t tile = 0;
+  uint64_t tiles = 0;
+};
+
+Plan plan(const PlanInput& input, const Tuning& tuning);
+// Why input.algorithm cannot be used, or "".
+std::string refuse(const PlanInput& input, const Tuning& tuning);
+std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
+
+// The kernel by which `algorithm` does a call: "symm_one_shot_bf16_8".
+std::string kernel_name(const PlanInput& input, Algorithm algorithm);
+// All that a group of `size` may launch: those that need multicast, or the others.
+std::vector<std::string> kernel_names(int size, bool multicast);
 
 }  // namespace symm::cuda

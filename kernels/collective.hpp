@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What each collective is, for host and device: whoever asks whether one has an operator, a root or a block for every rank asks
+// here.
+#pragma once
+
+#include "kernels/types.hpp"
+
+#ifdef __CUDACC__
+#define SYMM_HOST_DEVICE __host__ __device__
+#else
+#define SYMM_HOST_DEVICE
+#endif
+
+namespace symm {
+
+struct CollectiveTraits {
+  bool has_op;
+  bool from_root;        // only the root's send counts
+  bool to_root;          // only the root's recv counts
+  bool send_per_rank;    // send has a block for every rank
+  bool recv_per_rank;    // recv has a block from every rank
+  bool cut_into_slices;  // the ranks' vectors make one result of the same size, of which each rank can do a slice: move it, ...
+  SYMM_HOST_DEVICE constexpr bool reduced_in_slices() const { return has_op && cut_into_slices; }  // ... or reduce it
+  SYMM_HOST_DEVICE constexpr bool has_root() const { return from_root || to_root; }
+};
+
+// Comparisons, and no switch: where a kernel asks for one of them, nothing is left of the others.
+SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
+  using enum Collective;
+  return {
+      .has_op = c == allreduce || c == reduce_scatter || c == reduce,
+      .from_root = c == broadcast,
+      .to_root = c == reduce,
+      .send_per_rank = c == reduce_scatter || c == alltoall,
+      .recv_per_rank = c == allgather || c == alltoall,
+      .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
+  };
+}
+
+// Do others deliver results to `rank`'s recv, rather than `rank` itself from what they sent it?
+SYMM_HOST_DEVICE constexpr bool is_delivered_to(Collective collective, int rank, int root) {
+  const CollectiveTraits its = traits(collective);
+  if (its.to_root) return rank == root;
+  if (its.from_root) return rank != root;  // who has it all
+  return !its.send_per_rank;
+}
+
+// Bytes of the operands, where `unit` is count * element size.
+struct OperandBytes {
+  size_t send, recv;
+};
+constexpr OperandBytes operand_bytes(Collective collective, size_t unit, int ranks) {
+  const CollectiveTraits its = traits(collective);
+  const size_t all = unit * static_cast<size_t>(ranks);
+  return {its.send_per_rank ? all : unit, its.recv_per_rank ? all : unit};
+}
+
+}  // namespace symm

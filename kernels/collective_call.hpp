@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One collective call: what its caller asked for, made once and referred to ever after.
+#pragma once
+
+#include <string>
+
+#include "kernels/collective.hpp"
+
+namespace symm {
+
+// What must agree on all ranks. What a collective does not have (an operator, a root) is 0.
+struct CallSignature {
+  Collective collective{};
+  DType dtype{};
+  Op op = Op::sum;
+  int32_t root = 0;
+  Algorithm algorithm = Algorithm::automatic;
+  size_t count = 0;  // as in symm.h: per rank for all but allreduce, broadcast and reduce
+
+  bool operator==(const CallSignature&) const = default;
+  // All but the count, each field in bits of its own.
+  uint64_t packed() const noexcept;
+  static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
+  uint32_t hash() const noexcept;
+  std::string text() const;  // "allreduce(f32, sum, count 8)"; "?" for values that are not known
+
+  size_t unit() const noexcept { return count * size_of(dtype); }  // bytes of `count` elements
+};
+
+struct CollectiveCall : CallSignature {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  uint64_t timeout_ms = 0;  // already resolved: never 0
+  void* stream = nullptr;
+};
+
+}  // namespace symm

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+
+#include "kernels/text.hpp"
+
+namespace symm::cuda {
+
+// One way to do a collective. Adding one is a row here and a .cu file beside it.
+struct KernelForm {
+  struct Kernel {
+    const char* name;             // "one_shot": of symm_one_shot_<arithmetic>_<ranks>
+    bool per_arithmetic = false;  // compiled for each, ...
+    bool per_ranks = false;       // ... and for each number of ranks
+    bool multicast = false;       // needs it
+    bool strict = false;          // refused also where there is nothing to do
+  };
+  Algorithm algorithm;
+  Kernel kernel;
+  // False if it cannot do this, and then in words to `why`, unless null: what is more than "no" is for people only.
+  bool (*does)(const PlanInput& input, std::string* why);
+  uint64_t (*most)(const PlanInput& input, const Tuning& tuning);  // bytes it carries; null: any number
+  bool (*preferred)(const PlanInput& input);                       // null: only where it is forced
+  void (*shape)(Plan& plan, const PlanInput& input, const Tuning& tuning);
+  std::string (*why)(const PlanInput& input, const Plan& chosen, const Tuning& tuning);
+};
+
+namespace {
+
+constexpr uint64_t kKi = 1024;
+constexpr uint64_t kPage = 4096;
+
+uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+// ---- what an algorithm does
+
+// Types that have a bit pattern to spare (push.cuh).
+bool can_be_pushed(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+    case DType::f16:
+    case DType::bf16:
+    case DType::f8e4m3:
+    case DType::f8e5m2: return true;
+    default: return false;
+  }
+}
+
+template <class... Words>
+bool answer(bool does, std::string* why, const Words&... words) {
+  if (!does && why != nullptr) *why = text(words...);
+  return does;
+}
+
+bool reduces(const PlanInput& input, std::string*) { return traits(input.collective).has_op; }
+bool moves(const PlanInput& input, std::string*) { return !traits(input.collective).has_op; }
+
+bool pushes_once(const PlanInput& input, std::string* why) {
+  const bool does =
+      can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
+  return answer(does, why, "does allreduce and reduce_scatter of floats up to 32 bits, not ", name_of(input.collective), " of ",
+                name_of(input.dtype));
+}
+
+bool pushes_twice(const PlanInput& input, std::string* why) {
+  return answer(can_be_pushed(input.dtype) && input.collective == Collective::allreduce, why,
+                "does allreduce of floats up to 32 bits, not ", name_of(input.collective), " of ", name_of(input.dtype));
+}
+
+bool reduces_on_8(const PlanInput& input, std::string* why) {
+  return answer(input.collective == Collective::allreduce, why, "does allreduce, not ", name_of(input.collective)) &&
+         answer(input.size == kCubeMeshRanks, why, "needs 8 ranks, not ", input.size);
+}
+
+bool adds_in_the_switch(const PlanInput& input, std::string* why) {
+  const bool does = input.collective == Collective::allreduce && input.op == Op::sum &&
+                    (input.dtype == DType::f32 || input.dtype == DType::f16 || input.dtype == DType::bf16);
+  return answer(does, why, "does the sum of f32, f16 and bf16 by allreduce, not ", name_of(input.op), " of ",
+                name_of(input.dtype), " by ", name_of(input.collective));
+}
+
+// ---- how much it carries
+
+uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
+// There is no second shot for a reduce-scatter to prefer, and only what it sends to one rank counts.
+uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
+  return collective == Collective::reduce_scatter ? 2 * tuning.one_shot_max : tuning.one_shot_max;
+}
+uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) { return one_shot_limit(input.collective, tuning); }
+uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
+
+// ---- where it is preferred to what comes after it
+
+bool always(const PlanInput&) { return true; }
+bool on_cube_mesh(const PlanInput& input) { return input.is_cube_mesh; }
+bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
+
+// ---- how large a launch it is
+
+uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
+
+// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, int largest = 512) {
+  const int limit =
+      std::min(std::max(1, max_blocks / 2), 128);  // with the registers they have, one of 512 threads a multiprocessor
+  plan.threads =
+      divide_up(packs, static_cast<uint64_t>(threads)) > static_cast<uint64_t>(limit) ? std::max(threads, largest) : threads;
+  plan.blocks =
+      static_cast<int>(std::min<uint64_t>(divide_up(packs, static_cast<uint64_t>(plan.threads)), static_cast<uint64_t>(limit)));
+}
+
+void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads, tuning.threads);
+}
+void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads);
+}
+
+// A whole number of packs for each rank, so that slices of full chunks are equal.
+uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
+
+void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  plan.slices = input.size;
+  plan.tile = chunk_of(input.size, tuning);
+  plan.tiles = divide_up(input.unit(), plan.tile);
+  const uint64_t packs_of_chunk = divide_up(std::min<uint64_t>(input.unit(), plan.tile), kPack);
+  shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads);
+}
+
+void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  const uint64_t unit = input.unit();
+  const auto n = static_cast<uint64_t>(input.size);
+  const bool broadcast = traits(input.collective).from_root;
+  plan.slices = input.size;
+  // Passing on takes a hop more and saves the root's link n - 2 times the message.
+  plan.direct = broadcast && unit * (n - 2) <= tuning.direct_max;
+  // As WorkGroup::slice() cuts.
+  const uint64_t parts = plan.direct || !traits(input.collective).cut_into_slices ? 1 : broadcast ? n - 1 : n;
+  plan.threads = tuning.width;
+  // Three roles where recv is private.
+  plan.work_groups = std::max(1, std::min({tuning.work_groups, kMaxWorkGroups, input.max_blocks * 512 / tuning.width / 3}));
+  // Two tiles a work group or more, so that the roles overlap; but not so small that waiting, some microseconds a tile, outweighs
+  // moving.
+  const uint64_t wanted = std::bit_floor(std::max<uint64_t>(1, unit / parts / static_cast<uint64_t>(plan.work_groups) / 2));
+  plan.tile = std::clamp<uint64_t>(wanted, std::min<uint64_t>(4 * kKi, tuning.tile), tuning.tile);
+  // What is passed on last is what everybody waits for. 16 KB were worse, for their fences.
+  if (broadcast && !plan.direct) plan.tile = std::min<uint64_t>(plan.tile, 32 * kKi);
+  plan.tiles = divide_up(unit, parts * plan.tile);
+  plan.work_groups = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.work_groups), plan.tiles));
+}
+
+// Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
+// instruction moves what n do elsewhere.
+void shape_multimem(Plan& plan, uint64_t packs, int max_blocks) {
+  plan.threads = 512;
+  const int limit = std::clamp(max_blocks / 2, 1, kMultimemBlocks);
+  plan.blocks = static_cast<int>(std::clamp<uint64_t>(divide_up(packs, 512), 1, static_cast<uint64_t>(limit)));
+}
+void shape_multimem_one_shot(Plan& plan, const PlanInput& input, const Tuning&) {
+  shape_multimem(plan, packs_of(input), input.max_blocks);
+}
+void shape_multimem_two_shot(Plan& plan, const PlanInput& input, const Tuning&) {
+  plan.slices = input.size;
+  shape_multimem(plan, divide_up(packs_of(input), static_cast<uint64_t>(input.size)), input.max_blocks);
+}
+
+// ---- why, for people
+
+std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
+
+std::string why_flags(const PlanInput&, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", tuning.ll_max, " bytes ride beside their flags", launch_of(chosen));
+}
+std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", tuning.ll_max, " bytes along the links of ",
+              input.is_cube_mesh ? "the hybrid cube mesh"
+                                 : "quads 0-3 and 4-7 and partners r and r + 4, which the topology does not show",
+              launch_of(chosen));
+}
+std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
+}
+std::string why_owners(const PlanInput&, const Plan& chosen, const Tuning&) {
+  return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
+}
+std::string why_tiles(const PlanInput&, const Plan& chosen, const Tuning&) {
+  return text("pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
+              " bytes)");
+}
+std::string why_switch_to_all(const PlanInput&, const Plan& chosen, const Tuning&) {
+  return text("the switch adds, every rank loads all of it", launch_of(chosen));
+}
+std::string why_switch_in_slices(const PlanInput&, const Plan& chosen, const Tuning&) {
+  return text("the switch adds, every rank loads its slice and stores it to all", launch_of(chosen));
+}
+
+// In the order in which they are tried.
+// clang-format off
+constexpr KernelForm kForms[] = {
+    {Algorithm::hybrid_cube_mesh, {.name = "hybrid_cube_mesh", .strict = true},
+     reduces_on_8, ll_most, on_cube_mesh, shape_beside_flags, why_links},
+    {Algorithm::one_shot, {.name = "one_shot", .per_arithmetic = true, .per_ranks = true},
+     pushes_once, one_shot_most, always, shape_one_shot, why_one_hop},
+    {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
+     pushes_twice, two_shot_most, always, shape_two_shot, why_owners},
+    {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
+     reduces, ll_most, not_pushed, shape_beside_flags, why_flags},
+    {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
+     moves, ll_most, not_pushed, shape_beside_flags, why_flags},
+    {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
+     reduces, nullptr, always, shape_pipeline, why_tiles},
+    {Algorithm::two_shot_staged, {.name = "pipeline_move"},
+     moves, nullptr, always, shape_pipeline, why_tiles},
+    {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem_one_shot, why_switch_to_all},
+    {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},
+     adds_in_the_switch, nullptr, nullptr, shape_multimem_two_shot, why_switch_in_slices},
+};
+// clang-format on
+
+uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& tuning) {
+  return form.most == nullptr ? UINT64_MAX : form.most(input, tuning);
+}
+
+const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
+  for (const KernelForm& form : kForms) {
+    if (form.preferred != nullptr && form.preferred(input) && form.does(input, nullptr) &&
+        input.unit() <= most_of(form, input, tuning))
+      return &form;
+  }
+  return nullptr;
+}
+
+// The first of an algorithm that does this; else, if there is any, the last, for what it says.
+const KernelForm* find(Algorithm algorithm, const PlanInput& input) {
+  const KernelForm* found = nullptr;
+  for (const KernelForm& form : kForms) {
+    if (form.algorithm != algorithm) continue;
+    found = &form;
+    if (form.does(input, nullptr)) break;
+  }
+  return found;
+}
+
+std::string name_of_kernel(const KernelForm& form, const CallSignature& call, int size) {
+  constexpr const char* kNames[kArithmetics] = {"any", "any", "bf16", "f16", "f32"};
+  std::string name = text("symm_", form.kernel.name);
+  if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic_of(call))]);
+  if (form.kernel.per_ranks) name += text("_", size == 2 || size == 4 || size == 8 ? size : kMaxRanks);
+  return name;
+}
+
+}  // namespace
+
+Layout layout_of(int size, const Tuning& tuning) {
+  const auto n = static_cast<uint64_t>(size);
+  Layout layout{};
+  uint64_t at = round_up(sizeof(ControlWords), kPage);
+  const auto take = [&](uint64_t bytes) {
+    const uint64_t start = at;
+    at = round_up(at + bytes, kPage);
+    return start;
+  };
+  layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
+  layout.ll_slot = (divide_up(tuning.ll_max, kPack) + 1) * 2 * kPack;
+  layout.ll = take(2 * n * layout.ll_slot);
+  layout.one_shot_slot = round_up(one_shot_limit(Collective::reduce_scatter, tuning), kPack);
+  layout.one_shot = take(2 * n * layout.one_shot_slot);
+  layout.two_shot_slot = chunk_of(size, tuning) / n;
+  layout.two_shot = take(4 * n * layout.two_shot_slot);
+  layout.stage_slot = tuning.tile;
+  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
+  layout.bytes = at;
+  return layout;
+}
+
+Plan plan(const PlanInput& input, const Tuning& tuning) {
+  Plan plan;
+  if (input.count == 0) return plan;
+  const bool forced = input.algorithm != Algorithm::automatic;
+  if (input.size == 1) {
+    plan.algorithm = forced ? input.algorithm : Algorithm::one_shot;
+    return plan;
+  }
+  plan.form = forced ? find(input.algorithm, input) : choose(input, tuning);
+  if (plan.form == nullptr) return plan;
+  plan.algorithm = plan.form->algorithm;
+  plan.form->shape(plan, input, tuning);
+  return plan;
+}
+
+std::string refuse(const PlanInput& input, const Tuning& tuning) {
+  if (input.algorithm == Algorithm::automatic) return "";
+  const KernelForm* form = find(input.algorithm, input);
+  if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
+  if ((input.size == 1 || input.count == 0) && !form->kernel.strict) return "";
+  const std::string name = text("algorithm ", name_of(input.algorithm));
+  std::string why;
+  if (!form->does(input, &why)) return text(name, " ", why);
+  if (const uint64_t most = most_of(*form, input, tuning); input.unit() > most)
+    return text(name, " carries at most ", most, " bytes, not ", input.unit());
+  if (form->kernel.multicast && !input.why_no_multimem.empty()) return text(name, ": ", input.why_no_multimem);
+  return "";
+}
+
+std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  if (input.count == 0) return "nothing to do for count 0";
+  if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
+  return text(input.algorithm != Algorithm::automatic ? "forced: " : "", chosen.form->why(input, chosen, tuning));
+}
+
+Arithmetic arithmetic_of(const CallSignature& call) {
+  if (!traits(call.collective).has_op) return Arithmetic::none;
+  if (call.op != Op::sum && call.op != Op::avg) return Arithmetic::any;
+  switch (call.dtype) {
+    case DType::bf16: return Arithmetic::bf16;
+    case DType::f16: return Arithmetic::f16;
+    case DType::f32: return Arithmetic::f32;
+    default: return Arithmetic::any;
+  }
+}
+
+std::string kernel_name(const PlanInput& input, Algorithm algorithm) {
+  const KernelForm* form = find(algorithm, input);
+  return form == nullptr ? "" : name_of_kernel(*form, input, input.size);
+}
+
+std::vector<std::string> kernel_names(int size, bool multicast) {
+  std::set<std::string> names;
+  PlanInput input;
+  input.size = size;
+  for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
+    for (const Op op : {Op::sum, Op::max}) {
+      for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
+        input.collective = collective;
+        input.op = op;
+        input.dtype = dtype;
+        for (const KernelForm& form : kForms) {
+          if (form.kernel.multicast == multicast && form.does(input, nullptr)) names.insert(name_of_kernel(form, input, size));
+        }
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+}  // namespace symm::cuda

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In the order of message size; what a hybrid cube mesh does instead is in a file of its own.
+#include "kernels/host/algorithms.hpp"
+#include "kernels/host/operands.hpp"
+#include "kernels/host/publish.hpp"
+#include "kernels/host/slices.hpp"
+#include "kernels/host/two_shot_staged.hpp"
+
+namespace symm::host {
+
+// The whole operand rides in the entry line: one hop, and no scratch.
+void allreduce_ll(const Execution& x) {
+  const size_t bytes = bytes_of(x);
+  x.sync.enter(x.send(), bytes);
+  Sources sources(x.size);
+  for (int peer = 0; peer < x.size; ++peer) sources[peer] = entered_operand(x, peer);
+  reduce_into(x, sources.data(), x.recv(), bytes);
+}
+
+// Every rank publishes its operand in its own scratch, and every rank combines all of them: one hop, size times the arithmetic.
+void allreduce_one_shot(const Execution& x) {
+  const Chunks chunks = planned_chunks(x, bytes_of(x));
+  const size_t slot_bytes = x.plan.chunk_bytes;
+  Sources sources(x.size);
+  publish(
+      x, chunks.count(), Part{},
+      [&](size_t round) {
+        const Range chunk = chunks[round];
+        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
+      },
+      [&](size_t round) {
+        const Range chunk = chunks[round];
+        for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + slot_of(round, slot_bytes);
+        sources[x.rank] = x.send() + chunk.begin;
+        reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
+      });
+}
+
+// Zero copy: each rank combines its slice of everybody's operand and stores it to everybody's result. In place this is safe,
+// since a slice is read and written by its owner only.
+void allreduce_two_shot(const Execution& x) {
+  const Range mine = slice(bytes_of(x), x.rank, x.size);
+  Reduction reduction = reduction_of(x, x.peer_send, mine.size());
+  reduction.source_offset = mine.begin;
+  reduction.destinations = x.peer_recv;
+  reduction.destination_count = x.size;
+  reduction.destination_offset = mine.begin;
+  reduce(reduction);
+  leave_together(x);
+}
+
+void allreduce_two_shot_staged(const Execution& x) { two_shot_staged(x, true); }
+
+}  // namespace symm::host
