@@ -13,7 +13,7 @@
 #include <random>
 
 #include "tests/ranks/kill_experiment.hpp"
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/footprint.hpp"
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Row {
   int problems = 0;
   std::vector<double> latencies_ms;
 
-  void add(const ranks::KillReport& report) {
+  void add(const support::KillReport& report) {
     ++kills;
     missed += report.missed;
     hangs += report.hangs;
@@ -76,13 +76,13 @@ int main(int argc, char** argv) {
   // Creation notices a death by other means, and gives a dead rank a second to come back: it has rows of its own.
   std::map<std::string, Row> by_size, by_phase;
   Row all, calls;
-  const size_t shared_before = ranks::machine_shared_memory();
+  const size_t shared_before = support::machine_shared_memory();
   for (int i = 0; i < kills; ++i) {
     const int size = sizes[static_cast<size_t>(i) % sizes.size()];
-    const ranks::KillReport report = ranks::kill_one(seed + static_cast<uint64_t>(i), size);
+    const support::KillReport report = support::kill_one(seed + static_cast<uint64_t>(i), size);
     by_phase[name_of(report.phase)].add(report);
     all.add(report);
-    if (report.phase != ranks::Phase::create) {
+    if (report.phase != support::Phase::create) {
       by_size[std::to_string(size) + " ranks"].add(report);
       calls.add(report);
     }
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
                 << name_of(report.phase) << ": " << problem << '\n';
     }
   }
-  const double shared_mb = (static_cast<double>(ranks::machine_shared_memory()) - static_cast<double>(shared_before)) / 1e6;
+  const double shared_mb = (static_cast<double>(support::machine_shared_memory()) - static_cast<double>(shared_before)) / 1e6;
 
   if (json) {
     nlohmann::json result{

@@ -46,7 +46,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.offences({"core/stray.cpp": ""}), ["core/stray.cpp:1: lies in no room of tests/lint/rules.py"])
 
     def test_the_product_knows_nothing_of_tests(self):
-        self.assertEqual(self.offences({"core/base/wait.cpp": '#include "tests/ranks/ranks.hpp"\n'}),
+        self.assertEqual(self.offences({"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'}),
                          ["core/base/wait.cpp:1: core/base knows nothing of tests"])
 
     def test_the_environment_is_read_in_one_place_by_the_names_of_its_table(self):

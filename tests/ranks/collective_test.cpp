@@ -8,9 +8,9 @@
 #include <random>
 #include <thread>
 
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 symm_collective_options_t with(symm_algorithm_t algorithm) {
@@ -48,8 +48,8 @@ struct Case {
 };
 
 void run_all(const Group& group, const Block& block, const Case& c, symm_algorithm_t algorithm) {
-  const int rank = rank_of(group);
-  const int size = size_of(group);
+  const int rank = group.rank();
+  const int size = group.size();
   const auto n = static_cast<size_t>(size);
   const auto r = static_cast<size_t>(rank);
   const size_t all = c.count * n;
@@ -132,7 +132,7 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
 }
 
 void run_many(const Group& group, const std::vector<size_t>& counts, symm_algorithm_t algorithm, bool mixed) {
-  const auto n = static_cast<size_t>(size_of(group));
+  const auto n = static_cast<size_t>(group.size());
   const Block block = allocate(group, size_t{4} << 20);
   for (const size_t count : counts) {
     for (const bool in_place : {false, true}) {
@@ -158,21 +158,20 @@ TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
 }
 
 TEST(Collective, BetweenProcesses) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true);
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Collective, SixtyFourRanks) {
   as_threads(64, [](int, const Group& group) {
     const Block block = allocate(group, size_t{1} << 16);
     for (const size_t count : {size_t{3}, size_t{100}, size_t{4000}}) {
-      float* data = block.at<float>(rank_of(group));
-      for (size_t i = 0; i < count; ++i) data[i] = value(rank_of(group), i);
+      float* data = block.at<float>(group.rank());
+      for (size_t i = 0; i < count; ++i) data[i] = value(group.rank(), i);
       check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
       for (size_t i = 0; i < count; ++i) {
         float sum = 0;
@@ -205,20 +204,20 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
                                              SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
       const symm_collective_options_t options = with(algorithm);
       std::fill_n(recv, count, 0.0F);
-      barrier(group);
+      group.barrier();
       check(symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
       if (first.empty()) first.assign(recv, recv + count);
       EXPECT_EQ(std::memcmp(first.data(), recv, count * sizeof(float)), 0) << "algorithm " << algorithm;
-      barrier(group);
+      group.barrier();
       EXPECT_EQ(std::memcmp(block.at<float>((rank + 1) % 8) + count, recv, count * sizeof(float)), 0) << "ranks differ";
-      barrier(group);
+      group.barrier();
     }
   });
 }
 
 TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
-  const BootstrapResult meeting;
-  Processes processes(3, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(3, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 3);
     const Block block = allocate(group, 1 << 20);
     std::mt19937 random(7);  // the same on all ranks
@@ -239,7 +238,6 @@ TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
       }
     }
   });
-  processes.expect_success();
 }
 
 TEST(Collective, SeveralThreadsOfARankTakeTurns) {
@@ -297,10 +295,9 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
     }
     expect_sum(same);
     // The same addresses, but of a memory that met anew, and then of no memory at all.
-    symm_memory_t* again = nullptr;
-    check(symm_rendezvous(group.get(), block.buffer.get(), 0, &again));
+    Memory again = group.rendezvous(block.buffer);
     expect_sum(same);
-    block.memory.reset(again);
+    block.memory = std::move(again);
     expect_sum(same);
     block.memory.reset();
     expect_sum(same);
@@ -325,7 +322,7 @@ TEST(Plan, ExplainsTheChoice) {
     EXPECT_EQ(plan(own.data(), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT_STAGED);
     EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_AUTO), SYMM_ALGORITHM_TWO_SHOT);
     EXPECT_EQ(plan(block.at<float>(rank), own.size(), SYMM_ALGORITHM_ONE_SHOT), SYMM_ALGORITHM_ONE_SHOT);
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -354,10 +351,10 @@ TEST(Collective, RefusesOverlapAndNull) {
     EXPECT_EQ(symm_allreduce(g, nullptr, data, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_allreduce(g, data, data, SIZE_MAX, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
-              rank_of(group) == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
+              group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
     // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1
     // goes on.
-    if (rank_of(group) == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
+    if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
     check(symm_allreduce(g, nullptr, nullptr, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
   });
 }
@@ -365,7 +362,7 @@ TEST(Collective, RefusesOverlapAndNull) {
 // Both ranks must get the error, and it must name both sides.
 void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named,
                      uint64_t flags = 0) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.threads();
   config.flags = flags;
   as_threads(2, [&](int rank) {
@@ -411,4 +408,4 @@ TEST(Mismatch, CheckModeComparesWhereNobodyWaits) {
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -1,106 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ranks/failure.hpp"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <thread>
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr size_t kStaged = 100'000;  // elements per rank: several chunks through the library's memory
 constexpr size_t kZeroCopy = 4096;
 constexpr size_t kShort = 512;
 
-symm_status_t collective(Member& m, symm_collective_t what, symm_algorithm_t algorithm, size_t count, bool symmetric) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  const float* send = symmetric ? m.symmetric_send() : m.send.data();
-  float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
-  switch (what) {
-    case SYMM_COLLECTIVE_ALLREDUCE:
-      return symm_allreduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE_SCATTER:
-      return symm_reduce_scatter(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
-    case SYMM_COLLECTIVE_ALLGATHER: return symm_allgather(m.group.get(), send, recv, count, SYMM_DTYPE_F32, &options, nullptr);
-    case SYMM_COLLECTIVE_BROADCAST: return symm_broadcast(m.group.get(), send, recv, count, SYMM_DTYPE_F32, 0, &options, nullptr);
-    case SYMM_COLLECTIVE_REDUCE:
-      return symm_reduce(m.group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, 0, &options, nullptr);
-    case SYMM_COLLECTIVE_ALLTOALL: return symm_alltoall(m.group.get(), send, recv, count, SYMM_DTYPE_F32, &options, nullptr);
-    default: return SYMM_ERR_INVALID_ARGUMENT;
-  }
+void signal_everybody(Member& m) {
+  for (int peer = 0; peer < m.size; ++peer) m.block.memory.put_signal(peer, 3);
+  for (int peer = 0; peer < m.size; ++peer) m.block.memory.wait_signal(peer, 3);
 }
 
-symm_status_t signal_everybody(Member& m) {
-  for (int peer = 0; peer < m.size; ++peer) {
-    if (const symm_status_t status = symm_put_signal(m.block.memory.get(), peer, 3, nullptr); status != SYMM_OK) return status;
-  }
-  for (int peer = 0; peer < m.size; ++peer) {
-    if (const symm_status_t status = symm_wait_signal(m.block.memory.get(), peer, 3, 0, nullptr); status != SYMM_OK)
-      return status;
-  }
-  return SYMM_OK;
-}
-
-symm_status_t rendezvous(Member& m) {
-  symm_buffer_t* buffer = nullptr;
-  if (const symm_status_t status = symm_alloc(m.group.get(), 8192, 0, &buffer); status != SYMM_OK) return status;
-  const Buffer owned(buffer);
-  symm_memory_t* memory = nullptr;
-  const symm_status_t status = symm_rendezvous(m.group.get(), buffer, 7, &memory);
-  const Memory mapped(memory);
-  return status;
-}
-
-symm_status_t split_in_one(Member& m) {
-  symm_group_t* part = nullptr;
-  const symm_status_t status = symm_group_split(m.group.get(), 5, 0, &part);
-  const Group owned(part);
-  return status;
+void barriers_of_first_and_last(Member& m) {
+  const int32_t ranks[] = {0, m.size - 1};
+  if (m.rank == 0 || m.rank == m.size - 1) m.group.barrier(ranks, 1);
+  m.group.barrier({}, 2);
 }
 
 std::vector<Operation> make_operations() {
   std::vector<Operation> all{
-      {"barrier", [](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 1, 0, nullptr); }},
-      {"barrier_of_first_and_last",
-       [](Member& m) {
-         const int32_t ranks[] = {0, m.size - 1};
-         if (m.rank != 0 && m.rank != m.size - 1) return symm_barrier(m.group.get(), nullptr, 0, 2, 0, nullptr);
-         const symm_status_t status = symm_barrier(m.group.get(), ranks, 2, 1, 0, nullptr);
-         return status != SYMM_OK ? status : symm_barrier(m.group.get(), nullptr, 0, 2, 0, nullptr);
-       }},
+      {"barrier", [](Member& m) { m.group.barrier({}, 1); }},
+      {"barrier_of_first_and_last", barriers_of_first_and_last},
       {"wait_signal", signal_everybody},
-      {"rendezvous", rendezvous},
-      {"split", split_in_one},
+      {"rendezvous", [](Member& m) { m.group.rendezvous(m.group.allocate(8192), 7); }},
+      {"split", [](Member& m) { m.group.split(5); }},
   };
-  const auto add = [&](const std::string& name, symm_collective_t what, symm_algorithm_t algorithm, size_t count,
-                       bool symmetric) {
-    all.push_back({name, [=](Member& m) { return collective(m, what, algorithm, count, symmetric); }});
-  };
-  const std::pair<const char*, symm_collective_t> collectives[] = {
+  const std::pair<const char*, symm_collective_values> collectives[] = {
       {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
       {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
       {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
   for (const auto& [name, what] : collectives) {
-    const std::string prefix = name;
-    add(prefix + "_ll", what, SYMM_ALGORITHM_LL, 1, false);
-    add(prefix + "_one_shot", what, SYMM_ALGORITHM_ONE_SHOT, kShort, false);
-    add(prefix + "_two_shot", what, SYMM_ALGORITHM_TWO_SHOT, kZeroCopy, true);
-    add(prefix + "_staged", what, SYMM_ALGORITHM_TWO_SHOT_STAGED, kStaged, false);
+    const auto add = [&, what = what, prefix = std::string(name)](const char* way, symm_algorithm_values algorithm, size_t count,
+                                                                  bool symmetric) {
+      all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});
+    };
+    add("_ll", SYMM_ALGORITHM_LL, 1, false);
+    add("_one_shot", SYMM_ALGORITHM_ONE_SHOT, kShort, false);
+    add("_two_shot", SYMM_ALGORITHM_TWO_SHOT, kZeroCopy, true);
+    add("_staged", SYMM_ALGORITHM_TWO_SHOT_STAGED, kStaged, false);
   }
   return all;
 }
 
 }  // namespace
 
-int64_t now_ns() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
+  const size_t all = count * static_cast<size_t>(m.size);
+  const symm::Options options{algorithm};
+  const auto send = [&](size_t n) { return symm::Span<const float>(symmetric ? m.symmetric_send() : m.send.data(), n); };
+  const auto recv = [&](size_t n) { return symm::Span<float>(symmetric ? m.symmetric_recv() : m.recv.data(), n); };
+  switch (what) {
+    case SYMM_COLLECTIVE_ALLREDUCE: return m.group.allreduce(send(count), recv(count), SYMM_OP_SUM, options);
+    case SYMM_COLLECTIVE_REDUCE_SCATTER: return m.group.reduce_scatter(send(all), recv(count), SYMM_OP_SUM, options);
+    case SYMM_COLLECTIVE_ALLGATHER: return m.group.allgather(send(count), recv(all), options);
+    case SYMM_COLLECTIVE_BROADCAST: return m.group.broadcast(send(count), recv(count), root, options);
+    case SYMM_COLLECTIVE_REDUCE: return m.group.reduce(send(count), recv(count), SYMM_OP_SUM, root, options);
+    case SYMM_COLLECTIVE_ALLTOALL: return m.group.alltoall(send(all), recv(all), options);
+  }
+}
+
+symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_values algorithm) {
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
+  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
 }
 
 Member::Member(const Config& config, int own_rank, int ranks, Facts* facts) : rank(own_rank), size(ranks) {
@@ -110,7 +80,7 @@ Member::Member(const Config& config, int own_rank, int ranks, Facts* facts) : ra
   send.assign(kStaged * static_cast<size_t>(size), 1.0F);
   recv.assign(send.size(), 0.0F);
   std::fill_n(symmetric_send(), kBlock / sizeof(float) / 2, 1.0F);
-  barrier(group);
+  group.barrier();
   if (facts != nullptr) all_there(*facts, ranks);
 }
 
@@ -133,23 +103,13 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation) { return
 
 std::string name_of(const testing::TestParamInfo<Operation>& info) { return info.param.name; }
 
-symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
-}
-
-symm_status_t until_failure(Member& member, const Operation& operation) {
+symm_status_t until_failure(const std::function<void()>& call) {
   for (;;) {
-    if (const symm_status_t status = operation.call(member); status != SYMM_OK) return status;
+    if (const Outcome outcome = outcome_of(call); outcome.status != SYMM_OK) return outcome.status;
   }
 }
-
-symm_group_status_t status_of(const Group& group) {
-  symm_group_status_t status{};
-  status.struct_size = sizeof status;
-  check(symm_group_status(group.get(), &status));
-  return status;
+symm_status_t until_failure(Member& member, const Operation& operation) {
+  return until_failure([&] { operation.call(member); });
 }
 
 symm_failure_t last_failure() {
@@ -171,8 +131,8 @@ void expect_named(symm_status_t got, symm_status_t expected, int culprit, int64_
 void expect_blame(const Group& group, symm_status_t got, symm_status_t expected, int culprit, int64_t pid) {
   expect_named(got, expected, culprit, pid);
   // A call on a part of the group, or on what was to become one, may fail before the group itself has heard.
-  EXPECT_TRUE(eventually([&] { return status_of(group).status != SYMM_OK; })) << "the group was not revoked";
-  const symm_group_status_t status = status_of(group);
+  EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; })) << "the group was not revoked";
+  const symm_group_status_t status = group.status();
   EXPECT_EQ(status.status, expected) << status.message;
   EXPECT_EQ(status.failed_rank, culprit) << status.message;
   EXPECT_EQ(status.failed_pid, pid) << status.message;
@@ -213,12 +173,11 @@ void expect_working(const Config& config, int rank, int size, int rounds) {
     }
     ASSERT_EQ(wrong, 0U) << "in round " << round << " on rank " << rank;
   }
-  check(symm_group_finalize(group.get(), 0));
+  group.finalize(0);
 }
 
-void expect_empty(const std::string& directory) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
-    ADD_FAILURE() << "left behind: " << entry.path();
+void expect_footprint(const Footprint& before) {
+  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
 }
 
-}  // namespace ranks
+}  // namespace support

@@ -6,9 +6,9 @@
 #include <atomic>
 #include <chrono>
 
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 
 inline constexpr int kMost = 8;
 
@@ -26,7 +26,8 @@ struct Facts {
 // may fail then as well.
 void all_there(Facts& facts, int ranks);
 
-int64_t now_ns();  // CLOCK_MONOTONIC, the same clock in all processes
+// By a clock that is the same in all processes.
+inline int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 // A rank with everything that a call may need. With `facts` all have theirs when the constructor returns.
 struct Member {
@@ -43,22 +44,25 @@ struct Member {
   static constexpr size_t kBlock = size_t{1} << 20;
 };
 
-// One kind of call. In a round every rank calls it once, and no rank waits for a later round.
+// One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.
 struct Operation {
   std::string name;
-  std::function<symm_status_t(Member&)> call;
+  std::function<void(Member&)> call;
 };
 const std::vector<Operation>& operations();
 std::ostream& operator<<(std::ostream& out, const Operation& operation);
 std::string name_of(const testing::TestParamInfo<Operation>& info);
 
+// Of the member's operands, symmetric or private ones; `count` as in the C call.
+void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric,
+                int root = 0);
 symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
-                        symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
+                        symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO);
 
 // Call until it fails, and return how.
+symm_status_t until_failure(const std::function<void()>& call);
 symm_status_t until_failure(Member& member, const Operation& operation);
 
-symm_group_status_t status_of(const Group& group);
 symm_failure_t last_failure();  // of this thread
 
 // The last call of this thread failed with `expected`, and its message names `culprit`.
@@ -71,8 +75,7 @@ bool names_rank(const std::string& message, int rank);
 
 // Form a group and all-reduce on it, checking the sum. What survivors do after a failure.
 void expect_working(const Config& config, int rank, int size, int rounds = 3);
+// What was made has been given back, by this process.
+void expect_footprint(const Footprint& before);
 
-// Nothing is left of what the ranks put there.
-void expect_empty(const std::string& directory);
-
-}  // namespace ranks
+}  // namespace support

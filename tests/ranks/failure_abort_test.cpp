@@ -6,7 +6,7 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr int kRanks = 3;
@@ -17,17 +17,11 @@ void expect_aborted(const Group& group, symm_status_t status, int by) {
   EXPECT_EQ(status, SYMM_ERR_ABORTED) << message;
   EXPECT_NE(message.find(kReason), std::string::npos) << message;
   EXPECT_NE(message.find("rank " + std::to_string(by)), std::string::npos) << message;
-  EXPECT_TRUE(eventually([&] { return status_of(group).status != SYMM_OK; }));
-  const symm_group_status_t now = status_of(group);
+  EXPECT_TRUE(eventually([&] { return group.status().status != SYMM_OK; }));
+  const symm_group_status_t now = group.status();
   EXPECT_EQ(now.status, SYMM_ERR_ABORTED);
   EXPECT_EQ(now.failed_rank, by);
   EXPECT_NE(std::string(now.message).find(kReason), std::string::npos) << now.message;
-}
-
-symm_status_t barrier_until_failure(const Group& group) {
-  for (;;) {
-    if (const symm_status_t status = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr); status != SYMM_OK) return status;
-  }
 }
 
 class Abort : public testing::TestWithParam<Operation> {};
@@ -35,10 +29,10 @@ class Abort : public testing::TestWithParam<Operation> {};
 // Rank 2 does not come, so ranks 0 and 1 wait. Rank 0 is released by another thread of its own, rank 1 by another rank, and rank
 // 2 finds out when it comes after all.
 TEST_P(Abort, ReleasesEveryWait) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(kRanks, [&](int rank) {
+  as_processes(kRanks, [&](int rank) {
     Member member(config, rank, kRanks, &*facts);
     std::thread watchdog;
     if (rank == 0) {
@@ -55,39 +49,38 @@ TEST_P(Abort, ReleasesEveryWait) {
     EXPECT_TRUE(eventually([&] { return facts->failed == kRanks; }));
     if (watchdog.joinable()) watchdog.join();
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Abort, testing::ValuesIn(operations()), name_of);
 
 TEST(AbortAlone, OfAPartLeavesTheWhole) {
   as_threads(4, [](int rank, const Group& whole) {
-    const Group part = split(whole, rank / 2, 0);
-    if (rank == 0) check(symm_group_abort(part.get(), kReason));
+    const Group part = whole.split(rank / 2, 0);
+    if (rank == 0) part.abort(kReason);
     if (rank < 2) {
-      expect_aborted(part, barrier_until_failure(part), 0);
+      expect_aborted(part, until_failure([&] { part.barrier(); }), 0);
     } else {
-      for (int i = 0; i < 10; ++i) barrier(part);
+      for (int i = 0; i < 10; ++i) part.barrier();
     }
-    EXPECT_EQ(status_of(whole).status, SYMM_OK);
-    barrier(whole);
+    EXPECT_EQ(whole.status().status, SYMM_OK);
+    whole.barrier();
   });
 }
 
 TEST(AbortAlone, OfTheWholeLeavesAPart) {
   as_threads(2, [](int rank, const Group& whole) {
-    const Group part = split(whole, 0, 0);
-    barrier(part);
-    if (rank == 1) check(symm_group_abort(whole.get(), kReason));
-    EXPECT_TRUE(eventually([&] { return status_of(whole).status == SYMM_ERR_ABORTED; }));
-    for (int i = 0; i < 10; ++i) barrier(part);
+    const Group part = whole.split(0, 0);
+    part.barrier();
+    if (rank == 1) whole.abort(kReason);
+    EXPECT_TRUE(eventually([&] { return whole.status().status == SYMM_ERR_ABORTED; }));
+    for (int i = 0; i < 10; ++i) part.barrier();
   });
 }
 
 TEST(AbortAlone, WithoutAReason) {
   as_threads(1, [](int, const Group& group) {
-    check(symm_group_abort(group.get(), nullptr));
+    group.abort();
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_ABORTED);
     EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
   });
@@ -98,13 +91,13 @@ TEST(AbortAlone, ByAllAtOnce) {
   std::barrier all(4);
   as_threads(4, [&all](int rank, const Group& group) {
     all.arrive_and_wait();
-    check(symm_group_abort(group.get(), ("reason " + std::to_string(rank)).c_str()));
+    group.abort(("reason " + std::to_string(rank)).c_str());
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_ABORTED);
-    const std::string first = status_of(group).message;
+    const std::string first = group.status().message;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    EXPECT_EQ(first, status_of(group).message);
+    EXPECT_EQ(first, group.status().message);
   });
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

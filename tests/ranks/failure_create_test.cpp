@@ -15,47 +15,31 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
-struct Attempt {
-  symm_status_t status = SYMM_OK;
-  std::string message;
-  int32_t blamed = -1;
-  Group group;
-};
-
-Attempt attempt(const Config& config, int rank, int size) {
-  Attempt result;
-  try {
-    result.group = create(config, rank, size);
-  } catch (const Failed& failed) {
-    result.status = failed.status;
-    result.message = failed.what();
-    result.blamed = last_failure().rank;
-  }
-  return result;
+Outcome attempt(const Config& config, int rank, int size) {
+  return outcome_of([&] { create(config, rank, size); });
 }
 
-void expect_missing_to_be_named(const std::vector<int>& coming, int size, const std::string& missing, bool as_processes) {
-  const BootstrapResult meeting;
-  Config config = as_processes ? meeting.processes() : meeting.threads();
+void expect_missing_to_be_named(const std::vector<int>& coming, int size, const std::string& missing, bool in_processes) {
+  const Bootstrap meeting;
+  Config config = in_processes ? meeting.processes() : meeting.threads();
   config.create_timeout_ms = 500;
   const auto body = [&](int index) {
     const Footprint before = Footprint::now();
-    const Attempt got = attempt(config, coming[static_cast<size_t>(index)], size);
+    const Outcome got = attempt(config, coming[static_cast<size_t>(index)], size);
     EXPECT_EQ(got.status, SYMM_ERR_TIMEOUT) << got.message;
     EXPECT_NE(got.message.find(missing), std::string::npos) << got.message;
-    EXPECT_TRUE(names_rank(missing, got.blamed)) << got.blamed << ": " << got.message;
-    if (as_processes) {
+    EXPECT_TRUE(names_rank(missing, got.rank)) << got.rank << ": " << got.message;
+    if (in_processes) {
       EXPECT_EQ(Footprint::now().descriptors, before.descriptors);
     }
   };
   const int come = static_cast<int>(coming.size());
-  if (as_processes) {
-    Processes processes(come, body);
-    processes.expect_success();
-    expect_empty(meeting.directory());
+  if (in_processes) {
+    as_processes(come, body);
+    expect_empty(meeting.path());
   } else {
     as_threads(come, body);
   }
@@ -68,10 +52,10 @@ TEST(Missing, OneThread) { expect_missing_to_be_named({0, 2}, 3, "rank 1", false
 TEST(Missing, SeveralThreads) { expect_missing_to_be_named({1, 3}, 4, "ranks 0, 2", false); }
 
 TEST(Missing, AndThenAllCome) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(3, [&](int rank) {
+  as_processes(3, [&](int rank) {
     Config impatient = config;
     impatient.create_timeout_ms = 300;
     if (rank != 1) {
@@ -81,8 +65,7 @@ TEST(Missing, AndThenAllCome) {
     EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
     expect_working(config, rank, 3);
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 // A store in memory that the processes share, which counts its calls and can be told what to do in one of them.
@@ -134,7 +117,7 @@ struct BoardStore {
   }
 };
 
-symm_status_t create_by(BoardStore& store, int rank, int size, Group* out) {
+Group create_by(BoardStore& store, int rank, int size) {
   symm_store_t callbacks{sizeof(symm_store_t), &store, BoardStore::set, BoardStore::get};
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank;
@@ -142,47 +125,42 @@ symm_status_t create_by(BoardStore& store, int rank, int size, Group* out) {
   config.backend = SYMM_BACKEND_HOST;
   config.store = &callbacks;
   config.create_timeout_ms = 1000;
-  symm_group_t* group = nullptr;
-  const symm_status_t status = symm_group_create(&config, &group);
-  out->reset(group);
-  return status;
+  return Group::create(config);
 }
 
 // `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   constexpr int kSize = 3;
-  const BootstrapResult runtime;  // where sockets go
+  const Bootstrap runtime;  // where sockets go
   const Shared<Board> board;
   const Shared<Facts> facts;
   bool reached = false;
   {
     Processes processes(kSize, [&](int rank) {
-      setenv("XDG_RUNTIME_DIR", runtime.directory().c_str(), 1);
+      setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
       facts->pids[rank] = getpid();
       BoardStore store{&*board};
       store.fatal_call = rank == victim ? fatal_call : -1;
       store.signal = signal;
       Group group;
-      symm_status_t status = create_by(store, rank, kSize, &group);
+      Outcome end = outcome_of([&] { group = create_by(store, rank, kSize); });
       if (rank == victim) {
-        EXPECT_TRUE(status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
-        if (status == SYMM_OK) barrier(group);
+        EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
+        if (end.status == SYMM_OK) group.barrier();
         return;
       }
-      if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 5000, nullptr);
-      const std::string message = symm_last_error();
-      if (status != SYMM_OK) {
-        EXPECT_TRUE(status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && status == SYMM_ERR_PEER_FAILED))
-            << symm_status_string(status) << ": " << message;
-        EXPECT_TRUE(names_rank(message, victim)) << message;
-        EXPECT_EQ(last_failure().rank, victim) << message;
+      if (end.status == SYMM_OK) end = outcome_of([&] { group.barrier({}, 0, 5000); });
+      if (end.status != SYMM_OK) {
+        EXPECT_TRUE(end.status == SYMM_ERR_TIMEOUT || (signal == SIGKILL && end.status == SYMM_ERR_PEER_FAILED)) << end.message;
+        EXPECT_TRUE(names_rank(end.message, victim)) << end.message;
+        EXPECT_EQ(end.rank, victim) << end.message;
       }
-      facts->failed += status != SYMM_OK;
+      facts->failed += end.status != SYMM_OK;
       ++facts->ready;
     });
     EXPECT_TRUE(eventually([&] { return facts->ready == kSize - 1; }));
-    if (signal == SIGSTOP) processes.kill(victim, SIGCONT);
-    const int ended = processes.wait(victim);
+    if (signal == SIGSTOP) processes[victim].kill(SIGCONT);
+    const int ended = processes[victim].wait();
     reached = facts->failed == kSize - 1;
     EXPECT_TRUE(reached || facts->failed == 0) << "all or nothing";
     EXPECT_TRUE(reached || (WIFEXITED(ended) && WEXITSTATUS(ended) == 0)) << ended;
@@ -213,40 +191,36 @@ TEST(Creation, ARankDiesAtAnyMoment) {
     constexpr int kSize = 3;
     const int victim = static_cast<int>(random() % kSize);
     const auto delay = std::chrono::microseconds(random() % 6000);
-    const BootstrapResult meeting;
+    const Bootstrap meeting;
     Config config = meeting.processes();
     config.create_timeout_ms = 2000;
     const Shared<Facts> facts;
-    Processes processes(kSize, [&](int rank) {
-      facts->pids[rank] = getpid();
-      if (rank == victim) {
-        std::thread([delay] {
-          std::this_thread::sleep_for(delay);
-          raise(SIGKILL);
-        }).detach();
-      }
-      {
-        const Attempt got = attempt(config, rank, kSize);
-        symm_status_t status = got.status;
-        std::string message = got.message;
-        while (status == SYMM_OK) {
-          status = symm_barrier(got.group.get(), nullptr, 0, 0, 0, nullptr);
-          message = symm_last_error();
-        }
-        EXPECT_TRUE(status == SYMM_ERR_PEER_FAILED || (!got.group && status == SYMM_ERR_TIMEOUT))
-            << symm_status_string(status) << ": " << message;
-        EXPECT_TRUE(names_rank(message, victim)) << message;
-        EXPECT_EQ(last_failure().rank, victim) << message;
-      }
-      Config again = meeting.processes();
-      again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one
-      expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
-    });
-    processes.expect_success({victim});
-    expect_empty(meeting.directory());
+    as_processes(kSize,
+                 [&](int rank) {
+                   facts->pids[rank] = getpid();
+                   if (rank == victim) {
+                     std::thread([delay] {
+                       std::this_thread::sleep_for(delay);
+                       raise(SIGKILL);
+                     }).detach();
+                   }
+                   {
+                     Group group;
+                     Outcome got = outcome_of([&] { group = create(config, rank, kSize); });
+                     while (got.status == SYMM_OK) got = outcome_of([&] { group.barrier(); });
+                     EXPECT_TRUE(got.status == SYMM_ERR_PEER_FAILED || (!group && got.status == SYMM_ERR_TIMEOUT)) << got.message;
+                     EXPECT_TRUE(names_rank(got.message, victim)) << got.message;
+                     EXPECT_EQ(got.rank, victim) << got.message;
+                   }
+                   Config again = meeting.processes();
+                   again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one
+                   expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
+                 },
+                 {victim});
+    expect_empty(meeting.path());
     ASSERT_FALSE(HasFailure()) << "in trial " << trial << ": victim " << victim << " after " << delay.count() << " us";
   }
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

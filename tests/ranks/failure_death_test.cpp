@@ -13,7 +13,7 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr int kRanks = 3;
@@ -28,21 +28,22 @@ void die_soon(std::chrono::microseconds delay) {
 
 // `perish` runs on the victim when all have made a few rounds of the operation.
 void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(size, [&](int rank) {
-    Member member(config, rank, size, &*facts);
-    for (int round = 0; round < 3; ++round) check(operation.call(member));
-    all_there(*facts, size);
-    if (rank == victim) perish(member);
-    const int64_t start = now_ns();
-    const symm_status_t status = until_failure(member, operation);
-    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, victim, facts->pids[victim]);
-    EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
-  });
-  processes.expect_success({victim});
-  expect_empty(meeting.directory());
+  as_processes(size,
+               [&](int rank) {
+                 Member member(config, rank, size, &*facts);
+                 for (int round = 0; round < 3; ++round) operation.call(member);
+                 all_there(*facts, size);
+                 if (rank == victim) perish(member);
+                 const int64_t start = now_ns();
+                 const symm_status_t status = until_failure(member, operation);
+                 expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, victim, facts->pids[victim]);
+                 EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
+               },
+               {victim});
+  expect_empty(meeting.path());
 }
 
 class Death : public testing::TestWithParam<Operation> {};
@@ -71,7 +72,7 @@ const Operation& any_operation() { return operations().front(); }
 
 TEST(Manner, HybridCubeMesh) {
   const Operation mesh{"hybrid_cube_mesh", [](Member& m) {
-                         return allreduce(m.group, m.send.data(), m.recv.data(), 50'000, SYMM_ALGORITHM_HYBRID_CUBE_MESH);
+                         collective(m, SYMM_COLLECTIVE_ALLREDUCE, SYMM_ALGORITHM_HYBRID_CUBE_MESH, 50'000, false);
                        }};
   expect_death_to_be_noticed(mesh, 8, 5, [](Member&) { raise(SIGKILL); });
 }
@@ -100,23 +101,24 @@ TEST(Manner, AbortWithCoreDump) {
 // A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
 // which the library hears of, or by a bare system call, which it does not.
 void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
-    Member member(config, rank, 2, &*facts);
-    if (rank == 1) {
-      const pid_t child = make_child();
-      if (child == 0) {
-        for (;;) pause();
-      }
-      facts->go = child;
-      raise(SIGKILL);
-    }
-    const symm_status_t status = until_failure(member, any_operation());
-    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
-  });
-  processes.expect_success({1});
+  as_processes(2,
+               [&](int rank) {
+                 Member member(config, rank, 2, &*facts);
+                 if (rank == 1) {
+                   const pid_t child = make_child();
+                   if (child == 0) {
+                     for (;;) pause();
+                   }
+                   facts->go = child;
+                   raise(SIGKILL);
+                 }
+                 const symm_status_t status = until_failure(member, any_operation());
+                 expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
+               },
+               {1});
   EXPECT_EQ(kill(facts->go, 0), 0) << "the child ought to have outlived its parent";
   kill(facts->go, SIGKILL);
 }
@@ -130,76 +132,75 @@ TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
 }
 
 TEST(Several, TwoAtOnce) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(4, [&](int rank) {
-    {
-      Member member(config, rank, 4, &*facts);
-      if (rank == 1 || rank == 2) {
-        if (++facts->ready == 2) facts->go = 1;
-        while (facts->go == 0) std::this_thread::yield();
-        raise(SIGKILL);
-      }
-      const symm_status_t status = until_failure(member, any_operation());
-      const int culprit = status_of(member.group).failed_rank;
-      EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
-      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts->pids[culprit % kMost]);
-    }
-    expect_working(config, rank == 0 ? 0 : 1, 2);
-  });
-  processes.expect_success({1, 2});
-  expect_empty(meeting.directory());
+  as_processes(4,
+               [&](int rank) {
+                 {
+                   Member member(config, rank, 4, &*facts);
+                   if (rank == 1 || rank == 2) {
+                     if (++facts->ready == 2) facts->go = 1;
+                     while (facts->go == 0) std::this_thread::yield();
+                     raise(SIGKILL);
+                   }
+                   const symm_status_t status = until_failure(member, any_operation());
+                   const int culprit = member.group.status().failed_rank;
+                   EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
+                   expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts->pids[culprit % kMost]);
+                 }
+                 expect_working(config, rank == 0 ? 0 : 1, 2);
+               },
+               {1, 2});
+  expect_empty(meeting.path());
 }
 
 TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
   constexpr int kSize = 4;
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(kSize, [&](int rank) {
-    for (int size = kSize; size > 1; --size) {
-      Member member(config, rank, size, &*facts);
-      if (rank == size - 1) raise(SIGKILL);
-      const symm_status_t status = until_failure(member, any_operation());
-      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, size - 1, facts->pids[size - 1]);
-    }
-    expect_working(config, 0, 1);
-  });
-  processes.expect_success({1, 2, 3});
-  expect_empty(meeting.directory());
+  as_processes(kSize,
+               [&](int rank) {
+                 for (int size = kSize; size > 1; --size) {
+                   Member member(config, rank, size, &*facts);
+                   if (rank == size - 1) raise(SIGKILL);
+                   const symm_status_t status = until_failure(member, any_operation());
+                   expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, size - 1, facts->pids[size - 1]);
+                 }
+                 expect_working(config, 0, 1);
+               },
+               {1, 2, 3});
+  expect_empty(meeting.path());
 }
 
 // Ranks of a part have other numbers than in the whole; each group is told in its own.
 TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(4, [&](int rank) {
-    Member member(config, rank, 4, &*facts);
-    const Group reversed = split(member.group, 0, -rank);
-    const Group half = split(member.group, rank % 2, 0);
-    all_there(*facts, 4);
-    if (rank == 3) raise(SIGKILL);
-    const auto status = [](const Group& group) {
-      for (;;) {
-        if (const symm_status_t s = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr); s != SYMM_OK) return s;
-      }
-    };
-    expect_blame(reversed, status(reversed), SYMM_ERR_PEER_FAILED, 0, facts->pids[3]);
-    expect_blame(member.group, status(member.group), SYMM_ERR_PEER_FAILED, 3, facts->pids[3]);
-    if (rank == 1) {
-      expect_blame(half, status(half), SYMM_ERR_PEER_FAILED, 1, facts->pids[3]);
-    } else {
-      for (int i = 0; i < 100; ++i) check(symm_barrier(half.get(), nullptr, 0, 0, 0, nullptr));  // the dead rank was none of it
-    }
-  });
-  processes.expect_success({3});
+  as_processes(4,
+               [&](int rank) {
+                 Member member(config, rank, 4, &*facts);
+                 const Group reversed = member.group.split(0, -rank);
+                 const Group half = member.group.split(rank % 2, 0);
+                 all_there(*facts, 4);
+                 if (rank == 3) raise(SIGKILL);
+                 const auto status = [](const Group& group) { return until_failure([&] { group.barrier(); }); };
+                 expect_blame(reversed, status(reversed), SYMM_ERR_PEER_FAILED, 0, facts->pids[3]);
+                 expect_blame(member.group, status(member.group), SYMM_ERR_PEER_FAILED, 3, facts->pids[3]);
+                 if (rank == 1) {
+                   expect_blame(half, status(half), SYMM_ERR_PEER_FAILED, 1, facts->pids[3]);
+                 } else {
+                   for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
+                 }
+               },
+               {3});
 }
 
 // Ranks do not depend on whoever started them.
 TEST(Several, DeathOfTheParent) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   Processes processes(1, [&](int) {
     for (int rank = 0; rank < 2; ++rank) {
@@ -209,7 +210,7 @@ TEST(Several, DeathOfTheParent) {
         const Group group = create(config, rank, 2);
         say("ready " + std::to_string(rank));
         const bool orphaned = eventually([&] { return getppid() != parent; });
-        barrier(group);
+        group.barrier();
         const float one = 1;
         float sum = 0;
         check(allreduce(group, &one, &sum, 1));
@@ -219,11 +220,11 @@ TEST(Several, DeathOfTheParent) {
     }
     sleep_for_ever();
   });
-  EXPECT_TRUE(processes.hear(0, "ready 0") && processes.hear(0, "ready 1")) << processes.said(0);
-  processes.kill(0, SIGKILL);
-  EXPECT_TRUE(processes.hear(0, "right 0") && processes.hear(0, "right 1")) << processes.said(0);
-  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.directory()); }));
+  EXPECT_TRUE(processes[0].hear("ready 0") && processes[0].hear("ready 1")) << processes[0].said();
+  processes[0].kill(SIGKILL);
+  EXPECT_TRUE(processes[0].hear("right 0") && processes[0].hear("right 1")) << processes[0].said();
+  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -8,12 +8,12 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr uint64_t kTimeoutMs = 1000;
 
-Config impatient(const BootstrapResult& meeting) {
+Config impatient(const Bootstrap& meeting) {
   Config config = meeting.processes();
   config.timeout_ms = kTimeoutMs;
   config.create_timeout_ms = 5 * kTimeoutMs;
@@ -22,7 +22,7 @@ Config impatient(const BootstrapResult& meeting) {
 
 // Rank 1 is stopped before a call in which rank 0 gives up; `after` is what rank 0 does then, before rank 1 goes on.
 void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call, const std::function<void(Member&)>& after) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(2, [&](int rank) {
@@ -40,12 +40,12 @@ void expect_late_call_to_fail(const std::function<symm_status_t(Member&)>& call,
         << "rank 0 stays, so that rank 1 does not learn it from its departure";
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == 1; }));
-  processes.kill(1, SIGCONT);
+  processes[1].kill(SIGCONT);
   processes.expect_success();
 }
 
 // When a call has failed, its operands are the caller's again, and are overwritten.
-void expect_no_stale_result(symm_algorithm_t algorithm, size_t count) {
+void expect_no_stale_result(symm_algorithm_values algorithm, size_t count) {
   expect_late_call_to_fail(
       [&](Member& m) { return allreduce(m.group, m.symmetric_send(), m.symmetric_recv(), count, algorithm); },
       [&](Member& m) { std::fill_n(m.symmetric_send(), count, 77.0F); });
@@ -62,7 +62,7 @@ TEST(Late, NoBarrierPassedAlone) {
 
 TEST(Late, NoBarrierOfSomePassedAlone) {
   // Of three ranks, so that two are a subset.
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
@@ -76,7 +76,7 @@ TEST(Late, NoBarrierOfSomePassedAlone) {
     EXPECT_TRUE(eventually([&] { return facts->failed == 3; }));
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
-  processes.kill(1, SIGCONT);
+  processes[1].kill(SIGCONT);
   processes.expect_success();
 }
 
@@ -85,9 +85,7 @@ void rage(Member& member, const Facts& facts) {
   for (uint8_t value = 1; facts.go == 0; ++value) {
     for (int peer = 0; peer < member.size; ++peer) {
       std::fill_n(member.block.at<uint8_t>(peer), Member::kBlock, value);
-      void* pad = nullptr;
-      check(symm_memory_signal_pad(member.block.memory.get(), peer, &pad));
-      std::fill_n(static_cast<uint32_t*>(pad), 64 * member.size, value);
+      std::fill_n(member.block.memory.signal_pad(peer).data(), 64 * member.size, value);
       symm_put_signal(member.block.memory.get(), peer, 3, nullptr);
     }
     EXPECT_NE(allreduce(member.group, member.send.data(), member.recv.data(), 1000), SYMM_OK);
@@ -97,7 +95,7 @@ void rage(Member& member, const Facts& facts) {
 void expect_zombie_to_do_no_harm(const std::string& second_name) {
   constexpr int kRanks = 3;
   constexpr int kVictim = 2;
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {
@@ -120,13 +118,13 @@ void expect_zombie_to_do_no_harm(const std::string& second_name) {
     if (++facts->failed == 4) facts->go = 1;
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
-  processes.kill(kVictim, SIGCONT);
+  processes[kVictim].kill(SIGCONT);
   processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(Zombie, CannotHarmANewGroupOfTheSameName) { expect_zombie_to_do_no_harm(""); }
 TEST(Zombie, CannotHarmANewGroupOfAnotherName) { expect_zombie_to_do_no_harm("second"); }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -14,7 +14,7 @@
 
 extern "C" void __lsan_disable() __attribute__((weak));  // there with AddressSanitizer only
 
-namespace ranks {
+namespace support {
 namespace {
 
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
@@ -22,25 +22,21 @@ Footprint footprint_after_first_use(const Config& config, int rank, int size) {
   return Footprint::settled();
 }
 
-void expect_footprint(const Footprint& before) {
-  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
-}
-
 TEST(Release, InAnyOrder) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     const Footprint before = footprint_after_first_use(config, rank, 2);
     std::array<int, 4> order{0, 1, 2, 3};
     do {
       Group group = create(config, rank, 2);
-      Group part = split(group, 0, 0);
+      Group part = group.split(0, 0);
       Block block = allocate(part, 10'000);
       int* own = block.at<int>(rank);
       *own = rank;
-      barrier(part);
+      part.barrier();
       EXPECT_EQ(*block.at<int>(1 - rank), 1 - rank);
-      barrier(part);
+      part.barrier();
       for (const int step : order) {
         if (step == 0) group.reset();
         if (step == 1) part.reset();
@@ -52,42 +48,42 @@ TEST(Release, InAnyOrder) {
     } while (std::next_permutation(order.begin(), order.end()));
     expect_footprint(before);
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(Release, InAnyOrderAfterAFailure) {
   std::array<int, 3> order{0, 1, 2};
   do {
-    const BootstrapResult meeting;
+    const Bootstrap meeting;
     const Config config = meeting.processes();
     const Shared<Facts> facts;
-    Processes processes(3, [&](int rank) {
-      Footprint before;
-      {
-        before = footprint_after_first_use(config, rank, 3);
-        Member member(config, rank, 3, &*facts);
-        if (rank == 2) raise(SIGKILL);
-        EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
-        *member.block.at<int>(2) = 5;  // the dead rank's block is still there
-        for (const int step : order) {
-          if (step == 0) member.group.reset();
-          if (step == 1) member.block.buffer.reset();
-          if (step == 2) member.block.memory.reset();
-        }
-      }
-      expect_footprint(before);
-    });
-    processes.expect_success({2});
-    expect_empty(meeting.directory());
+    as_processes(3,
+                 [&](int rank) {
+                   Footprint before;
+                   {
+                     before = footprint_after_first_use(config, rank, 3);
+                     Member member(config, rank, 3, &*facts);
+                     if (rank == 2) raise(SIGKILL);
+                     EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
+                     *member.block.at<int>(2) = 5;  // the dead rank's block is still there
+                     for (const int step : order) {
+                       if (step == 0) member.group.reset();
+                       if (step == 1) member.block.buffer.reset();
+                       if (step == 2) member.block.memory.reset();
+                     }
+                   }
+                   expect_footprint(before);
+                 },
+                 {2});
+    expect_empty(meeting.path());
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST(Release, WhileAnotherRankWaits) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(3, [&](int rank) {
+  as_processes(3, [&](int rank) {
     Member member(config, rank, 3, &*facts);
     if (rank == 1) {
       member.block.buffer.reset();
@@ -102,61 +98,59 @@ TEST(Release, WhileAnotherRankWaits) {
     expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
     ++facts->failed;
   });
-  processes.expect_success();
 }
 
 // Ranks that do not need the one that left go on: a barrier and signals without it, and its block.
 TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(3, [&](int rank) {
+  as_processes(3, [&](int rank) {
     Member member(config, rank, 3, &*facts);
     *member.block.at<int>(rank) = 40 + rank;
-    barrier(member.group);
+    member.group.barrier();
     if (rank == 2) return;
     if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const int32_t rest[] = {0, 1};
     for (int i = 0; i < 20; ++i) {
-      check(symm_barrier(member.group.get(), rest, 2, 0, 0, nullptr));
-      check(symm_put_signal(member.block.memory.get(), 1 - rank, 0, nullptr));
-      check(symm_wait_signal(member.block.memory.get(), 1 - rank, 0, 0, nullptr));
+      member.group.barrier(rest);
+      member.block.memory.put_signal(1 - rank);
+      member.block.memory.wait_signal(1 - rank);
     }
     EXPECT_EQ(*member.block.at<int>(2), 42);
-    EXPECT_EQ(status_of(member.group).status, SYMM_OK) << status_of(member.group).message;
+    EXPECT_EQ(member.group.status().status, SYMM_OK) << member.group.status().message;
     EXPECT_EQ(symm_wait_signal(member.block.memory.get(), 2, 0, 0, nullptr), SYMM_ERR_PEER_FAILED) << "it will never come";
     EXPECT_NE(std::string(symm_last_error()).find("has left"), std::string::npos) << symm_last_error();
   });
-  processes.expect_success();
 }
 
 // Handles that the program forgot, at an ordinary end of the process.
 void expect_no_harm_at_exit(const std::function<void()>& end) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
     if (rank == 2 && __lsan_disable != nullptr) __lsan_disable();  // it leaks on purpose
     auto* member = new Member(config, rank, 3, &*facts);
-    barrier(member->group);
+    member->group.barrier();
     if (rank == 2) {
-      member->group.release();  // as a program does that never releases
-      member->block.buffer.release();
-      member->block.memory.release();
+      member->group.detach();  // as a program does that never releases
+      member->block.buffer.detach();
+      member->block.memory.detach();
       delete member;
       end();
     }
     EXPECT_TRUE(eventually([&] { return facts->go == 1; }));
     const int32_t rest[] = {0, 1};
-    for (int i = 0; i < 20; ++i) check(symm_barrier(member->group.get(), rest, 2, 0, 0, nullptr));
-    EXPECT_EQ(status_of(member->group).status, SYMM_OK) << status_of(member->group).message;
+    for (int i = 0; i < 20; ++i) member->group.barrier(rest);
+    EXPECT_EQ(member->group.status().status, SYMM_OK) << member->group.status().message;
     delete member;
   });
-  processes.wait(2);
+  processes[2].wait();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   facts->go = 1;
   processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(Exit, WithoutReleaseDoesNotHarmWhoDoesNotNeedTheRank) {
@@ -168,8 +162,8 @@ TEST(Exit, FromAnotherThreadThanTheFirst) {
 }
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
-  const BootstrapResult meeting;
-  Processes processes(1, [&](int) {
+  const Bootstrap meeting;
+  as_processes(1, [&](int) {
     const Group group = create(meeting.processes(), 0, 1);
     for (int i = 0; i < 3; ++i) {
       std::thread([&group] {
@@ -181,27 +175,25 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::exit(0);
   });
-  processes.expect_success();
 }
 
 TEST(Finalize, LetsAllLeaveTogether) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(4, [&](int rank) {
+  as_processes(4, [&](int rank) {
     Member member(config, rank, 4);
     if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    check(symm_group_finalize(member.group.get(), 0));
+    member.group.finalize(0);
     EXPECT_EQ(symm_barrier(member.group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(size_of(member.group), 4);
+    EXPECT_EQ(member.group.info().size, 4);
   });
-  processes.expect_success();
 }
 
 TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   const Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     Member member(config, rank, 2, &*facts);
     if (rank == 0) {
       const symm_status_t status = symm_group_finalize(member.group.get(), 100);
@@ -212,8 +204,7 @@ TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
       EXPECT_NE(symm_group_finalize(member.group.get(), 0), SYMM_OK);
     }
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -7,7 +7,7 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 struct Arguments {
@@ -80,7 +80,7 @@ class Mismatch : public testing::TestWithParam<Difference> {};
 
 // In checked mode every rank reports it at the first call, whoever the odd one is.
 TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   for (const int odd : {0, 2}) {
     Config config = meeting.threads();
     config.flags = SYMM_GROUP_CHECK;
@@ -91,7 +91,7 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
       EXPECT_NE(message.find("rank " + std::to_string(odd)), std::string::npos) << message;
       for (const std::string& part : GetParam().said)
         EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
-      EXPECT_EQ(status_of(group).status, SYMM_ERR_MISMATCH);
+      EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
       EXPECT_EQ(call(group, GetParam().common), SYMM_ERR_MISMATCH) << "the group is of no more use";
     });
   }
@@ -100,7 +100,7 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
 // Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   as_threads(3, [&](int rank) {
     const Group group = create(meeting.threads(), rank, 3);
     symm_status_t status = SYMM_OK;
@@ -114,39 +114,29 @@ INSTANTIATE_TEST_SUITE_P(Each, Mismatch, testing::ValuesIn(differences()),
                          [](const auto& difference) { return difference.param.name; });
 
 TEST(MismatchOfGroups, SizesGivenDiffer) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = 5000;
-  Processes processes(2, [&](int rank) {
-    try {
-      create(config, rank, 2 + rank);
-      ADD_FAILURE() << "created";
-    } catch (const Failed& failed) {
-      EXPECT_EQ(failed.status, SYMM_ERR_MISMATCH) << failed.what();
-    }
+  as_processes(2, [&](int rank) {
+    const Outcome outcome = outcome_of([&] { create(config, rank, 2 + rank); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 // Ranks 0 and 1 both find it, and rank 2 finds that they do: the vote blames whom rank 0 found, not rank 0.
 TEST(MismatchOfGroups, PlanTablesDiffer) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Shared<Facts> facts;
-  Processes processes(3, [&](int rank) {
+  as_processes(3, [&](int rank) {
     facts->pids[rank] = getpid();
     if (rank == 2) setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
-    try {
-      create(meeting.processes(), rank, 3);
-      ADD_FAILURE() << "created";
-    } catch (const Failed& failed) {
-      EXPECT_EQ(failed.status, SYMM_ERR_MISMATCH) << failed.what();
-      EXPECT_EQ(last_failure().rank, 2) << failed.what();
-      EXPECT_EQ(last_failure().pid, facts->pids[2]) << failed.what();
-    }
+    const Outcome outcome = outcome_of([&] { create(meeting.processes(), rank, 3); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
+    EXPECT_EQ(outcome.rank, 2) << outcome.message;
+    EXPECT_EQ(outcome.pid, facts->pids[2]) << outcome.message;
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -19,7 +19,7 @@
 #endif
 #endif
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr int kRanks = 3;
@@ -63,85 +63,69 @@ uint64_t address_space() {
   return pages * 4096;
 }
 
-struct Outcome {
+struct Outcomes {
   std::atomic<int> status[kRanks];
 };
-
-symm_status_t rendezvous(const Group& group, const Buffer& buffer, Memory* out) {
-  symm_memory_t* memory = nullptr;
-  const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), 0, &memory);
-  out->reset(memory);
-  return status;
-}
-
-Buffer buffer_of(const Group& group, size_t bytes) {
-  symm_buffer_t* buffer = nullptr;
-  check(symm_alloc(group.get(), bytes, 0, &buffer));
-  return Buffer(buffer);
-}
 
 void expect_sum(const Group& group) {
   const float one = 1;
   float sum = 0;
   check(allreduce(group, &one, &sum, 1));
-  EXPECT_EQ(sum, size_of(group));
+  EXPECT_EQ(sum, group.size());
 }
 
 // Rank 1 makes its rendezvous at step `step` under limit(step). Every step fails alike everywhere, with one of `allowed`, until
 // one succeeds.
 void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>& limit,
                            const std::vector<symm_status_t>& allowed, int most) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  const Shared<Outcome> outcome;
-  Processes processes(kRanks, [&](int rank) {
+  const Shared<Outcomes> outcomes;
+  as_processes(kRanks, [&](int rank) {
     const Group group = create(config, rank, kRanks);
-    const Buffer buffer = buffer_of(group, kBytes);
+    const Buffer buffer = group.allocate(kBytes);
     {
-      Memory warm;
-      check(rendezvous(group, buffer, &warm));
-      barrier(group);
+      const Memory warm = group.rendezvous(buffer);
+      group.barrier();
     }
     expect_sum(group);
     plug_descriptors();
     bool succeeded = false;
     int failures = 0;
     for (int step = 0; step < most && !succeeded; ++step) {
-      barrier(group);
+      group.barrier();
       const Footprint before = Footprint::settled();
       {
         std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
-        Memory memory;
-        const symm_status_t status = rendezvous(group, buffer, &memory);
+        symm_memory_t* made = nullptr;  // an exception might need what the limit denies
+        const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), 0, &made);
         lowered.reset();
+        const Memory memory(made);
         const std::string message = status == SYMM_OK ? "" : symm_last_error();
-        outcome->status[rank] = status;
-        barrier(group);
+        outcomes->status[rank] = status;
+        group.barrier();
         for (int peer = 0; peer < kRanks; ++peer)
-          EXPECT_EQ(outcome->status[peer], status) << "rank " << peer << " in step " << step;
+          EXPECT_EQ(outcomes->status[peer], status) << "rank " << peer << " in step " << step;
         succeeded = status == SYMM_OK;
         failures += !succeeded;
         if (!succeeded) {
-          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end())
-              << symm_status_string(status) << ": " << message;
+          EXPECT_NE(std::find(allowed.begin(), allowed.end(), status), allowed.end()) << message;
           EXPECT_NE(message.find("rank 1"), std::string::npos) << message;
           EXPECT_EQ(last_failure().rank, 1) << message;
         }
       }
-      barrier(group);
+      group.barrier();
       EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
           << "before: " << before << "; after step " << step << ": " << Footprint::now();
-      EXPECT_EQ(status_of(group).status, SYMM_OK);
+      EXPECT_EQ(group.status().status, SYMM_OK);
       expect_sum(group);
     }
     EXPECT_TRUE(succeeded) << "no limit was high enough";
     EXPECT_GT(failures, 0) << "no limit was low enough";
-    Memory last;
-    check(rendezvous(group, buffer, &last));
+    const Memory last = group.rendezvous(buffer);
     expect_sum(group);
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(Rendezvous, OneRankRunsOutOfDescriptors) {
@@ -168,28 +152,24 @@ TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
 }
 
 TEST(Rendezvous, SizesDiffer) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(kRanks, [&](int rank) {
+  as_processes(kRanks, [&](int rank) {
     const Group group = create(config, rank, kRanks);
     const Footprint before = Footprint::settled();
     for (int odd = 0; odd < kRanks; ++odd) {
-      const Buffer buffer = buffer_of(group, rank == odd ? 5000 : 6000);
-      Memory memory;
-      EXPECT_EQ(rendezvous(group, buffer, &memory), SYMM_ERR_MISMATCH);
-      const std::string message = symm_last_error();
-      EXPECT_NE(message.find("5000"), std::string::npos) << message;
-      EXPECT_NE(message.find("6000"), std::string::npos) << message;
-      EXPECT_EQ(memory, nullptr);
-      EXPECT_EQ(status_of(group).status, SYMM_OK);
+      const Buffer buffer = group.allocate(rank == odd ? 5000 : 6000);
+      const Outcome outcome = outcome_of([&] { group.rendezvous(buffer); });
+      EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH);
+      EXPECT_NE(outcome.message.find("5000"), std::string::npos) << outcome.message;
+      EXPECT_NE(outcome.message.find("6000"), std::string::npos) << outcome.message;
+      EXPECT_EQ(group.status().status, SYMM_OK);
       expect_sum(group);
     }
-    EXPECT_TRUE(eventually([&] { return Footprint::now() == before; }))
-        << "before: " << before << "; after: " << Footprint::now();
+    expect_footprint(before);
     const Block block = allocate(group, 5000);
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Allocation, OfMoreThanThereIsNamesTheReason) {
@@ -204,4 +184,4 @@ TEST(Allocation, OfMoreThanThereIsNamesTheReason) {
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -9,13 +9,13 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr int kRanks = 3;
 constexpr uint64_t kTimeoutMs = 1000;
 
-Config impatient(const BootstrapResult& meeting) {
+Config impatient(const Bootstrap& meeting) {
   Config config = meeting.processes();
   config.timeout_ms = kTimeoutMs;
   config.create_timeout_ms = 3 * kTimeoutMs;
@@ -26,12 +26,12 @@ class Silence : public testing::TestWithParam<Operation> {};
 
 TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
   constexpr int kVictim = kRanks - 1;
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {
     Member member(config, rank, kRanks, &*facts);
-    for (int round = 0; round < 3; ++round) check(GetParam().call(member));
+    for (int round = 0; round < 3; ++round) GetParam().call(member);
     if (rank == kVictim) {
       facts->moment_ns = now_ns();
       raise(SIGSTOP);
@@ -44,7 +44,7 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
     const int64_t waited_ms = (now_ns() - facts->moment_ns) / 1'000'000;
     if (GetParam().name == "wait_signal") {  // nothing was taken, so nothing is lost
       expect_named(status, SYMM_ERR_TIMEOUT, kVictim, facts->pids[kVictim]);
-      EXPECT_EQ(status_of(member.group).status, SYMM_OK);
+      EXPECT_EQ(member.group.status().status, SYMM_OK);
     } else {
       expect_blame(member.group, status, SYMM_ERR_TIMEOUT, kVictim, facts->pids[kVictim]);
     }
@@ -52,9 +52,9 @@ TEST_P(Silence, TimesOutForAllAndIsNoticedByTheLateRank) {
     ++facts->failed;
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == kRanks - 1; }));
-  processes.kill(kVictim, SIGCONT);
+  processes[kVictim].kill(SIGCONT);
   processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of);
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Silence, testing::ValuesIn(operations()), name_of
 // although the deadline of the rank that only waits for the root passes first.
 TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
   constexpr int kVictim = 2;
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = impatient(meeting);
   const Shared<Facts> facts;
   Processes processes(kRanks, [&](int rank) {
@@ -73,54 +73,52 @@ TEST(SilenceOfAThird, IsNotBlamedOnWhoWaitsForItToo) {
       return;
     }
     if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-    options.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED;
-    const size_t count = member.send.size();
-    const symm_status_t status =
-        symm_broadcast(member.group.get(), member.send.data(), member.recv.data(), count, SYMM_DTYPE_F32, 0, &options, nullptr);
+    const auto call = [&] {
+      collective(member, SYMM_COLLECTIVE_BROADCAST, SYMM_ALGORITHM_TWO_SHOT_STAGED, member.send.size(), false);
+    };
+    const symm_status_t status = outcome_of(call).status;
     expect_blame(member.group, status, SYMM_ERR_TIMEOUT, kVictim, facts->pids[kVictim]);
     ++facts->failed;
   });
   EXPECT_TRUE(eventually([&] { return facts->failed == kRanks - 1; }));
-  processes.kill(kVictim, SIGCONT);
+  processes[kVictim].kill(SIGCONT);
   processes.expect_success();
 }
 
 TEST(SilenceOfASignal, CostsNothing) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     Member member(config, rank, 2);
-    symm_memory_t* memory = member.block.memory.get();
+    const Memory& memory = member.block.memory;
     if (rank == 0) {
-      check(symm_put_signal(memory, 1, 4, nullptr));
-      barrier(member.group);
+      memory.put_signal(1, 4);
+      member.group.barrier();
     } else {
-      check(symm_wait_signal(memory, 0, 4, 0, nullptr));
+      memory.wait_signal(0, 4);
       const int64_t start = now_ns();
-      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 50, nullptr), SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, 50, nullptr), SYMM_ERR_TIMEOUT);
       EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
       EXPECT_GE(now_ns() - start, 50'000'000);
-      EXPECT_EQ(status_of(member.group).status, SYMM_OK);
-      barrier(member.group);
-      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT) << "a barrier is no signal";
+      EXPECT_EQ(member.group.status().status, SYMM_OK);
+      member.group.barrier();
+      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT) << "a barrier is no signal";
     }
-    barrier(member.group);
+    member.group.barrier();
     // Two more are sent; exactly two can be taken.
     if (rank == 0) {
-      for (int i = 0; i < 2; ++i) check(symm_put_signal(memory, 1, 4, nullptr));
+      for (int i = 0; i < 2; ++i) memory.put_signal(1, 4);
     } else {
-      for (int i = 0; i < 2; ++i) check(symm_wait_signal(memory, 0, 4, 0, nullptr));
-      EXPECT_EQ(symm_wait_signal(memory, 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT);
+      for (int i = 0; i < 2; ++i) memory.wait_signal(0, 4);
+      EXPECT_EQ(symm_wait_signal(memory.get(), 0, 4, 10, nullptr), SYMM_ERR_TIMEOUT);
     }
-    barrier(member.group);
+    member.group.barrier();
     float one = 1;
     float sum = 0;
     check(allreduce(member.group, &one, &sum, 1));
     EXPECT_EQ(sum, 2);
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 TEST(Group, ThreadsMeet) {
@@ -15,18 +17,16 @@ TEST(Group, ThreadsMeet) {
     std::set<uint64_t> ids;
     std::mutex mutex;
     as_threads(size, [&](int rank, const Group& group) {
-      EXPECT_EQ(rank_of(group), rank);
-      EXPECT_EQ(size_of(group), size);
-      symm_group_info_t info{};
-      info.struct_size = sizeof info;
-      check(symm_group_info(group.get(), &info));
+      EXPECT_EQ(group.rank(), rank);
+      EXPECT_EQ(group.size(), size);
+      const symm_group_info_t info = group.info();
       EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
       EXPECT_EQ(info.channels, 64);
       {
         const std::lock_guard lock(mutex);
         ids.insert(info.id);
       }
-      barrier(group);
+      group.barrier();
     });
     EXPECT_EQ(ids.size(), 1U) << "all ranks know the group by one number";
   }
@@ -34,34 +34,32 @@ TEST(Group, ThreadsMeet) {
 
 TEST(Group, SixtyFourThreadsMeet) {
   as_threads(64, [](int, const Group& group) {
-    for (int i = 0; i < 3; ++i) barrier(group);
+    for (int i = 0; i < 3; ++i) group.barrier();
   });
 }
 
 TEST(Group, ProcessesMeetInADirectoryAndLeaveNothing) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(4, [&](int rank) {
+  as_processes(4, [&](int rank) {
     for (int i = 0; i < 3; ++i) {
       const Group group = create(config, rank, 4);
-      barrier(group);
+      group.barrier();
     }
   });
-  processes.expect_success();
-  EXPECT_TRUE(std::filesystem::is_empty(meeting.directory()))
-      << "left behind: " << std::filesystem::directory_iterator(meeting.directory())->path();
+  EXPECT_TRUE(std::filesystem::is_empty(meeting.path()))
+      << "left behind: " << std::filesystem::directory_iterator(meeting.path())->path();
 }
 
 TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     Config config = meeting.processes();
     config.name = rank % 2 == 0 ? "even" : "odd";
     const Group group = create(config, rank / 2, 2);
-    EXPECT_EQ(size_of(group), 2);
-    barrier(group);
+    EXPECT_EQ(group.size(), 2);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 // A store of the caller's own: here a directory of files, each written once.
@@ -95,92 +93,80 @@ struct FileStore {
   }
 };
 
-symm_status_t create_from(symm_store_t& store, int rank, int size, symm_group_t** out) {
+Group create_from(symm_store_t& store, int rank, int size) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.rank = rank;
   config.size = size;
   config.store = &store;
   config.create_timeout_ms = 20'000;
-  return symm_group_create(&config, out);
+  return Group::create(config);
 }
 
 TEST(Group, MeetsThroughTheCallersStore) {
-  const BootstrapResult meeting;
-  Processes processes(3, [&](int rank) {
-    FileStore files{meeting.directory()};
+  const Bootstrap meeting;
+  as_processes(3, [&](int rank) {
+    FileStore files{meeting.path()};
     symm_store_t store{sizeof store, &files, FileStore::set, FileStore::get};
-    symm_group_t* group = nullptr;
-    check(create_from(store, rank, 3, &group));
-    const Group owned(group);
-    barrier(owned);
+    create_from(store, rank, 3).barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Group, TheStoresErrorFailsTheCreation) {
   FileStore files{"/nonexistent"};
   symm_store_t store{sizeof store, &files, FileStore::set, FileStore::get};
-  symm_group_t* group = nullptr;
-  EXPECT_EQ(create_from(store, 0, 2, &group), SYMM_ERR_SYSTEM);
-  EXPECT_EQ(group, nullptr);
-  EXPECT_NE(std::string(symm_last_error()).find("store"), std::string::npos) << symm_last_error();
+  const Outcome outcome = outcome_of([&] { create_from(store, 0, 2); });
+  EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM);
+  EXPECT_NE(outcome.message.find("store"), std::string::npos) << outcome.message;
 }
 
 TEST(Group, MissingRanksAreNamed) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.threads();
   config.create_timeout_ms = 300;
   as_threads(2, [&](int index) {
     const int rank = index * 2;  // ranks 0 and 2 of 4
-    try {
-      create(config, rank, 4);
-      ADD_FAILURE() << "rank " << rank << " formed a group of 4 with 2 ranks";
-    } catch (const Failed& failed) {
-      EXPECT_EQ(failed.status, SYMM_ERR_TIMEOUT);
-      EXPECT_NE(std::string(failed.what()).find("1, 3"), std::string::npos) << failed.what();
-    }
+    const Outcome outcome = outcome_of([&] { create(config, rank, 4); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+    EXPECT_NE(outcome.message.find("1, 3"), std::string::npos) << outcome.message;
   });
 }
 
 TEST(Group, SplitOrdersByKeyAndExcludesNegativeColors) {
   as_threads(5, [](int rank, const Group& group) {
-    const Group part = split(group, rank == 4 ? -1 : rank % 2, -rank);
+    const Group part = group.split(rank == 4 ? -1 : rank % 2, -rank);
     if (rank == 4) {
-      EXPECT_EQ(part, nullptr);
+      EXPECT_FALSE(part);
       return;
     }
-    EXPECT_EQ(size_of(part), 2);
-    EXPECT_EQ(rank_of(part), rank < 2 ? 1 : 0) << "the higher rank has the lower key";
-    barrier(part);
+    EXPECT_EQ(part.size(), 2);
+    EXPECT_EQ(part.rank(), rank < 2 ? 1 : 0) << "the higher rank has the lower key";
+    part.barrier();
   });
 }
 
 TEST(Group, SplitOfASplitOutlivesItsParents) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     Group group = create(meeting.processes(), rank, 4);
-    Group half = split(group, rank / 2, rank);
-    Group alone = split(half, rank % 2, 0);
+    Group half = group.split(rank / 2, rank);
+    Group alone = half.split(rank % 2, 0);
     group.reset();
     half.reset();
-    barrier(alone);
-    EXPECT_EQ(size_of(alone), 1);
+    alone.barrier();
+    EXPECT_EQ(alone.size(), 1);
   });
-  processes.expect_success();
 }
 
 TEST(Group, StatusIsOkUntilRevoked) {
   as_threads(2, [](int rank, const Group& group) {
-    symm_group_status_t status{};
-    status.struct_size = sizeof status;
-    check(symm_group_status(group.get(), &status));
+    symm_group_status_t status = group.status();
     EXPECT_EQ(status.status, SYMM_OK);
     EXPECT_EQ(status.failed_rank, -1);
-    barrier(group);
-    if (rank == 0) check(symm_group_abort(group.get(), "enough"));
+    group.barrier();
+    if (rank == 0) group.abort("enough");
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 10'000, nullptr), SYMM_ERR_ABORTED);
     EXPECT_NE(std::string(symm_last_error()).find("rank 0 aborted the group: enough"), std::string::npos) << symm_last_error();
-    check(symm_group_status(group.get(), &status));
+    status = group.status();
     EXPECT_EQ(status.status, SYMM_ERR_ABORTED);
     EXPECT_EQ(status.failed_rank, 0);
   });
@@ -188,22 +174,22 @@ TEST(Group, StatusIsOkUntilRevoked) {
 
 TEST(Group, AfterFinalizeOnlyQueriesWork) {
   as_threads(3, [](int, const Group& group) {
-    check(symm_group_finalize(group.get(), 10'000));
+    group.finalize(10'000);
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 1000, nullptr), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(size_of(group), 3);
+    EXPECT_EQ(group.info().size, 3);
   });
 }
 
 TEST(Group, WorksFromTheEnvironmentOfASingleProcess) {
-  symm_group_t* group = nullptr;
-  check(symm_group_create(nullptr, &group));
-  const Group owned(group);
-  EXPECT_EQ(size_of(owned), 1);
-  barrier(owned);
+  symm_group_t* made = nullptr;
+  check(symm_group_create(nullptr, &made));
+  const Group group(made);
+  EXPECT_EQ(group.size(), 1);
+  group.barrier();
   float value = 3;
-  check(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+  group.allreduce(symm::Span(&value, 1), symm::Span(&value, 1), SYMM_OP_SUM);
   EXPECT_EQ(value, 3.0F);
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -13,7 +13,7 @@
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr uint64_t kTimeoutMs = 10'000;
@@ -43,7 +43,7 @@ void complain(const Trial& trial, int rank, const std::string& text) {
   if (own[0] == '\0') std::snprintf(own, sizeof trial.stage.problem[0], "rank %d: %s", rank, text.c_str());
 }
 
-symm_status_t random_collective(Member& m, std::mt19937_64& random) {
+void random_collective(Member& m, std::mt19937_64& random) {
   const size_t per_rank = m.send.size() / static_cast<size_t>(m.size);
   const auto most = static_cast<double>(per_rank);
   const auto count = static_cast<size_t>(std::pow(most, std::uniform_real_distribution<>(0, 1)(random)));
@@ -51,22 +51,11 @@ symm_status_t random_collective(Member& m, std::mt19937_64& random) {
   const int root = static_cast<int>(random() % static_cast<uint64_t>(m.size));
   const size_t room = Member::kBlock / sizeof(float) / 2 / static_cast<size_t>(m.size);
   const size_t n = symmetric ? std::min(count, room) : count;
-  const float* send = symmetric ? m.symmetric_send() : m.send.data();
-  float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
-  symm_group_t* g = m.group.get();
-  switch (random() % 6) {
-    case 0: {
-      const symm_status_t status = symm_allreduce(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
-      if (status == SYMM_OK && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0]))
-        throw std::runtime_error("wrong sum");
-      return status;
-    }
-    case 1: return symm_reduce_scatter(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr);
-    case 2: return symm_allgather(g, send, recv, n, SYMM_DTYPE_F32, nullptr, nullptr);
-    case 3: return symm_broadcast(g, send, recv, n, SYMM_DTYPE_F32, root, nullptr, nullptr);
-    case 4: return symm_reduce(g, send, recv, n, SYMM_DTYPE_F32, SYMM_OP_SUM, root, nullptr, nullptr);
-    default: return symm_alltoall(g, send, recv, n, SYMM_DTYPE_F32, nullptr, nullptr);
-  }
+  const auto what = static_cast<symm_collective_values>(random() % 6);
+  collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
+  const float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
+  if (what == SYMM_COLLECTIVE_ALLREDUCE && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0]))
+    throw std::runtime_error("wrong sum");
 }
 
 const Operation& operation_named(const std::string& name) {
@@ -76,7 +65,7 @@ const Operation& operation_named(const std::string& name) {
   throw std::runtime_error("no operation " + name);
 }
 
-symm_status_t next_call(Phase phase, Member& m, std::mt19937_64& random) {
+void next_call(Phase phase, Member& m, std::mt19937_64& random) {
   switch (phase) {
     case Phase::create: break;
     case Phase::rendezvous: return operation_named("rendezvous").call(m);
@@ -95,43 +84,32 @@ void ready(const Trial& trial) {
   while (trial.stage.facts.ready != trial.size) std::this_thread::yield();
 }
 
-struct End {
-  symm_status_t status = SYMM_OK;
-  std::string message;
-};
-
 // Form groups again and again until it fails.
-End create_until_failure(const Trial& trial, Config config, int rank) {
+Outcome create_until_failure(const Trial& trial, Config config, int rank) {
   config.create_timeout_ms = kMissingTimeoutMs;
   ready(trial);
-  for (;;) {
-    try {
-      const Group group = create(config, rank, trial.size);
-      barrier(group);
-    } catch (const Failed& failed) {
-      return {failed.status, failed.what()};
-    }
-  }
+  Outcome end;
+  while (end.status == SYMM_OK) end = outcome_of([&] { create(config, rank, trial.size).barrier(); });
+  return end;
 }
 
-End call_until_failure(const Trial& trial, const Config& config, int rank) {
+Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   std::mt19937_64 random(trial.seed);  // the same calls on all ranks
   Member member(config, rank, trial.size);
   ready(trial);
-  symm_status_t status = SYMM_OK;
-  while (status == SYMM_OK) status = next_call(trial.phase, member, random);
+  Outcome end;
+  while (end.status == SYMM_OK) end = outcome_of([&] { next_call(trial.phase, member, random); });
   trial.stage.failed_ns[rank] = now_ns();
-  const std::string message = symm_last_error();
-  if (!eventually([&] { return status_of(member.group).status != SYMM_OK; })) complain(trial, rank, "the group was not revoked");
-  const symm_group_status_t now = status_of(member.group);
+  if (!eventually([&] { return member.group.status().status != SYMM_OK; })) complain(trial, rank, "the group was not revoked");
+  const symm_group_status_t now = member.group.status();
   if (now.status != SYMM_ERR_PEER_FAILED || now.failed_rank != trial.victim ||
       now.failed_pid != trial.stage.facts.pids[trial.victim]) {
     complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
   }
-  return {status, message};
+  return end;
 }
 
-void expect_documented_end(const Trial& trial, int rank, const End& end) {
+void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
   const bool missed = trial.phase == Phase::create && end.status == SYMM_ERR_TIMEOUT;
   if (end.status != SYMM_ERR_PEER_FAILED && !missed) {
     complain(trial, rank, std::string(symm_status_string(end.status)) + " instead of PEER_FAILED: " + end.message);
@@ -153,7 +131,7 @@ void live(const Trial& trial, const Config& config, int rank) {
   trial.stage.facts.pids[rank] = getpid();
   expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
   const Footprint before = Footprint::settled();
-  const End end =
+  const Outcome end =
       trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
@@ -192,7 +170,7 @@ KillReport kill_one(uint64_t seed, int size) {
   report.phase = phase;
   report.victim = victim;
 
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.processes();
   config.timeout_ms = config.create_timeout_ms = kTimeoutMs;
   Processes processes(size, [&](int rank) {
@@ -206,15 +184,15 @@ KillReport kill_one(uint64_t seed, int size) {
   if (!eventually([&] { return stage->facts.ready == size; })) report.problems.emplace_back("the ranks did not get to work");
   std::this_thread::sleep_for(delay);
   const int64_t killed_ns = now_ns();
-  processes.kill(victim, SIGKILL);
-  processes.reap(victim, kHangMs);
+  processes[victim].kill(SIGKILL);
+  processes[victim].reap(kHangMs);
   for (int rank = 0; rank < size; ++rank) {
     if (rank == victim) continue;
-    if (!processes.reap(rank, kHangMs)) {
+    if (!processes[rank].reap(kHangMs)) {
       ++report.hangs;
       report.problems.push_back("rank " + std::to_string(rank) + " hangs");
     } else if (stage->done[rank] == 0) {
-      report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + processes.said(rank));
+      report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + processes[rank].said());
     }
     if (stage->problem[rank][0] != '\0') report.problems.emplace_back(stage->problem[rank]);
     report.leaks += stage->leaked[rank];
@@ -222,17 +200,17 @@ KillReport kill_one(uint64_t seed, int size) {
     if (stage->status[rank] == SYMM_ERR_PEER_FAILED)
       report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - killed_ns) / 1e6);
   }
-  if (!std::filesystem::is_empty(meeting.directory())) {
+  if (!std::filesystem::is_empty(meeting.path())) {
     // Killed while it was the last to leave a creation. The next creation there removes what it left; of two ranks none has come
     // since.
     Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
-    for (int rank = 0; rank < 2; ++rank) next.reap(rank, kHangMs);
+    for (int rank = 0; rank < 2; ++rank) next[rank].reap(kHangMs);
   }
-  if (!std::filesystem::is_empty(meeting.directory())) {
+  if (!std::filesystem::is_empty(meeting.path())) {
     ++report.leaks;
-    report.problems.push_back("left behind: " + std::filesystem::directory_iterator(meeting.directory())->path().string());
+    report.problems.push_back("left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
   }
   return report;
 }
 
-}  // namespace ranks
+}  // namespace support

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace ranks {
+namespace support {
 
 // What the ranks are busy with when it happens.
 enum class Phase {
@@ -38,4 +38,4 @@ struct KillReport {
 // `seed` decides everything but the scheduling: phase, victim, moment, and the calls made.
 KillReport kill_one(uint64_t seed, int size);
 
-}  // namespace ranks
+}  // namespace support

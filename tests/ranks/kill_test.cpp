@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "tests/ranks/kill_experiment.hpp"
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 constexpr int kKills = 200;
@@ -42,4 +42,4 @@ TEST(Kill, TwoHundredAtRandomMoments) {
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -2,25 +2,13 @@
 //
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
 #include <cstdio>
-#include <filesystem>
 #include <map>
 #include <thread>
 
 #include "tests/ranks/failure.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
-
-void expect_footprint(const Footprint& before) {
-  EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
-}
-
-size_t entries(const char* directory) {
-  size_t count = 0;
-  std::error_code error;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, error)) ++count;
-  return count;
-}
 
 // Resident and virtual memory of this process in kilobytes, by /proc/self/statm.
 size_t private_kilobytes() {
@@ -34,26 +22,26 @@ size_t private_kilobytes() {
 // Run `cycle` many times on each of two ranks in one group. The first tenth warms up: allocators keep what they had once.
 void expect_cycles_to_leave_nothing(int cycles, size_t allowed_kilobytes,
                                     const std::function<void(const Group&, int rank, int cycle)>& cycle) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  const size_t shm_before = entries("/dev/shm");
+  const size_t shm_before = entries("/dev/shm").size();
   const size_t shared_before = machine_shared_memory();
   Processes processes(2, [&](int rank) {
     const Group group = create(config, rank, 2);
     int i = 0;
     for (; i < cycles / 10; ++i) cycle(group, rank, i);
-    barrier(group);
+    group.barrier();
     const Footprint before = Footprint::settled();
     const size_t private_before = private_kilobytes();
     for (; i < cycles; ++i) cycle(group, rank, i);
     expect_footprint(before);
     EXPECT_LT(private_kilobytes(), private_before + allowed_kilobytes) << "heap";
-    barrier(group);
+    group.barrier();
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank, 300'000);
+  for (int rank = 0; rank < 2; ++rank) processes[rank].wait(300'000);
   processes.expect_success();
-  expect_empty(meeting.directory());
-  EXPECT_LT(entries("/dev/shm"), shm_before + 20) << "other programs put files there too, but not one for each cycle";
+  expect_empty(meeting.path());
+  EXPECT_LT(entries("/dev/shm").size(), shm_before + 20) << "other programs put files there too, but not one for each cycle";
   constexpr size_t kSlack = size_t{64} << 20;  // of other programs
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + kSlack; }));
 }
@@ -71,7 +59,7 @@ TEST(Leak, TenThousandRendezvous) {
     const Block block = allocate(group, 64 + static_cast<size_t>(cycle % 3) * 5000);
     if (cycle % 100 != 0) return;
     *block.at<int>(rank) = cycle;
-    barrier(group);
+    group.barrier();
     EXPECT_EQ(*block.at<int>(1 - rank), cycle);
   });
 }
@@ -79,14 +67,8 @@ TEST(Leak, TenThousandRendezvous) {
 TEST(Leak, RendezvousOfOneBufferAgainAndAgain) {
   std::map<int, Buffer> kept;
   expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes, [&](const Group& group, int rank, int) {
-    if (!kept[rank]) {
-      symm_buffer_t* buffer = nullptr;
-      check(symm_alloc(group.get(), 4096, 0, &buffer));
-      kept[rank].reset(buffer);
-    }
-    symm_memory_t* memory = nullptr;
-    check(symm_rendezvous(group.get(), kept[rank].get(), 0, &memory));
-    const Memory released(memory);
+    if (!kept[rank]) kept[rank] = group.allocate(4096);
+    group.rendezvous(kept[rank]);
   });
 }
 
@@ -97,62 +79,54 @@ TEST(Leak, TagsThatNeverComeAgain) {
 
 TEST(Leak, FailingRendezvous) {
   expect_cycles_to_leave_nothing(2000 / kLess, kHeapKilobytes, [](const Group& group, int rank, int) {
-    symm_buffer_t* buffer = nullptr;
-    check(symm_alloc(group.get(), 64 + static_cast<size_t>(rank), 0, &buffer));
-    const Buffer owned(buffer);
-    symm_memory_t* memory = nullptr;
-    EXPECT_EQ(symm_rendezvous(group.get(), buffer, 0, &memory), SYMM_ERR_MISMATCH);
+    const Buffer buffer = group.allocate(64 + static_cast<size_t>(rank));
+    EXPECT_EQ(outcome_of([&] { group.rendezvous(buffer); }).status, SYMM_ERR_MISMATCH);
   });
 }
 
 TEST(Leak, FiveHundredSplits) {
   expect_cycles_to_leave_nothing(500, kHeapKilobytes, [](const Group& group, int rank, int cycle) {
-    const Group part = split(group, cycle % 3 == 0 ? rank : 0, cycle % 2 == 0 ? rank : -rank);
-    barrier(part);
+    const Group part = group.split(cycle % 3 == 0 ? rank : 0, cycle % 2 == 0 ? rank : -rank);
+    part.barrier();
   });
 }
 
 TEST(Leak, FiveHundredGroups) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
   expect_cycles_to_leave_nothing(500 / kLess, kHeapKilobytes, [&](const Group&, int rank, int) {
     const Group group = create(config, rank, 2);
-    barrier(group);
+    group.barrier();
   });
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(Leak, FiveHundredGroupsOfThreads) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const auto cycle = [&] {
     as_threads(2, [&](int rank) {
       const Group group = create(meeting.threads(), rank, 2);
       const Block block = allocate(group, 64);
-      barrier(group);
+      group.barrier();
     });
   };
-  Processes processes(1, [&](int) {  // in a process of its own: the tests that fork must not have a monitor thread
+  as_processes(1, [&](int) {  // in a process of its own: the tests that fork must not have a monitor thread
     for (int i = 0; i < 50; ++i) cycle();
     const Footprint before = Footprint::settled();
     for (int i = 0; i < 450; ++i) cycle();
     expect_footprint(before);
   });
-  processes.expect_success();
 }
 
 TEST(Leak, FailingCreations) {
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   Config config = meeting.processes();
   config.create_timeout_ms = 30;
   expect_cycles_to_leave_nothing(50, kHeapKilobytes, [&](const Group&, int rank, int) {
-    try {
-      create(config, 2 * rank, 4);
-      ADD_FAILURE() << "two of four ranks cannot be a group";
-    } catch (const Failed& failed) {
-      EXPECT_EQ(failed.status, SYMM_ERR_TIMEOUT) << failed.what();
-    }
+    const Outcome outcome = outcome_of([&] { create(config, 2 * rank, 4); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
   });
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 // Many rendezvous at once: on one group with a tag each, and on groups of their own.
@@ -161,32 +135,31 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
     const Block block = allocate(group, 4096, tag);
     uint64_t* own = block.at<uint64_t>(rank);
     *own = tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(rank);
-    barrier(group, static_cast<int>(tag));
-    for (int peer = 0; peer < size_of(group); ++peer) {
+    group.barrier({}, static_cast<int>(tag));
+    for (int peer = 0; peer < group.size(); ++peer) {
       EXPECT_EQ(*block.at<uint64_t>(peer), tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
     }
-    barrier(group, static_cast<int>(tag));
+    group.barrier({}, static_cast<int>(tag));
   }
 }
 
 TEST(ManyAtOnce, ThreadsOnOneGroup) {
   constexpr int kThreads = 6;
-  const BootstrapResult meeting;
+  const Bootstrap meeting;
   const Config config = meeting.processes();
-  Processes processes(3, [&](int rank) {
+  as_processes(3, [&](int rank) {
     const Group group = create(config, rank, 3);
     const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
-    barrier(group);
+    group.barrier();
     expect_footprint(before);
   });
-  processes.expect_success();
 }
 
 TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
   constexpr int kThreads = 4;
-  const BootstrapResult meeting;
-  Processes processes(3, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(3, [&](int rank) {
     { create(meeting.processes(), rank, 3); }
     const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int thread) {
@@ -195,13 +168,12 @@ TEST(ManyAtOnce, ThreadsOnGroupsOfTheirOwn) {
       for (int i = 0; i < 3; ++i) {
         const Group group = create(config, rank, 3);
         rendezvous_on(group, rank, 0, 10);
-        barrier(group);
+        group.barrier();
       }
     });
     expect_footprint(before);
   });
-  processes.expect_success();
-  expect_empty(meeting.directory());
+  expect_empty(meeting.path());
 }
 
 TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
@@ -211,4 +183,4 @@ TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

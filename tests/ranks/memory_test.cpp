@@ -2,33 +2,30 @@
 #include <cstring>
 #include <thread>
 
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
 TEST(Memory, EveryRankSeesEveryBlock) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     const Block block = allocate(group, 1000);
     auto* mine = block.at<uint32_t>(rank);
     for (uint32_t i = 0; i < 250; ++i) EXPECT_EQ(mine[i], 0U) << "fresh memory is zero";
-    barrier(group);  // or a quick peer writes before this rank has looked
+    group.barrier();  // or a quick peer writes before this rank has looked
     for (int peer = 0; peer < 4; ++peer) block.at<uint32_t>(peer)[rank] = static_cast<uint32_t>(100 * peer + rank);
-    barrier(group);
+    group.barrier();
     for (uint32_t source = 0; source < 4; ++source) EXPECT_EQ(mine[source], 100U * static_cast<uint32_t>(rank) + source);
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Memory, InfoTablesAndPads) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 12345);
-    symm_memory_info_t info{};
-    info.struct_size = sizeof info;
-    check(symm_memory_info(block.memory.get(), &info));
+    const symm_memory_info_t info = block.memory.info();
     EXPECT_EQ(info.rank, rank);
     EXPECT_EQ(info.size, 3);
     EXPECT_EQ(info.bytes, 12345U);
@@ -39,17 +36,15 @@ TEST(Memory, InfoTablesAndPads) {
     check(symm_memory_pointer_table(block.memory.get(), &pointers));
     check(symm_memory_signal_pad_table(block.memory.get(), &pads));
     for (int peer = 0; peer < 3; ++peer) {
-      EXPECT_EQ(pointers[peer], block.pointer(peer));
+      EXPECT_EQ(pointers[peer], block.at<char>(peer));
       EXPECT_EQ(reinterpret_cast<uintptr_t>(pointers[peer]) % 4096, 0U);
-      void* pad = nullptr;
-      check(symm_memory_signal_pad(block.memory.get(), peer, &pad));
-      EXPECT_EQ(pads[peer], pad);
+      EXPECT_EQ(pads[peer], block.memory.signal_pad(peer).data());
     }
     void* none = nullptr;
     EXPECT_EQ(symm_memory_pointer(block.memory.get(), 3, &none), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_memory_pointer(block.memory.get(), -1, &none), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(none, nullptr);
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -61,88 +56,73 @@ TEST(Memory, FindsAnyInteriorPointer) {
       const size_t bytes = block == &first ? 5000 : 7000;
       for (int peer = 0; peer < 3; ++peer) {
         for (const size_t offset : {size_t{0}, size_t{1}, size_t{4097}, bytes - 1}) {
-          symm_memory_t* found = nullptr;
-          int32_t owner = -1;
-          size_t at = 0;
-          check(symm_memory_find(group.get(), block->at<char>(peer) + offset, &found, &owner, &at));
-          const Memory keep(found);
-          EXPECT_EQ(owner, peer);
-          EXPECT_EQ(at, offset);
-          void* start = nullptr;
-          check(symm_memory_pointer(found, peer, &start));
-          EXPECT_EQ(start, block->pointer(peer));
+          const symm::Place place = group.find(block->at<char>(peer) + offset);
+          EXPECT_EQ(place.rank, peer);
+          EXPECT_EQ(place.offset, offset);
+          EXPECT_EQ(place.memory.span<char>(peer).data(), block->at<char>(peer));
         }
         EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr),
                   SYMM_ERR_INVALID_ARGUMENT);
       }
     }
     EXPECT_EQ(symm_memory_find(group.get(), &rank, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Memory, ForgetsReleasedMemory) {
   as_threads(2, [](int rank, const Group& group) {
     Block block = allocate(group, 64);
-    void* mine = block.pointer(rank);
-    barrier(group);
+    const char* mine = block.at<char>(rank);
+    group.barrier();
     block.memory.reset();
     EXPECT_EQ(symm_memory_find(group.get(), mine, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    void* still = nullptr;
-    check(symm_buffer_pointer(block.buffer.get(), &still));
-    EXPECT_EQ(still, mine) << "the buffer is another handle";
-    barrier(group);
+    EXPECT_EQ(block.buffer.span<char>().data(), mine) << "the buffer is another handle";
+    group.barrier();
   });
 }
 
 TEST(Memory, OneBufferOnSeveralGroups) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
-    const Group pair = split(group, rank / 2, rank);
+    const Group pair = group.split(rank / 2, rank);
     const Block whole = allocate(group, 4096);
-    symm_memory_t* raw = nullptr;
-    check(symm_rendezvous(pair.get(), whole.buffer.get(), 0, &raw));
-    const Memory both(raw);
+    const Memory both = pair.rendezvous(whole.buffer);
     const int neighbour = rank % 2 == 0 ? 1 : 0;
-    void* through_pair = nullptr;
-    check(symm_memory_pointer(both.get(), neighbour, &through_pair));
-    EXPECT_EQ(through_pair, whole.pointer(rank / 2 * 2 + neighbour)) << "a process maps a block once";
-    static_cast<int*>(through_pair)[7] = 70 + rank;
-    barrier(group);
+    int* through_pair = both.span<int>(neighbour).data();
+    EXPECT_EQ(through_pair, whole.at<int>(rank / 2 * 2 + neighbour)) << "a process maps a block once";
+    through_pair[7] = 70 + rank;
+    group.barrier();
     EXPECT_EQ(whole.at<int>(rank)[7], 70 + rank / 2 * 2 + neighbour);
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Memory, OutlivesGroupHandleBufferHandleAndPeers) {
-  const BootstrapResult meeting;
-  Processes processes(2, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
     Group group = create(meeting.processes(), rank, 2);
     Block block = allocate(group, 4096);
     block.at<int>(rank)[0] = 42 + rank;
-    barrier(group);
+    group.barrier();
     if (rank == 1) return;  // leaves in good order
     group.reset();
     block.buffer.reset();
     usleep(100'000);
     EXPECT_EQ(block.at<int>(1)[0], 43) << "a mapped block stays while somebody maps it";
   });
-  processes.expect_success();
 }
 
 TEST(Memory, SizesMustAgree) {
   as_threads(3, [](int rank, const Group& group) {
-    symm_buffer_t* raw = nullptr;
-    check(symm_alloc(group.get(), rank == 2 ? 200 : 100, 0, &raw));
-    const Buffer buffer(raw);
+    const Buffer buffer = group.allocate(rank == 2 ? 200 : 100);
     symm_memory_t* memory = nullptr;
-    EXPECT_EQ(symm_rendezvous(group.get(), raw, 0, &memory), SYMM_ERR_MISMATCH);
+    EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), 0, &memory), SYMM_ERR_MISMATCH);
     EXPECT_EQ(memory, nullptr);
     EXPECT_NE(std::string(symm_last_error()).find("rank 2 brings 200"), std::string::npos) << symm_last_error();
     const Block good = allocate(group, 100);  // the group is none the worse for it
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -167,21 +147,18 @@ TEST(Memory, OnANodeThatIsNamed) {
       EXPECT_NE(std::string(symm_last_error()).find("mbind"), std::string::npos) << symm_last_error();
       check(symm_alloc(group.get(), 10'000, SYMM_ALLOC_HOST, &raw));
     }
-    Block block;
-    block.buffer.reset(raw);
-    symm_memory_t* memory = nullptr;
-    check(symm_rendezvous(group.get(), raw, 0, &memory));
-    block.memory.reset(memory);
+    Block block{Buffer(raw), {}};
+    block.memory = group.rendezvous(block.buffer);
     block.at<int>(1 - rank)[2000] = 5 + rank;
-    barrier(group);
+    group.barrier();
     EXPECT_EQ(block.at<int>(rank)[2000], 6 - rank);
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
-  const BootstrapResult meeting;
-  Processes processes(3, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(3, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 3);
     std::vector<std::thread> threads;
     for (uint64_t tag = 1; tag <= 8; ++tag) {
@@ -189,21 +166,20 @@ TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
         for (int round = 0; round < 20; ++round) {
           const Block block = allocate(group, 64 * tag, tag);
           block.at<uint64_t>((rank + 1) % 3)[0] = tag * 1000 + static_cast<uint64_t>(round);
-          check(symm_put_signal(block.memory.get(), (rank + 1) % 3, 0, nullptr));
-          check(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 0, 0, nullptr));
+          block.memory.put_signal((rank + 1) % 3);
+          block.memory.wait_signal((rank + 2) % 3);
           EXPECT_EQ(block.at<uint64_t>(rank)[0], tag * 1000 + static_cast<uint64_t>(round));
         }
       });
     }
     for (std::thread& thread : threads) thread.join();
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Data, PutGetFillWrite) {
-  const BootstrapResult meeting;
-  Processes processes(2, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 2);
     const size_t bytes = size_t{1} << 20;
     const Block block = allocate(group, bytes);
@@ -212,21 +188,21 @@ TEST(Data, PutGetFillWrite) {
     std::vector<unsigned char> pattern(bytes);
     for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<unsigned char>(i * 7 + static_cast<size_t>(rank));
     for (const size_t size : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{1001}, bytes - 5}) {
-      check(symm_put_with_signal(memory, peer, 5, pattern.data(), size, 3, nullptr));
-      check(symm_wait_signal(memory, peer, 3, 0, nullptr));
+      block.memory.put_with_signal(peer, 5, symm::Span(pattern.data(), size), 3);
+      block.memory.wait_signal(peer, 3);
       for (size_t i = 0; i < size; ++i) {
         ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer)))
             << size << " at " << i;
       }
       std::vector<unsigned char> back(size + 1, 0xEE);
-      check(symm_get(memory, peer, 5, back.data(), size, nullptr));
-      barrier(group);
+      block.memory.get(peer, 5, symm::Span(back.data(), size));
+      group.barrier();
       EXPECT_EQ(std::memcmp(back.data(), pattern.data(), size), 0);
       EXPECT_EQ(back[size], 0xEE);
     }
-    check(symm_fill32(memory, peer, 8, 0xDEADBEEF, 1000, nullptr));
-    check(symm_write_value32(memory, peer, 4, 17, nullptr));
-    barrier(group);
+    block.memory.fill32(peer, 8, 0xDEADBEEF, 1000);
+    block.memory.write_value32(peer, 4, 17);
+    group.barrier();
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 17U);
     for (int i = 0; i < 1000; ++i) EXPECT_EQ(block.at<uint32_t>(rank)[2 + i], 0xDEADBEEFU);
     EXPECT_NE(block.at<uint32_t>(rank)[1002], 0xDEADBEEFU);
@@ -239,10 +215,9 @@ TEST(Data, PutGetFillWrite) {
     EXPECT_EQ(symm_write_value32(memory, peer, bytes, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     int stream = 0;
     EXPECT_EQ(symm_put(memory, peer, 0, pattern.data(), 4, &stream), SYMM_ERR_INVALID_ARGUMENT);
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -2,14 +2,12 @@
 #include <atomic>
 #include <thread>
 
-#include "tests/ranks/ranks.hpp"
+#include "tests/support/group.hpp"
 
-namespace ranks {
+namespace support {
 namespace {
 
-void put_signal(const Block& block, int rank, int channel = 0) {
-  check(symm_put_signal(block.memory.get(), rank, channel, nullptr));
-}
+void put_signal(const Block& block, int rank, int channel = 0) { block.memory.put_signal(rank, channel); }
 symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
   return symm_wait_signal(block.memory.get(), rank, channel, timeout_ms, nullptr);
 }
@@ -19,14 +17,14 @@ TEST(Signal, CountsAndManyMayBeOutstanding) {
     const Block block = allocate(group, 64);
     if (rank == 0) {
       for (int i = 0; i < 1000; ++i) put_signal(block, 1, 5);
-      barrier(group);
+      group.barrier();
     } else {
-      barrier(group);
+      group.barrier();
       for (int i = 0; i < 1000; ++i) EXPECT_EQ(wait_signal(block, 0, 5), SYMM_OK);
       EXPECT_EQ(wait_signal(block, 0, 5, 20), SYMM_ERR_TIMEOUT) << "there was one too many";
       EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
     }
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -36,12 +34,12 @@ TEST(Signal, ATimeOutTakesNothingAndHarmsNothing) {
     if (rank == 1) {
       EXPECT_EQ(wait_signal(block, 0, 0, 30), SYMM_ERR_TIMEOUT);
     }
-    barrier(group);
+    group.barrier();
     if (rank == 0) put_signal(block, 1);
     if (rank == 1) {
       EXPECT_EQ(wait_signal(block, 0), SYMM_OK);
     }
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -56,7 +54,7 @@ TEST(Signal, ChannelsSourcesAndMemoriesAreApart) {
     EXPECT_EQ(wait_signal(a, from, 62, 5), SYMM_ERR_TIMEOUT);
     EXPECT_EQ(wait_signal(b, from, 63, 5), SYMM_ERR_TIMEOUT);
     EXPECT_EQ(wait_signal(a, from, 63), SYMM_OK);
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -65,13 +63,13 @@ TEST(Signal, ARankMaySignalItself) {
     const Block block = allocate(group, 64);
     put_signal(block, rank);
     EXPECT_EQ(wait_signal(block, rank), SYMM_OK);
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Signal, OrdersTheDataBeforeIt) {
-  const BootstrapResult meeting;
-  Processes processes(2, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(2, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 2);
     const Block block = allocate(group, 1 << 16);
     auto* data = block.at<uint64_t>(1);
@@ -87,22 +85,20 @@ TEST(Signal, OrdersTheDataBeforeIt) {
       }
     }
   });
-  processes.expect_success();
 }
 
 TEST(Signal, WakesASleeperWithoutLosingAny) {
   // More ranks than processors, no sleep without a wake-up: if one were lost, each would cost a slice of 50 ms.
-  const BootstrapResult meeting;
-  Processes processes(6, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(6, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 6);
     const Block block = allocate(group, 64);
     for (int round = 0; round < 500; ++round) {
       if (rank == round % 6) put_signal(block, (rank + 1) % 6);
       if (rank == (round + 1) % 6) check(wait_signal(block, round % 6));
     }
-    barrier(group);
+    group.barrier();
   });
-  processes.expect_success();
 }
 
 TEST(Signal, SeveralThreadsWaitForDifferentSources) {
@@ -122,7 +118,7 @@ TEST(Signal, SeveralThreadsWaitForDifferentSources) {
     }
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(taken, 200);
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -151,7 +147,7 @@ TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
       }
       for (std::thread& thread : threads) thread.join();
     }
-    barrier(group);
+    group.barrier();
   });
 }
 
@@ -165,24 +161,23 @@ TEST(Signal, RejectsRanksAndChannelsOutOfRange) {
     EXPECT_EQ(symm_wait_signal(memory, 0, -1, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_wait_signal(memory, 5, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 64, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Barrier, SeparatesPhases) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     const Group group = create(meeting.processes(), rank, 4);
     const Block block = allocate(group, 64);
     auto* counter = block.at<std::atomic<int>>(0);
     for (int round = 1; round <= 500; ++round) {
       counter->fetch_add(1);
-      barrier(group, round % 64);
+      group.barrier({}, round % 64);
       ASSERT_EQ(counter->load(), 4 * round);
-      barrier(group, (round + 1) % 64);
+      group.barrier({}, (round + 1) % 64);
     }
   });
-  processes.expect_success();
 }
 
 TEST(Barrier, OfSubsetsIndependentlyOfTheWhole) {
@@ -190,18 +185,18 @@ TEST(Barrier, OfSubsetsIndependentlyOfTheWhole) {
     const int32_t low[] = {2, 0, 1};
     const int32_t high[] = {2, 4, 3};  // overlaps in rank 2
     for (int round = 0; round < 200; ++round) {
-      if (rank <= 2) check(symm_barrier(group.get(), low, 3, 0, 0, nullptr));
-      if (rank >= 2) check(symm_barrier(group.get(), high, 3, 0, 0, nullptr));
-      if (round % 10 == 0) barrier(group);
+      if (rank <= 2) group.barrier(low);
+      if (rank >= 2) group.barrier(high);
+      if (round % 10 == 0) group.barrier();
     }
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Barrier, NamingAllRanksIsTheWholeGroup) {
   as_threads(3, [](int rank, const Group& group) {
     const int32_t all[] = {1, 2, 0};
-    for (int i = 0; i < 50; ++i) check(symm_barrier(group.get(), rank == 0 ? nullptr : all, rank == 0 ? 0 : 3, 0, 0, nullptr));
+    for (int i = 0; i < 50; ++i) group.barrier(symm::Span(all, rank == 0 ? 0 : 3));
   });
 }
 
@@ -214,31 +209,30 @@ TEST(Barrier, RejectsBadSubsets) {
     EXPECT_EQ(symm_barrier(group.get(), outside, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_barrier(group.get(), without_me, 1, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_barrier(group.get(), nullptr, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    barrier(group);
+    group.barrier();
   });
 }
 
 TEST(Barrier, OfOverlappingGroupsNeverCollide) {
-  const BootstrapResult meeting;
-  Processes processes(4, [&](int rank) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
     const Group all = create(meeting.processes(), rank, 4);
-    const Group pairs = split(all, rank / 2, rank);
-    const Group stripes = split(all, rank % 2, rank);
+    const Group pairs = all.split(rank / 2, rank);
+    const Group stripes = all.split(rank % 2, rank);
     const Block in_pairs = allocate(pairs, 64);
     const Block in_stripes = allocate(stripes, 64);
     for (int round = 0; round < 300; ++round) {
-      put_signal(in_pairs, 1 - rank_of(pairs));
-      barrier(stripes);
-      check(wait_signal(in_pairs, 1 - rank_of(pairs)));
-      put_signal(in_stripes, 1 - rank_of(stripes));
-      barrier(pairs);
-      check(wait_signal(in_stripes, 1 - rank_of(stripes)));
+      put_signal(in_pairs, 1 - pairs.rank());
+      stripes.barrier();
+      check(wait_signal(in_pairs, 1 - pairs.rank()));
+      put_signal(in_stripes, 1 - stripes.rank());
+      pairs.barrier();
+      check(wait_signal(in_stripes, 1 - stripes.rank()));
     }
-    EXPECT_EQ(wait_signal(in_pairs, 1 - rank_of(pairs), 0, 5), SYMM_ERR_TIMEOUT);
-    barrier(all);
+    EXPECT_EQ(wait_signal(in_pairs, 1 - pairs.rank(), 0, 5), SYMM_ERR_TIMEOUT);
+    all.barrier();
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace ranks
+}  // namespace support

@@ -3,11 +3,9 @@
 // Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -45,13 +43,6 @@ class Pipe {
   int ends_[2];
 };
 
-size_t entries(const char* directory) {
-  size_t count = 0;
-  std::error_code error;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(directory, error)) ++count;
-  return count;
-}
-
 // From the first process to the second, which hands each on to the third.
 TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
   constexpr int kPieces = 100'000 / kLess;
@@ -71,10 +62,10 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
         first.send(make_token(owned.data + kPiece * (static_cast<size_t>(i) % kSlots), kPiece));
       }
       wait_for(facts->done, 2);
-      expect_eventually("all leases are over", [] { return stats().leased == 0; });
-      EXPECT_EQ(stats().tokens, static_cast<uint64_t>(kPieces));
-      EXPECT_EQ(stats().grants, 2 * static_cast<uint64_t>(kPieces));
-      EXPECT_EQ(stats().refused, 0U);
+      expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+      EXPECT_EQ(ipc_stats().tokens, static_cast<uint64_t>(kPieces));
+      EXPECT_EQ(ipc_stats().grants, 2 * static_cast<uint64_t>(kPieces));
+      EXPECT_EQ(ipc_stats().refused, 0U);
       expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
       reach(*facts, 1);
       return;
@@ -90,12 +81,12 @@ TEST(Cycles, AHundredThousandPiecesThroughThreeProcesses) {
     if (rank == 2) ++facts->done;
     wait_for(facts->done, 1);
     held.clear();
-    EXPECT_EQ(stats().imported, 0U);
-    EXPECT_EQ(stats().imported_blocks, 1U);
+    EXPECT_EQ(ipc_stats().imported, 0U);
+    EXPECT_EQ(ipc_stats().imported_blocks, 1U);
     if (rank == 1) ++facts->done;
     wait_for(facts->step, 1);
   });
-  for (int rank = 0; rank < 3; ++rank) processes.wait(rank, 120'000);
+  for (int rank = 0; rank < 3; ++rank) processes[rank].wait(120'000);
   processes.expect_success();
 }
 
@@ -104,8 +95,8 @@ TEST(Cycles, TenThousandBuffers) {
   const Directory directory;
   const Pipe to;
   const Pipe back;
-  const size_t shm_before = entries("/dev/shm");
-  const size_t shared_before = ranks::machine_shared_memory();
+  const size_t shm_before = entries("/dev/shm").size();
+  const size_t shared_before = machine_shared_memory();
   Processes processes(2, [&](int rank) {
     Footprint before{};
     for (int i = 0; i < kCycles; ++i) {
@@ -122,21 +113,21 @@ TEST(Cycles, TenThousandBuffers) {
       }
     }
     if (rank == 0) {
-      expect_eventually("limbo is empty", [] { return collect().blocks_in_limbo == 0; });
-      EXPECT_EQ(stats().leased, 0U);
+      expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
+      EXPECT_EQ(ipc_stats().leased, 0U);
     } else {
-      expect_eventually("no mapping is kept", [] { return stats().imported_blocks == 0; });
+      expect_eventually("no mapping is kept", [] { return ipc_stats().imported_blocks == 0; });
     }
     expect_eventually("nothing was added", [&] { return Footprint::now() == before; });
     to.send({});  // neither leaves before the other has looked
     rank == 0 ? back.receive() : Token{};
     if (rank == 1) back.send({});
   });
-  for (int rank = 0; rank < 2; ++rank) processes.wait(rank, 120'000);
+  for (int rank = 0; rank < 2; ++rank) processes[rank].wait(120'000);
   processes.expect_success();
-  EXPECT_LT(entries("/dev/shm"), shm_before + 20) << "other programs put files there too, but not one for each cycle";
-  EXPECT_TRUE(eventually([&] { return ranks::machine_shared_memory() < shared_before + (size_t{64} << 20); }));
+  EXPECT_LT(entries("/dev/shm").size(), shm_before + 20) << "other programs put files there too, but not one for each cycle";
+  EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + (size_t{64} << 20); }));
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

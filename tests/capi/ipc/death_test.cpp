@@ -6,7 +6,7 @@
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 // A consumer that does `body` and is killed; the exporter must then hold nothing of it.
@@ -19,29 +19,28 @@ void expect_written_off(const std::function<void(Facts&)>& body, uint64_t leases
       facts->token = make_token(owned.data, 64);
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      EXPECT_EQ(stats().leased, leases);
+      EXPECT_EQ(ipc_stats().leased, leases);
       owned.buffer.reset();
-      EXPECT_EQ(stats().limbo_blocks, leases != 0 ? 1U : 0U);
+      EXPECT_EQ(ipc_stats().limbo_blocks, leases != 0 ? 1U : 0U);
       reach(*facts, 2);
-      expect_eventually("its leases are written off", [] { return stats().leased == 0 && stats().consumers == 0; });
-      EXPECT_EQ(stats().written_off, leases);
-      EXPECT_EQ(stats().limbo_blocks, 0U);
-      EXPECT_EQ(collect().blocks_freed, 1U);
+      expect_eventually("its leases are written off", [] { return ipc_stats().leased == 0 && ipc_stats().consumers == 0; });
+      EXPECT_EQ(ipc_stats().written_off, leases);
+      EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+      EXPECT_EQ(ipc_collect().blocks_freed, 1U);
       return;
     }
     wait_for(facts->step, 1);
     body(*facts);
   });
   wait_for(facts->step, 2);
-  processes.kill(1, SIGKILL);
-  processes.reap(1, 20'000);
-  processes.wait(0);
+  processes[1].kill(SIGKILL);
+  processes[1].reap(20'000);
   processes.expect_success({1});
 }
 
 [[noreturn]] void hold(Facts& facts) {
   facts.done = 1;
-  ranks::sleep_for_ever();
+  sleep_for_ever();
 }
 
 TEST(Death, BeforeImporting) {
@@ -79,10 +78,10 @@ TEST(Death, InTheMiddle) {
     for (size_t i = 0; i < 64; ++i) facts->tokens[i] = make_token(owned.data + 64 * i, 64);
     reach(*facts, 1);
     wait_for(facts->done, 1);
-    expect_eventually("all leases are over", [] { return stats().leased == 0; });
-    expect_eventually("all consumers are gone", [] { return stats().consumers == 0; });
-    EXPECT_EQ(stats().limbo_blocks, 0U);
-    EXPECT_EQ(stats().quarantined_blocks, 0U);
+    expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+    expect_eventually("all consumers are gone", [] { return ipc_stats().consumers == 0; });
+    EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+    EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
     check(symm_ipc_withdraw(owned.data, 1 << 16, 1000));
     reach(*facts, 2);
   });
@@ -93,11 +92,11 @@ TEST(Death, InTheMiddle) {
       for (size_t n = 0;; ++n) held[n % 5] = import(facts->tokens[n % 64]);
     });
     usleep(static_cast<useconds_t>(500 + i * 97));  // some in the middle of connecting, most of churning
-    victim.kill(0, SIGKILL);
-    victim.reap(0, 20'000);
+    victim[0].kill(SIGKILL);
+    victim[0].reap(20'000);
   }
   facts->done = 1;
-  exporter.wait(0);
+  exporter[0].wait();
   exporter.expect_success();
 }
 
@@ -111,7 +110,7 @@ TEST(Death, TheExportersDataStays) {
       for (size_t i = 0; i < kInts; ++i) owned.at<int>()[i] = static_cast<int>(i);
       facts->token = make_token(owned.data, kInts * 4);
       reach(*facts, 1);
-      ranks::sleep_for_ever();
+      sleep_for_ever();
     }
     if (rank == 3) {  // gets it at second hand, from a process that is not the owner
       wait_for(facts->step, 3);
@@ -132,19 +131,18 @@ TEST(Death, TheExportersDataStays) {
     if (rank != 1) return;
     mine.at<int>()[100] = 777;
     facts->tokens[1] = make_token(mine.at<int>() + 100, 4);  // the owner is dead: this process serves it
-    EXPECT_EQ(stats().exported_blocks, 1U);
+    EXPECT_EQ(ipc_stats().exported_blocks, 1U);
     reach(*facts, 3);
     wait_for(facts->done, 3);
-    expect_eventually("its lease is over", [] { return stats().leased == 0; });
+    expect_eventually("its lease is over", [] { return ipc_stats().leased == 0; });
   });
-  facts->tokens[2].size = static_cast<size_t>(processes.pid(0));
+  facts->tokens[2].size = static_cast<size_t>(processes[0].pid());
   wait_for(facts->done, 2);
-  processes.kill(0, SIGKILL);
-  processes.reap(0, 20'000);
+  processes[0].kill(SIGKILL);
+  processes[0].reap(20'000);
   reach(*facts, 2);
-  for (int rank = 1; rank < 4; ++rank) processes.wait(rank);
   processes.expect_success({0});
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

@@ -8,7 +8,7 @@
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 // Leaves room for `room` more descriptors.
@@ -31,7 +31,7 @@ class Scarce {
 TEST(Descriptors, TheImporterHasNone) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       const Owned other(4096);
@@ -39,7 +39,7 @@ TEST(Descriptors, TheImporterHasNone) {
       facts->tokens[1] = make_token(other.data, 64);
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      expect_eventually("no lease is left of the failed ones", [] { return stats().leased == 2; });
+      expect_eventually("no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
       reach(*facts, 2);
       wait_for(facts->done, 2);
       return;
@@ -76,13 +76,12 @@ TEST(Descriptors, TheImporterHasNone) {
     wait_for(facts->step, 2);
     facts->done = 2;
   });
-  processes.expect_success();
 }
 
 TEST(Descriptors, TheExporterHasNone) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       facts->token = make_token(owned.data, 64);
@@ -91,7 +90,7 @@ TEST(Descriptors, TheExporterHasNone) {
         reach(*facts, 2 * room + 1);
         wait_for(facts->done, room + 1);
       }
-      EXPECT_GE(stats().rejected_connections, 3U);
+      EXPECT_GE(ipc_stats().rejected_connections, 3U);
       reach(*facts, 10);
       wait_for(facts->done, 10);
       return;
@@ -107,8 +106,7 @@ TEST(Descriptors, TheExporterHasNone) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
     facts->done = 10;
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

@@ -9,7 +9,7 @@
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 // FNV-1a, as in core/ipc/token.cpp: the tests see the library from outside.
@@ -34,7 +34,7 @@ void expect_error(const Token& token, symm_status_t status, const char* words, c
 TEST(Errors, EachHasItsOwnMessage) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       facts->token = make_token(owned.data, 64);
@@ -46,8 +46,8 @@ TEST(Errors, EachHasItsOwnMessage) {
       check(symm_ipc_withdraw(owned.data + 1024, 1, 1000));
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      EXPECT_EQ(stats().leased, 0U);
-      EXPECT_GE(stats().refused, 5U);
+      EXPECT_EQ(ipc_stats().leased, 0U);
+      EXPECT_GE(ipc_stats().refused, 5U);
       return;
     }
     wait_for(facts->step, 1);
@@ -81,14 +81,13 @@ TEST(Errors, EachHasItsOwnMessage) {
     }
     facts->done = 1;
   });
-  processes.expect_success();
 }
 
 // Whatever is changed, with a right checksum: memory is had only by the secret that was given for it.
 TEST(Errors, RandomForgeries) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(1 << 16);
       const Owned other(1 << 16);
@@ -96,7 +95,7 @@ TEST(Errors, RandomForgeries) {
       facts->tokens[1] = make_token(other.data, 64);
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      EXPECT_EQ(stats().leased, 0U);
+      EXPECT_EQ(ipc_stats().leased, 0U);
       return;
     }
     wait_for(facts->step, 1);
@@ -123,7 +122,6 @@ TEST(Errors, RandomForgeries) {
     EXPECT_GT(refused, 1000);
     facts->done = 1;
   });
-  processes.expect_success();
 }
 
 TEST(Errors, AnExporterThatIsGone) {
@@ -140,11 +138,11 @@ TEST(Errors, AnExporterThatIsGone) {
       }
       wait_for(facts->step, 2);
       expect_error(facts->token, SYMM_ERR_PEER_FAILED, "is gone", killed ? "killed" : "ended");
-      EXPECT_EQ(stats().exporters, 0U);
+      EXPECT_EQ(ipc_stats().exporters, 0U);
     });
-    processes.reap(0, 20'000);
+    processes[0].reap(20'000);
     reach(*facts, 2);
-    processes.wait(1);
+    processes[1].wait();
     processes.expect_success({0});
     facts->step = 0;
   }
@@ -160,7 +158,7 @@ TEST(Errors, AStoppedExporterIsATimeOut) {
       facts->tokens[0].size = static_cast<size_t>(getpid());
       reach(*facts, 1);
       wait_for(facts->done, 2);
-      EXPECT_EQ(stats().leased, 1U) << "what was asked for in vain is not leased";
+      EXPECT_EQ(ipc_stats().leased, 1U) << "what was asked for in vain is not leased";
       reach(*facts, 3);
       wait_for(facts->done, 3);
       return;
@@ -176,30 +174,25 @@ TEST(Errors, AStoppedExporterIsATimeOut) {
     facts->done = 3;
   });
   wait_for(facts->step, 1);
-  processes.kill(0, SIGSTOP);
+  processes[0].kill(SIGSTOP);
   reach(*facts, 2);
   wait_for(facts->done, 1);
-  processes.kill(0, SIGCONT);
+  processes[0].kill(SIGCONT);
   processes.expect_success();
 }
 
 TEST(Errors, ADirectoryThatIsNotPrivate) {
-  const ranks::BootstrapResult meeting;
-  Processes processes(1, [&](int) {
-    check(chmod(meeting.directory().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
-    setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);
+  const Bootstrap meeting;
+  as_processes(1, [&](int) {
+    check(chmod(meeting.path().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
     const Owned owned(4096);
-    try {
-      make_token(owned.data, 64);
-      ADD_FAILURE() << "was used";
-    } catch (const Failed& failed) {
-      EXPECT_EQ(failed.status, SYMM_ERR_UNAVAILABLE);
-      EXPECT_NE(std::string(failed.what()).find("0700"), std::string::npos) << failed.what();
-    }
-    check(chmod(meeting.directory().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    const Outcome outcome = outcome_of([&] { make_token(owned.data, 64); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_UNAVAILABLE);
+    EXPECT_NE(outcome.message.find("0700"), std::string::npos) << outcome.message;
+    check(chmod(meeting.path().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     make_token(owned.data, 64);
   });
-  processes.expect_success();
 }
 
 // Root can become somebody else, and both directions must be refused.
@@ -207,13 +200,13 @@ TEST(Errors, AnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       facts->token = make_token(owned.data, 64);
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      EXPECT_EQ(stats().grants, 0U);
+      EXPECT_EQ(ipc_stats().grants, 0U);
       return;
     }
     wait_for(facts->step, 1);
@@ -221,8 +214,7 @@ TEST(Errors, AnotherUser) {
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
     facts->done = 1;
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

@@ -1,44 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A child of an exporter, or of an importer, has nothing of its parent's and harms nothing of it.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
-int status_of_child(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(30);
-    try {
-      body();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "child: %s\n", error.what());
-      _exit(2);
-    }
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  return status;
+// Runs in a child, which ends without leaving the library; what went wrong there.
+std::string failure_in_child(const std::function<void()>& body) {
+  return Process([&] {
+           body();
+           return testing::Test::HasFailure() ? "expectations failed" : "";
+         })
+      .result();
 }
 
 TEST(Fork, OfAnExporter) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       Owned owned(4096);
       *owned.at<int>() = 3;
       facts->token = make_token(owned.data, 64);
       reach(*facts, 1);
       wait_for(facts->done, 1);
-      EXPECT_EQ(status_of_child([&] {
-                  EXPECT_EQ(stats().tokens, 0U);
-                  EXPECT_THROW(make_token(owned.data, 64), Failed) << "the buffer is the parent's";
+      EXPECT_EQ(failure_in_child([&] {
+                  EXPECT_EQ(ipc_stats().tokens, 0U);
+                  EXPECT_THROW(make_token(owned.data, 64), Error) << "the buffer is the parent's";
                   symm_buffer_release(owned.buffer.get());  // as a garbage collector would
                   {
                     const Import from_parent = import(facts->token);  // it is a process like any other
@@ -46,11 +37,11 @@ TEST(Fork, OfAnExporter) {
                   }
                   const Owned own(4096);
                   make_token(own.data, 64);
-                  EXPECT_EQ(stats().tokens, 1U);
+                  EXPECT_EQ(ipc_stats().tokens, 1U);
                 }),
-                0);
-      expect_eventually("the child's lease is over", [] { return stats().leased == 1; });
-      EXPECT_EQ(stats().limbo_blocks, 0U);
+                "");
+      expect_eventually("the child's lease is over", [] { return ipc_stats().leased == 1; });
+      EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
       reach(*facts, 2);
       wait_for(facts->done, 2);
       return;
@@ -63,49 +54,47 @@ TEST(Fork, OfAnExporter) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
     facts->done = 2;
   });
-  processes.expect_success();
 }
 
 TEST(Fork, OfAnImporter) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       *owned.at<int>() = 3;
       facts->token = make_token(owned.data, 64);
       reach(*facts, 1);
       wait_for(facts->step, 2);
-      EXPECT_EQ(stats().leased, 1U) << "the child's release is not the parent's";
+      EXPECT_EQ(ipc_stats().leased, 1U) << "the child's release is not the parent's";
       reach(*facts, 3);
       wait_for(facts->done, 1);
       return;
     }
     wait_for(facts->step, 1);
     Import mine = import(facts->token);
-    EXPECT_EQ(status_of_child([&] {
+    EXPECT_EQ(failure_in_child([&] {
                 void* pointer = nullptr;
                 EXPECT_EQ(symm_ipc_pointer(mine.get(), &pointer), SYMM_ERR_INVALID_HANDLE);
-                EXPECT_EQ(stats().imported, 0U);
+                EXPECT_EQ(ipc_stats().imported, 0U);
                 symm_ipc_release(mine.get(), nullptr);
                 check(symm_ipc_collect(nullptr));
                 const Import own = import(facts->token);
                 EXPECT_EQ(*own.at<int>(), 3);
               }),
-              0);
+              "");
     reach(*facts, 2);
     wait_for(facts->step, 3);
     EXPECT_EQ(*mine.at<int>(), 3);
     facts->done = 1;
   });
-  processes.expect_success();
 }
 
 // A child that outlives its parent must not keep importers waiting at a door that nobody opens.
 TEST(Fork, AChildDoesNotHideItsParentsDeath) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       facts->token = make_token(owned.data, 64);
@@ -124,8 +113,7 @@ TEST(Fork, AChildDoesNotHideItsParentsDeath) {
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
     facts->done = 2;
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

@@ -10,7 +10,7 @@
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 // In new PID, network and IPC namespaces. A PID namespace is for children, so there is one more process.
@@ -54,18 +54,18 @@ void share(bool exporter_inside, bool importer_inside, bool kill_importer) {
   if (const std::string reason = why_not_as_ourselves(); !reason.empty()) GTEST_SKIP() << reason;
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     const std::function<void()> bodies[2] = {[&] {
                                                const Owned owned(1 << 16);
                                                *owned.at<int>() = 11;
                                                facts->token = make_token(owned.data, 64);
                                                reach(*facts, 1);
                                                wait_for(facts->done, 1);
-                                               EXPECT_EQ(stats().leased, 1U);
+                                               EXPECT_EQ(ipc_stats().leased, 1U);
                                                reach(*facts, 2);
-                                               expect_eventually("the lease is over", [] { return stats().leased == 0; });
-                                               EXPECT_EQ(stats().written_off, kill_importer ? 1U : 0U);
-                                               EXPECT_EQ(stats().quarantined_blocks, 0U);
+                                               expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
+                                               EXPECT_EQ(ipc_stats().written_off, kill_importer ? 1U : 0U);
+                                               EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
                                              },
                                              [&] {
                                                wait_for(facts->step, 1);
@@ -81,7 +81,6 @@ void share(bool exporter_inside, bool importer_inside, bool kill_importer) {
       bodies[rank]();
     }
   });
-  processes.expect_success();
 }
 
 TEST(Namespaces, TheExporterIsInside) { share(true, false, false); }
@@ -90,4 +89,4 @@ TEST(Namespaces, BothInDifferentOnes) { share(true, true, false); }
 TEST(Namespaces, TheImporterDiesInside) { share(false, true, true); }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

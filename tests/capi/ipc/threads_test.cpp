@@ -3,15 +3,15 @@
 // Threads of one process export, import, withdraw and release at once.
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 TEST(Threads, OfTheExportingProcess) {
-  const ranks::BootstrapResult meeting;  // no Directory: it forks, and this process has threads
-  setenv("SYMM_IPC_DIRECTORY", meeting.directory().c_str(), 1);
+  const Bootstrap meeting;  // no Directory: it forks, and this process has threads
+  setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
   const Owned owned(1 << 20);
   const Token shared = make_token(owned.data + (1 << 19), 4096);
-  ranks::as_threads(4, [&](int rank) {
+  as_threads(4, [&](int rank) {
     std::byte* mine = owned.data + (static_cast<size_t>(rank) << 16);
     for (int i = 0; i < 300; ++i) {
       const Owned other(64);
@@ -26,14 +26,14 @@ TEST(Threads, OfTheExportingProcess) {
       }
       a.reset();
       EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 20'000), SYMM_OK) << symm_last_error();
-      EXPECT_THROW(import(piece), Failed);
-      if (i % 50 == 0) collect();
+      EXPECT_THROW(import(piece), Error);
+      if (i % 50 == 0) ipc_collect();
     }
   });
-  EXPECT_EQ(stats().leased, 0U);
-  EXPECT_EQ(stats().limbo_blocks, 0U);
-  EXPECT_EQ(stats().grants, 4U * 300 * 3);
+  EXPECT_EQ(ipc_stats().leased, 0U);
+  EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+  EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

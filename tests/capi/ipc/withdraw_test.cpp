@@ -6,7 +6,7 @@
 
 #include "tests/capi/ipc/sharing.hpp"
 
-namespace sharing {
+namespace support {
 namespace {
 
 symm_status_t try_withdraw(const void* pointer, size_t bytes, uint64_t timeout_ms) {
@@ -16,7 +16,7 @@ symm_status_t try_withdraw(const void* pointer, size_t bytes, uint64_t timeout_m
 TEST(Withdraw, EndsTheTokensOfAPieceOnly) {
   const Directory directory;
   Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
       for (size_t i = 0; i < 4; ++i) facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
@@ -52,7 +52,6 @@ TEST(Withdraw, EndsTheTokensOfAPieceOnly) {
     wait_for(facts->step, 4);
     facts->done = 4;
   });
-  processes.expect_success();
 }
 
 // A ring of pieces of one buffer, each written anew as soon as its reader has let go: no reader ever sees half of two messages.
@@ -65,7 +64,7 @@ TEST(Withdraw, ARingOfMessages) {
   Shared<Ring> ring;
   constexpr int kMessages = 3000;
   constexpr size_t kPiece = 2048;
-  Processes processes(2, [&](int rank) {
+  as_processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(8 * kPiece);
       for (int i = 0; i < kMessages; ++i) {
@@ -77,7 +76,7 @@ TEST(Withdraw, ARingOfMessages) {
         ring->sent = i + 1;
       }
       wait_for(ring->received, kMessages);
-      EXPECT_EQ(stats().grants, static_cast<uint64_t>(kMessages));
+      EXPECT_EQ(ipc_stats().grants, static_cast<uint64_t>(kMessages));
       return;
     }
     for (int i = 0; i < kMessages; ++i) {
@@ -88,7 +87,6 @@ TEST(Withdraw, ARingOfMessages) {
       for (size_t b = 0; b < kPiece; b += 127) ASSERT_EQ(bytes[b], i % 251) << "message " << i;
     }
   });
-  processes.expect_success();
 }
 
 TEST(Withdraw, ADeadHolderIsWrittenOff) {
@@ -101,8 +99,8 @@ TEST(Withdraw, ADeadHolderIsWrittenOff) {
       reach(*facts, 1);
       wait_for(facts->done, 1);
       check(symm_ipc_withdraw(owned.data, 4096, 20'000));  // ends when the holder is killed
-      EXPECT_EQ(stats().written_off, 1U);
-      EXPECT_EQ(stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
+      EXPECT_EQ(ipc_stats().written_off, 1U);
+      EXPECT_EQ(ipc_stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
       facts->token = make_token(owned.data, 64);
       return;
     }
@@ -112,8 +110,8 @@ TEST(Withdraw, ADeadHolderIsWrittenOff) {
     usleep(20'000);
     raise(SIGKILL);
   });
-  processes.wait(0);
-  processes.reap(1, 20'000);
+  processes[0].wait();
+  processes[1].reap(20'000);
   processes.expect_success({1});
 }
 
@@ -131,11 +129,11 @@ TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
         reach(*facts, round + 1);
         wait_for(facts->step, round + 3);  // stopped in between
         if (by_asking) {
-          expect_eventually("all leases are over", [] { return stats().leased == 0; });
+          expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
         } else {
           check(symm_ipc_withdraw(owned.data, 4096, 20'000));
         }
-        EXPECT_EQ(stats().leased, 0U);
+        EXPECT_EQ(ipc_stats().leased, 0U);
         facts->done = round + 4;
         wait_for(facts->step, round + 4);
       }
@@ -154,11 +152,11 @@ TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   });
   for (const int round : {0, 4}) {
     wait_for(facts->done, round + 1);
-    processes.kill(0, SIGSTOP);
+    processes[0].kill(SIGSTOP);
     reach(*facts, round + 2);
     wait_for(facts->done, round + 2);
     reach(*facts, round + 3);
-    processes.kill(0, SIGCONT);
+    processes[0].kill(SIGCONT);
     wait_for(facts->done, round + 4);
     reach(*facts, round + 4);
   }
@@ -167,13 +165,12 @@ TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
 
 TEST(Withdraw, WhatWasNeverExportedIsFree) {
   const Directory directory;
-  Processes processes(1, [](int) {
+  as_processes(1, [](int) {
     const Owned owned(4096);
     check(symm_ipc_withdraw(owned.data, 4096, 1));
-    EXPECT_EQ(stats().tokens, 0U);
+    EXPECT_EQ(ipc_stats().tokens, 0U);
   });
-  processes.expect_success();
 }
 
 }  // namespace
-}  // namespace sharing
+}  // namespace support

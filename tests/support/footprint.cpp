@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/footprint.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/process.hpp"
+
+namespace support {
+
+size_t open_descriptors() { return entries("/proc/self/fd").size(); }
+
+Footprint Footprint::now() {
+  Footprint footprint{open_descriptors(), 0, entries("/proc/self/task").size()};
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:symm") != std::string::npos) ++footprint.mappings;
+  }
+  return footprint;
+}
+
+Footprint Footprint::settled() {
+  constexpr int kSame = 20;
+  Footprint last = now();
+  int same = 0;
+  const auto unchanged = [&] {
+    const Footprint next = now();
+    same = next == last ? same + 1 : 0;
+    last = next;
+    return same >= kSame;
+  };
+  eventually(unchanged, 30'000, 1000);
+  return last;
+}
+
+std::ostream& operator<<(std::ostream& out, const Footprint& f) {
+  return out << f.descriptors << " descriptors, " << f.mappings << " mappings, " << f.threads << " threads";
+}
+
+size_t machine_shared_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    size_t kilobytes = 0;
+    if (word == "Shmem:" && file >> kilobytes) return kilobytes * 1024;
+  }
+  return 0;
+}
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "symm-test-XXXXXX").string();
+  if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+  path_ = pattern;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::vector<std::string> entries(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void expect_empty(const std::string& directory) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+    ADD_FAILURE() << "left behind: " << entry.path();
+}
+
+}  // namespace support

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a process holds and what it leaves in directories.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace support {
+
+size_t open_descriptors();
+
+// What must be the same before and after: open descriptors, mappings of shared memory, threads.
+struct Footprint {
+  size_t descriptors = 0;
+  size_t mappings = 0;
+  size_t threads = 0;
+  static Footprint now();
+  // Once nothing changes any more: what was released last may still be in the monitor thread's hands.
+  static Footprint settled();
+  bool operator==(const Footprint&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Footprint& footprint);
+
+// Shared memory of the whole machine in bytes (Shmem of /proc/meminfo).
+size_t machine_shared_memory();
+
+// A private directory under the temporary one, removed with all that is in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory();
+  ~TemporaryDirectory();
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+std::vector<std::string> entries(const std::string& directory);  // sorted
+// Nothing is left of what ranks put there.
+void expect_empty(const std::string& directory);
+
+}  // namespace support

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/group.hpp"
+
+#include <unistd.h>
+
+#include <atomic>
+
+namespace support {
+
+Outcome outcome_of(const std::function<void()>& call) {
+  try {
+    call();
+    return {};
+  } catch (const Error& error) {
+    return {error.status(), error.what(), error.rank(), error.pid()};
+  }
+}
+
+Group create(const Config& config, int rank, int size) {
+  symm_group_config_t c = SYMM_GROUP_CONFIG_INIT;
+  c.rank = rank;
+  c.size = size;
+  c.backend = SYMM_BACKEND_HOST;
+  c.bootstrap = config.bootstrap.c_str();
+  c.name = config.name.c_str();
+  c.create_timeout_ms = config.create_timeout_ms;
+  c.timeout_ms = config.timeout_ms;
+  c.flags = config.flags;
+  return Group::create(c);
+}
+
+Config Bootstrap::processes() const { return {"dir://" + path(), ""}; }
+Config Bootstrap::threads() const { return {"thread://" + path(), ""}; }
+
+Block allocate(const Group& group, size_t bytes, uint64_t tag) {
+  Block block{group.allocate(bytes), {}};
+  block.memory = group.rendezvous(block.buffer, tag);
+  return block;
+}
+
+void as_threads(int size, const std::function<void(int, const Group&)>& body) {
+  static std::atomic<int> count{0};
+  const Config config{"thread://test-" + std::to_string(getpid()) + "-" + std::to_string(count++), ""};
+  as_threads(size, [&](int rank) {
+    const Group group = create(config, rank, size);
+    try {
+      body(rank, group);
+    } catch (...) {
+      group.abort("a test failed on this rank");  // so that the others do not wait for it
+      throw;
+    }
+  });
+}
+
+}  // namespace support

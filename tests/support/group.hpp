@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of ranks that are threads or processes of a test, for tests that see the library as its users do: through symm.hpp and
+// symm.h. A program that includes headers of core/ cannot include this.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <symm/symm.hpp>
+
+#include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
+
+namespace support {
+
+using symm::Buffer;
+using symm::Error;
+using symm::Group;
+using symm::Memory;
+
+inline void check(symm_status_t status) { symm::check(status, "a call of the library"); }
+
+// How a call ended; without a message if well.
+struct Outcome {
+  symm_status_t status = SYMM_OK;
+  std::string message;
+  int32_t rank = -1;  // to blame
+  int64_t pid = 0;
+};
+Outcome outcome_of(const std::function<void()>& call);
+
+struct Config {
+  std::string bootstrap;
+  std::string name;
+  uint64_t create_timeout_ms = 20'000;
+  uint64_t timeout_ms = 20'000;
+  uint64_t flags = 0;
+};
+Group create(const Config& config, int rank, int size);
+
+// A bootstrap that nobody else uses, for processes or for threads.
+struct Bootstrap : TemporaryDirectory {
+  Config processes() const;
+  Config threads() const;
+};
+
+// A buffer and what it became in the rendezvous.
+struct Block {
+  Buffer buffer;
+  Memory memory;
+  template <class T>
+  T* at(int rank) const {
+    return memory.span<T>(rank).data();
+  }
+};
+Block allocate(const Group& group, size_t bytes, uint64_t tag = 0);
+
+// Threads as above, with a group made for them; it is aborted by a rank that throws.
+void as_threads(int size, const std::function<void(int rank, const Group& group)>& body);
+
+}  // namespace support
