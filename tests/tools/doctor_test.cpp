@@ -9,8 +9,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
-#include "tools/doctor/report.hpp"
+#include "tools/doctor/finding.hpp"
 #include "tools/run/job_directory.hpp"
 
 namespace symm::tool {

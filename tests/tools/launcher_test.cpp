@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "tools/doctor/capture.hpp"
-#include "tools/run/binding.hpp"
+#include "tools/host/host.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/rank_process.hpp"
 

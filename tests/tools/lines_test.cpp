@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/run/lines.hpp"
+#include "tools/run/output.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-#include "tools/host/tree.hpp"
+#include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 
 namespace symm::tool {

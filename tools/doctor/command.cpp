@@ -3,10 +3,10 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "tools/commands.hpp"
-#include "tools/doctor/report.hpp"
-#include "tools/doctor/self_test.hpp"
+#include "tools/doctor/finding.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {

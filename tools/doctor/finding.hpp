@@ -4,13 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/host/cuda.hpp"
-#include "tools/host/kernel.hpp"
-#include "tools/host/limits.hpp"
+#include "tools/host/host.hpp"
 
 namespace symm::tool {
 
@@ -61,5 +60,12 @@ Finding judge_peer_access(int devices);
 Finding self_test();
 
 std::vector<Finding> examine();
+
+bool any_failure(const std::vector<Finding>& findings);
+nlohmann::json doctor_json(const std::vector<Finding>& findings);
+std::string doctor_text(const std::vector<Finding>& findings, bool colour);
+
+// What each of the two ranks of the doctor's self test does: `symm self-test`, under `symm run`.
+int run_self_test_rank();
 
 }  // namespace symm::tool

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/doctor/report.hpp"
+#include "tools/doctor/finding.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "tools/text.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Two ranks do what every program does: form a group, share memory, signal, all-reduce.
-#include "tools/doctor/self_test.hpp"
+#include "tools/doctor/finding.hpp"
 
 #include <symm/symm.hpp>
 
@@ -9,7 +9,6 @@
 #include <stdexcept>
 
 #include "tools/doctor/capture.hpp"
-#include "tools/doctor/finding.hpp"
 
 namespace symm::tool {
 namespace {

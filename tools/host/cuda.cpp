@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/host/cuda.hpp"
+#include "tools/host/host.hpp"
 
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/host/kernel.hpp"
+#include "tools/host/host.hpp"
 
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/host/limits.hpp"
+#include "tools/host/host.hpp"
 
 #include <sched.h>
 #include <sys/resource.h>

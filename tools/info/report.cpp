@@ -3,9 +3,7 @@
 
 #include <symm/symm.hpp>
 
-#include "tools/host/kernel.hpp"
-#include "tools/host/limits.hpp"
-#include "tools/host/tree.hpp"
+#include "tools/host/host.hpp"
 
 namespace symm::tool {
 namespace {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "tools/environment.hpp"
-#include "tools/host/tree.hpp"
+#include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 #include "tools/text.hpp"
 

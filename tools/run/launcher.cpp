@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "tools/run/binding.hpp"
+#include "tools/host/host.hpp"
 #include "tools/run/descendants.hpp"
 #include "tools/text.hpp"
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,7 +15,6 @@
 
 #include "tools/run/environment.hpp"
 #include "tools/run/job_directory.hpp"
-#include "tools/run/options.hpp"
 #include "tools/run/outcome.hpp"
 #include "tools/run/output.hpp"
 #include "tools/run/rank_process.hpp"
@@ -23,6 +23,21 @@
 #include "tools/run/warden.hpp"
 
 namespace symm::tool {
+
+enum class Bind : uint8_t {
+  none,
+  core
+};
+
+struct RunOptions {
+  int ranks = 0;
+  std::optional<std::chrono::milliseconds> timeout;  // for the whole job
+  std::chrono::milliseconds grace{2000};             // before each harder way of ending a rank
+  bool prefix = true;
+  std::string tag;
+  Bind bind = Bind::none;
+  std::vector<std::string> command;
+};
 
 class Launcher {
  public:

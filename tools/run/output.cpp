@@ -8,6 +8,42 @@
 
 namespace symm::tool {
 
+void LineAssembler::emit(std::string_view line, char end, std::string& out) const {
+  if (terminal_) out += "\033[2K";  // what a progress line left behind
+  out += prefix_;
+  out += line;
+  out += end;
+}
+
+void LineAssembler::feed(std::string_view bytes, std::string& out) {
+  const char* const ends = terminal_ ? "\n\r" : "\n";
+  while (!bytes.empty()) {
+    const size_t end = bytes.find_first_of(ends);
+    if (end == std::string_view::npos) {
+      partial_ += bytes;
+      while (partial_.size() > longest_line) {
+        emit(std::string_view(partial_).substr(0, longest_line), '\n', out);
+        partial_.erase(0, longest_line);
+      }
+      return;
+    }
+    partial_ += bytes.substr(0, end);
+    const bool windows = terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
+    if (bytes[end] == '\n' || windows) {
+      emit(partial_, '\n', out);
+    } else if (!partial_.empty()) {
+      emit(partial_, '\r', out);
+    }
+    partial_.clear();
+    bytes.remove_prefix(end + (windows ? 2 : 1));
+  }
+}
+
+void LineAssembler::finish(std::string& out) {
+  if (!partial_.empty()) emit(partial_, '\n', out);
+  partial_.clear();
+}
+
 void Output::write_some() {
   if (queue_.empty()) return;
   const ssize_t written = ::write(fd_, queue_.data(), std::min(queue_.size(), write_size));

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/run/lines.hpp"
+#include "tools/run/output.hpp"
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {

@@ -79,4 +79,60 @@ Finding judge_processors(int usable, const std::optional<double>& quota) {
   return {check, Verdict::ok, detail, ""};
 }
 
+Finding judge_memfd(const Feature& memfd) {
+  if (memfd.available) return {"shared memory", Verdict::ok, "memfd_create, fallocate and seals work", ""};
+  return {"shared memory", Verdict::failure, memfd.reason,
+          "Ranks share memory by memfd_create with seals (Linux 3.17). Allow it in the container's seccomp profile, or raise the "
+          "memory limit if the message says that memory is short."};
+}
+
+Finding judge_pidfd(const Feature& pidfd, const Feature& peer_pidfd) {
+  if (peer_pidfd.available)
+    return {"death of a peer", Verdict::ok, "SO_PEERPIDFD: seen across pid namespaces, without a race", ""};
+  if (pidfd.available) {
+    return {"death of a peer", Verdict::note, "pidfd_open works, SO_PEERPIDFD does not (" + peer_pidfd.reason + ")",
+            "Ranks in one pid namespace lose nothing. Between namespaces the death of a rank is then seen by its closed socket, "
+            "which a forked child can hold open. Linux 6.5 or newer has SO_PEERPIDFD."};
+  }
+  return {
+      "death of a peer", Verdict::warning, pidfd.reason,
+      "The death of a rank is seen by its closed socket only, which a forked child can hold open. Use Linux 5.3 or newer, and "
+      "allow pidfd_open in the container's seccomp profile."};
+}
+
+Finding judge_futex_waitv(const Feature& futex_waitv) {
+  if (futex_waitv.available) return {"futex_waitv", Verdict::ok, "available", ""};
+  return {"futex_waitv", Verdict::note, futex_waitv.reason, "Nothing depends on it; Linux 5.16 or newer has it."};
+}
+
+Finding judge_huge_pages(const std::string& setting) {
+  const std::string check = "huge pages";
+  if (setting.empty()) return {check, Verdict::note, "the kernel does not say whether shared memory may use huge pages", ""};
+  if (setting != "never" && setting != "deny") return {check, Verdict::ok, "shared memory: " + setting, ""};
+  return {check, Verdict::note, "shared memory: " + setting,
+          "Large transfers gain from huge pages. As root: echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"};
+}
+
+Finding judge_cuda_driver(const CudaDriver& driver, bool library_can, const std::string& library_reason) {
+  const std::string check = "CUDA driver";
+  const std::string devices = std::to_string(driver.devices) + (driver.devices == 1 ? " device" : " devices");
+  if (!driver.present) return {check, Verdict::ok, "none: the host back end is used (" + driver.reason + ")", ""};
+  if (!driver.usable) {
+    return {
+        check, Verdict::warning, driver.reason,
+        "The driver is installed but does not work, so only the host back end can be used. See nvidia-smi; in a container start "
+        "with --gpus all, and check CUDA_VISIBLE_DEVICES and the permissions of /dev/nvidia*."};
+  }
+  const std::string version = std::to_string(driver.version / 1000) + "." + std::to_string(driver.version % 1000 / 10);
+  const std::string detail = devices + ", CUDA " + version;
+  if (library_can) return {check, Verdict::ok, detail, ""};
+  return {check, Verdict::note, detail + ", which this library does not use: " + library_reason,
+          "Ranks work on host memory. Use a build of libsymm with the CUDA back end (symm info shows what this one has)."};
+}
+
+Finding judge_peer_access(int devices) {
+  if (devices < 2) return {"peer access", Verdict::ok, "not applicable: fewer than two devices that libsymm can use", ""};
+  return {"peer access", Verdict::note, "not examined", "symm info shows the links between the devices."};
+}
+
 }  // namespace symm::tool

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What this machine is and may do. Only facts: tools/doctor judges them.
+#pragma once
+
+#include <sched.h>
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace symm::tool {
+
+// What the running kernel can do, found out by trying it.
+struct Feature {
+  std::string name;
+  bool available = false;
+  std::string reason;  // why not
+};
+
+std::string kernel_release();
+
+Feature memfd_with_seals();  // memory that peers can map and nobody can cut off
+Feature pidfd();             // a peer's death seen without a race on its number
+Feature peer_pidfd();        // SO_PEERPIDFD: the same across pid namespaces
+Feature futex_waitv();       // one wait for several words
+std::vector<Feature> kernel_features();
+
+// How much of it this process may use.
+constexpr uint64_t unlimited = UINT64_MAX;
+
+struct Limit {
+  uint64_t soft = unlimited;
+  uint64_t hard = unlimited;
+};
+
+Limit open_files();     // RLIMIT_NOFILE
+Limit locked_memory();  // RLIMIT_MEMLOCK, bytes
+
+struct Space {
+  uint64_t total = 0;
+  uint64_t free = 0;
+};
+std::optional<Space> shared_memory_mount();  // /dev/shm
+
+int usable_processors();                      // sched_getaffinity
+std::optional<double> processor_quota();      // processors' worth of time that the control group grants; none: no limit
+std::optional<Space> memory_control_group();  // the tightest limit of this control group and those above it
+
+std::string shmem_huge_pages();  // "always", "never" ...; "" if the kernel does not say
+
+struct CudaDriver {
+  bool usable = false;
+  bool present = false;  // the library is there, although cuInit may have failed
+  int devices = 0;
+  int version = 0;     // as cuDriverGetVersion gives it: 12040 is 12.4
+  std::string reason;  // why it is not usable
+};
+
+// Looks for the driver by itself, independently of what libsymm was built with.
+CudaDriver find_cuda_driver();
+
+// The machine as a tree of named parts, and its picture in text.
+struct Part {
+  std::string name;    // "package 0", "L3", "cores 0-3"
+  std::string detail;  // "AMD EPYC ...", "32 MiB"
+  std::vector<Part> parts;
+};
+
+std::string draw(const Part& root);
+nlohmann::json to_json(const Part& part);
+
+Part host_tree();  // of what this process may use; throws std::runtime_error
+
+// The cores that this process may use, as the sets of their processors, in an order in which neighbours share caches.
+std::vector<cpu_set_t> usable_cores();  // throws std::runtime_error
+
+}  // namespace symm::tool
