@@ -6,7 +6,7 @@
 
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/bootstrap/pmi_job.hpp"
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 
@@ -24,10 +24,10 @@ void expect_failure(const BootstrapConfig& config, Status status, const std::vec
 
 // A process whose environment is `variables` and none of the launchers'.
 Process with_environment(const Variables& variables, const std::function<std::string()>& body) {
-  return Process([&](Process&) {
+  return Process([&] {
     clearenv();
     for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
-    return body();
+    return outcome_of(body);
   });
 }
 
@@ -155,7 +155,7 @@ TEST(PmiJob, IsNamedAfterTheProcessAtTheOtherEnd) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
   const std::string job = pmi_job(ends[0]);
   EXPECT_NE(job.find(std::to_string(getpid())), std::string::npos) << job;
-  Process child([&](Process&) { return pmi_job(ends[1]); });
+  Process child([&] { return pmi_job(ends[1]); });
   EXPECT_EQ(child.result(), job);
   ::close(ends[0]);
   ::close(ends[1]);

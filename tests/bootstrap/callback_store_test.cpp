@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 
@@ -23,9 +23,12 @@ class DirStoreTest : public ::testing::Test {
                                       Deadline::after_ms(milliseconds));
   }
 
+  static Process process(const std::function<std::string()>& body) {
+    return Process([&] { return outcome_of(body); });
+  }
   // A process that opens its store, tells, and gives `value` of every rank, which is the pid, as "1 2 3".
   Process rank_process(int rank, int size, uint64_t milliseconds = 20'000) const {
-    return Process([=, this](Process&) {
+    return process([=, this] {
       const auto store = open(rank, size, milliseconds);
       store->set("pid." + std::to_string(rank), bytes_of(std::to_string(getpid())), soon());
       std::string all;
@@ -37,9 +40,9 @@ class DirStoreTest : public ::testing::Test {
 
   // Rank 0 or another that came, and stays without ever being done.
   Process waiting_process(int rank, int size) const {
-    return Process([=, this](Process&) {
+    return process([=, this] {
       open(rank, size, 60'000);
-      return std::string("done");
+      return "done";
     });
   }
   bool came(int rank) const {
@@ -188,9 +191,9 @@ TEST_F(DirStoreTest, WhatAKilledJobLeftIsPassedOverAndRemoved) {
     Process zero = waiting_process(0, 3);
     Process one = waiting_process(1, 3);
     ASSERT_TRUE(came(1));
-    one.signal(SIGKILL);  // first: it would tidy up if it saw rank 0 die
+    one.kill(SIGKILL);  // first: it would tidy up if it saw rank 0 die
     one.result();
-    zero.signal(SIGKILL);
+    zero.kill(SIGKILL);
     zero.result();
     EXPECT_EQ(entries(base_).size(), 1u);
     Process new_one = rank_process(1, 2);
@@ -206,7 +209,7 @@ TEST_F(DirStoreTest, ARankGoesOnToTheRankZeroThatReplacesADeadOne) {
   Process one = rank_process(1, 3);
   Process old_zero = waiting_process(0, 3);
   ASSERT_TRUE(came(1));
-  old_zero.signal(SIGKILL);
+  old_zero.kill(SIGKILL);
   old_zero.result();
   Process zero = rank_process(0, 3);
   Process two = rank_process(2, 3);
@@ -220,8 +223,8 @@ TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
   Process old_zero = waiting_process(0, 3);
   Process old_one = waiting_process(1, 3);
   ASSERT_TRUE(came(1));
-  old_zero.signal(SIGSTOP);
-  old_one.signal(SIGSTOP);
+  old_zero.kill(SIGSTOP);
+  old_one.kill(SIGSTOP);
   Process one = rank_process(1, 3);  // finds the stopped rank 0 first
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   Process zero = rank_process(0, 3);
@@ -234,7 +237,7 @@ TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
   // The old job wakes up while yet another one is being formed, and must not harm that either.
   Process next_zero = rank_process(0, 2);
   ASSERT_TRUE(came(0));
-  old_zero.signal(SIGCONT);
+  old_zero.kill(SIGCONT);
   Process next_one = rank_process(1, 2);
   const std::string next = pids({&next_zero, &next_one});
   EXPECT_EQ(next_one.result(), next);
@@ -245,10 +248,10 @@ TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   Process zero = waiting_process(0, 3);
   Process one = waiting_process(1, 3);
   Process two = waiting_process(2, 4);  // never gets in: another size
-  two.signal(SIGKILL);
+  two.kill(SIGKILL);
   ASSERT_TRUE(came(1));
   const int pid = one.pid();
-  one.signal(SIGKILL);
+  one.kill(SIGKILL);
   const std::string result = zero.result();
   EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
   EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
@@ -259,7 +262,7 @@ TEST_F(DirStoreTest, RankZeroThatDiesBeforeTheGroupIsCompleteIsNamed) {
   Process one = waiting_process(1, 3);
   ASSERT_TRUE(came(1));
   const int pid = zero.pid();
-  zero.signal(SIGKILL);
+  zero.kill(SIGKILL);
   const std::string result = one.result();
   EXPECT_EQ(result.rfind("peer failed: rank 0 of", 0), 0u) << result;
   EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
@@ -267,21 +270,21 @@ TEST_F(DirStoreTest, RankZeroThatDiesBeforeTheGroupIsCompleteIsNamed) {
 
 TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts) {
   const auto body = [&](int rank) {
-    return [this, rank](Process& self) {
+    return [this, rank] {
       const auto store = open(rank, 3);
       if (rank == 1) store->set("early", bytes_of("kept"), soon());
-      self.tell();
+      tell();
       if (rank == 1) pause();
       return text_of(store->get("late", soon()));
     };
   };
-  Process zero(body(0));
-  Process one(body(1));
+  Process zero = process(body(0));
+  Process one = process(body(1));
   const auto store = open(2, 3);
   ASSERT_TRUE(zero.told());
   ASSERT_TRUE(one.told());
   const int pid = one.pid();
-  one.signal(SIGKILL);
+  one.kill(SIGKILL);
   const std::string result = zero.result();
   EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
   EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;

@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "core/bootstrap/bootstrap.hpp"
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "core/socket/directory.hpp"
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 
@@ -24,9 +24,9 @@ class ClaimTest : public ::testing::Test {
   RankLockState state(int rank) { return look_at_rank_lock(directory_.get(), rank).state; }
 
   Process hold(int rank) {
-    return Process([this, rank](Process& self) {
+    return Process([this, rank] {
       const std::optional<RankLock> rank_lock = take(rank);
-      if (rank_lock) self.tell();
+      if (rank_lock) tell();
       pause();
       return std::string();
     });
@@ -54,7 +54,7 @@ TEST_F(ClaimTest, OfAKilledProcessIsDeadAndCanBeTakenOver) {
   EXPECT_EQ(state(1), RankLockState::held);
   EXPECT_FALSE(take(1));
   const int pid = owner.pid();
-  owner.signal(SIGKILL);
+  owner.kill(SIGKILL);
   owner.result();
   EXPECT_EQ(state(1), RankLockState::dead);
   EXPECT_EQ(look_at_rank_lock(directory_.get(), 1).pid, pid);
@@ -66,7 +66,7 @@ TEST_F(ClaimTest, OfAKilledProcessIsDeadAndCanBeTakenOver) {
 TEST_F(ClaimTest, OfAStoppedProcessIsSeenAsStopped) {
   Process owner = hold(1);
   ASSERT_TRUE(owner.told());
-  owner.signal(SIGSTOP);
+  owner.kill(SIGSTOP);
   EXPECT_EQ(state(1), RankLockState::stopped);
   EXPECT_FALSE(take(1));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/thread_store.hpp"
 
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 

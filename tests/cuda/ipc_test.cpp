@@ -3,7 +3,6 @@
 // Memory of GPUs shared by tokens, on the fake driver: between processes, across masks of visible devices, in the order of
 // streams, and with everything given back.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,9 +12,9 @@
 #include "core/cuda/driver.hpp"
 #include "core/group/memory.hpp"
 #include "core/ipc/ipc.hpp"
-#include "tests/bootstrap/support.hpp"
 #include "tests/cuda/somebody.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -38,15 +37,8 @@ struct Facts {
 
 class CudaIpc : public testing::Test {
  protected:
-  CudaIpc() {
-    void* memory = mmap(nullptr, sizeof(Facts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    facts = new (memory) Facts{};
-    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-  }
-  ~CudaIpc() override {
-    munmap(facts, sizeof(Facts));
-    unsetenv("SYMM_IPC_DIRECTORY");
-  }
+  CudaIpc() { setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1); }
+  ~CudaIpc() override { unsetenv("SYMM_IPC_DIRECTORY"); }
   void reach(int step) const { facts->step[step] = 1; }
   std::string wait_for(int step) const {
     const bool came = retry_until([&] { return facts->step[step] == 1; }, Deadline::after_ms(20'000));
@@ -54,7 +46,7 @@ class CudaIpc : public testing::Test {
   }
 
   support::TemporaryDirectory directory;
-  Facts* facts = nullptr;
+  support::Shared<Facts> facts;
 };
 
 #define REQUIRE(condition) \
@@ -90,7 +82,7 @@ cuda::CUstream make_stream() {
 bool eventually(const std::function<bool()>& so) { return retry_until(so, Deadline::after_ms(20'000)); }
 
 TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(5'000'000, 2);  // of devices 0 .. 3
     owned.word(1000) = 41;
     facts->put(0, export_memory(&owned.word(1000), 400, {}, nullptr));
@@ -100,7 +92,7 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
     REQUIRE(eventually([] { return stats().leased == 0; }));
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     fake_cuda::set_devices(2, 1);  // sees 1 and 2 as 0 and 1
     STEP(0);
     {
@@ -125,14 +117,14 @@ TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
 }
 
 TEST_F(CudaIpc, AGpuThatIsNotVisible) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(4096, 3);
     facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
     reach(0);
     STEP(1);
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     fake_cuda::set_devices(2, 0);
     STEP(0);
     const Failure failure = support::failure_of([&] { import_memory(facts->get(0), {}, nullptr); });
@@ -152,7 +144,7 @@ TEST_F(CudaIpc, AGpuThatIsNotVisible) {
 }
 
 TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(4096);
     const cuda::CUstream stream = make_stream();
     uint32_t* data = &owned.word(0);
@@ -168,7 +160,7 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const cuda::CUstream stream = make_stream();
     const auto import = import_memory(facts->get(0), {}, stream);
@@ -190,7 +182,7 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
 }
 
 TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(4096);
     facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
     reach(0);
@@ -203,7 +195,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
     reach(3);
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const cuda::CUstream stream = make_stream();
     auto import = import_memory(facts->get(0), {}, stream);
@@ -220,7 +212,7 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
 }
 
 TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(4096);
     const cuda::CUstream stream = make_stream();
     fake_cuda::enqueue(stream, [] { return false; });  // never comes to an end
@@ -229,7 +221,7 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
     pause();
     return "";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const cuda::CUstream stream = make_stream();
     const auto import = import_memory(facts->get(0), {}, stream);
@@ -242,12 +234,12 @@ TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
     return "done";
   });
   ASSERT_EQ(wait_for(1), "");
-  exporter.signal(SIGKILL);
+  exporter.kill(SIGKILL);
   EXPECT_EQ(importer.result(), "done");
 }
 
 TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     Owned owned(4096);
     facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
     reach(0);
@@ -259,7 +251,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
     REQUIRE(collect().blocks_freed == 1);
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const auto import = import_memory(facts->get(0), {}, nullptr);
     reach(1);
@@ -267,7 +259,7 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
     return "";
   });
   ASSERT_EQ(wait_for(1), "");
-  importer.signal(SIGKILL);
+  importer.kill(SIGKILL);
   EXPECT_EQ(exporter.result(), "done");
 }
 
@@ -275,7 +267,7 @@ using ExternalAllocation = cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     Owned owned(4096, 1);
     ExternalAllocation foreign(cuda::kPosixFd);
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
@@ -291,7 +283,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const auto import = import_memory(facts->get(0), {}, nullptr);
     REQUIRE(word(import, 0) == 8 && import->info().offset == 4096 + 40);
@@ -305,7 +297,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
 }
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     ExternalAllocation foreign(cuda::kPosixFd);
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
@@ -330,7 +322,7 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     REQUIRE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const auto import = import_memory(facts->get(0), {}, nullptr);
     REQUIRE(word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
@@ -357,7 +349,7 @@ std::map<std::string, long> settled() {
 
 TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   constexpr int kCycles = 200;
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     std::map<std::string, long> before;
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
@@ -376,7 +368,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
     }
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     std::map<std::string, long> before;
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
@@ -401,7 +393,7 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
 
 // Whatever driver call fails in an export or an import, it is named and nothing stays.
 TEST_F(CudaIpc, AnyDriverCallMayFail) {
-  Process exporter([&](Process&) -> std::string {
+  Process exporter([&]() -> std::string {
     const Owned owned(4096);
     facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
     for (int n = 1;; ++n) {
@@ -418,7 +410,7 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
     REQUIRE(eventually([] { return stats().leased == 0; }));
     return "done";
   });
-  Process importer([&](Process&) -> std::string {
+  Process importer([&]() -> std::string {
     STEP(0);
     const cuda::CUstream stream = make_stream();
     import_memory(facts->get(0), {}, stream);  // what a process learns once

@@ -15,9 +15,9 @@
 #include "core/backends.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
-#include "tests/bootstrap/support.hpp"
 #include "tests/cuda/somebody.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm {
 namespace {
@@ -59,12 +59,6 @@ std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int
 
 uint64_t on_node(int node) { return kAllocateOnHost | static_cast<uint64_t>(node + 1) << kAllocateNodeShift; }
 
-size_t open_files() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
-}
-
 class TheFakeDriver : public testing::Test {
  protected:
   void TearDown() override { EXPECT_EQ(left(), kNothing); }
@@ -75,7 +69,7 @@ using CudaDmabuf = TheFakeDriver;
 
 // First, because a process asks the driver for its calls once.
 TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
-  support::Process process([](support::Process&) -> std::string {
+  support::Process process([]() -> std::string {
     fake_cuda::hide("cuMemGetHandleForAddressRange");
     const auto group = group_of(0, 1, unique());
     const auto buffer = Buffer::allocate(*group, 4096, 0);
@@ -275,7 +269,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   EXPECT_EQ(no_node.status, Status::cuda);
   EXPECT_NE(no_node.message.find("NUMA node 7"), std::string::npos) << no_node.message;
   EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, on_node(0) - kAllocateOnHost); }).status, Status::invalid_argument);
-  support::Process process([](support::Process&) -> std::string {
+  support::Process process([]() -> std::string {
     fake_cuda::set_attribute(cuda::kVmmOnHostNodes, 0);
     const auto alone = group_of(0, 1, unique(), 0);
     const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kAllocateOnHost); });
@@ -293,7 +287,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto buffer = Buffer::allocate(*group, 10'000, 0);
   SomebodysMemory foreign(kPosixFd, 0);
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
-  const size_t before = open_files();
+  const size_t before = support::open_descriptors();
   {
     const Fd whole = buffer->export_dmabuf(0, 10'000);
     EXPECT_NE(fcntl(whole.get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -304,7 +298,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     EXPECT_TRUE(buffer->export_dmabuf(8192, 1808));
     EXPECT_TRUE(adopted->export_dmabuf(3072, 1));
   }
-  EXPECT_EQ(open_files(), before);
+  EXPECT_EQ(support::open_descriptors(), before);
   const struct {
     const Buffer& of;
     size_t offset, bytes;
@@ -319,15 +313,15 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   }
   // A driver that has the call, but not for this memory.
   const auto of_host = Buffer::allocate(*group, 4096, kAllocateOnHost);
-  const size_t with_host = open_files();  // memory of the fake driver is a file
+  const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
   const Failure failure = failure_of([&] { of_host->export_dmabuf(0, 4096); });
   EXPECT_EQ(failure.status, Status::unavailable);
   EXPECT_NE(failure.message.find("cuMemGetHandleForAddressRange"), std::string::npos) << failure.message;
-  EXPECT_EQ(open_files(), with_host);
+  EXPECT_EQ(support::open_descriptors(), with_host);
 }
 
 TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
-  support::Process process([](support::Process&) -> std::string {
+  support::Process process([]() -> std::string {
     fake_cuda::set_attribute(cuda::kDmabufSupported, 0);
     const auto group = group_of(0, 1, unique(), 0);
     const auto buffer = Buffer::allocate(*group, 4096, 0);
@@ -377,7 +371,7 @@ Outcome attempt(int rank, const std::string& name, int failing_call, Make make, 
 void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
   ASSERT_TRUE(small_scratch);
   as_threads(2, [&](int rank) { attempt(rank, "memory-first", 0, make, with_dmabuf); });  // what is learnt once
-  const size_t files = open_files();
+  const size_t files = support::open_descriptors();
   std::set<std::string> calls;
   for (int n = 1;; ++n) {
     ASSERT_LT(n, 200);
@@ -406,7 +400,8 @@ void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const 
   }
   for (const char* call : expected) EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
   // The mesh closes its sockets on the monitor's thread.
-  EXPECT_TRUE(retry_until([&] { return open_files() <= files; }, Deadline::after_ms(20'000))) << files << " were open";
+  EXPECT_TRUE(retry_until([&] { return support::open_descriptors() <= files; }, Deadline::after_ms(20'000)))
+      << files << " were open";
 }
 
 TEST_F(CudaAdopt, AnyDriverCallMayFailOnOneRank) {

@@ -9,13 +9,11 @@
 
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
-#include "tests/bootstrap/support.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/support/core.hpp"
 
 namespace symm {
 namespace {
-
-using support::Process;
 
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 const bool no_variables = unsetenv("SYMM_MULTICAST") + unsetenv("NCCL_NVLS_ENABLE") + unsetenv("NVSHMEM_DISABLE_NVLS") +
@@ -47,24 +45,20 @@ class CudaMulticast : public testing::Test {
   // A process for each rank; what their bodies return.
   std::vector<std::string> on_ranks(int size, const std::function<std::string(Rank&)>& body, bool asks = true) {
     const support::TemporaryDirectory meeting;
-    std::vector<Process> processes;
-    processes.reserve(static_cast<size_t>(size));
-    for (int rank = 0; rank < size; ++rank) {
-      processes.emplace_back([&, rank](Process&) {
-        Rank me{rank, size, {}};
-        me.config.rank = rank;
-        me.config.size = size;
-        me.config.backend = BackendKind::cuda;
-        me.config.multicast = asks;
-        me.config.bootstrap = "dir://" + meeting.path();
-        me.config.create_timeout_ms = me.config.timeout_ms = 20'000;
-        std::string said = body(me);
-        const std::string left = left_behind();
-        return left.empty() ? said : "left behind: " + left + said;
-      });
-    }
+    support::Processes processes(size, [&](int rank) {
+      Rank me{rank, size, {}};
+      me.config.rank = rank;
+      me.config.size = size;
+      me.config.backend = BackendKind::cuda;
+      me.config.multicast = asks;
+      me.config.bootstrap = "dir://" + meeting.path();
+      me.config.create_timeout_ms = me.config.timeout_ms = 20'000;
+      std::string said = body(me);
+      const std::string left = left_behind();
+      return left.empty() ? said : "left behind: " + left + said;
+    });
     std::vector<std::string> results;
-    for (Process& process : processes) results.push_back(process.result());
+    for (support::Process& process : processes) results.push_back(process.result());
     return results;
   }
   static void expect_all(const std::vector<std::string>& results, const std::string& expected) {

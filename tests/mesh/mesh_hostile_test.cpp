@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
@@ -66,7 +65,7 @@ std::vector<PeerFd> disturb(const std::string& path) {
 
 TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   TemporaryDirectory directory;
-  Process rank0([&](Process&) {
+  Process rank0([&] {
     const size_t before = open_descriptors();
     const auto mesh = connect(directory.path(), 0, 2);
     greet(*mesh, 1);
@@ -75,7 +74,7 @@ TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
                                             : format("leak of %zu", open_descriptors() - before - 3);
   });
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
-  Process rank1([&](Process&) {
+  Process rank1([&] {
     struct Slow final : Store {
       FileStore files;
       explicit Slow(const std::string& path) : files(path, true) {}
@@ -103,18 +102,15 @@ TEST(MeshHostile, AnotherUserIsRefusedUnread) {
   Listener listener(directory.path(), "s");
   ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);  // as if the directory did not protect us
   ASSERT_EQ(chmod((directory / "s").c_str(), 0777), 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    if (setuid(65534) != 0) _exit(2);
+  Process stranger([&] {
+    if (setuid(65534) != 0) return "no other user";
     const Fd fd(socket(AF_UNIX, SOCK_SEQPACKET, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     (directory / "s").copy(address.sun_path, sizeof address.sun_path - 1);
-    _exit(::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_EQ(status, 0);
+    return ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 ? "connected" : "refused";
+  });
+  ASSERT_EQ(stranger.result(), "connected");
   uint64_t refused = 0;
   EXPECT_FALSE(listener.accept(refused));
   EXPECT_EQ(refused, 1U);

@@ -19,16 +19,6 @@ namespace {
 using namespace symm;
 using namespace support;
 
-using Body = std::function<std::string(int rank, Process& self)>;
-
-// Processes 0 .. count-1 as ranks.
-std::vector<Process> start(int count, const Body& body) {
-  std::vector<Process> ranks;
-  ranks.reserve(static_cast<size_t>(count));
-  for (int rank = 0; rank < count; ++rank) ranks.emplace_back([rank, body](Process& self) { return body(rank, self); });
-  return ranks;
-}
-
 // UndefinedBehaviorSanitizer opens a pipe to look at an object's type, and takes a failure for a bad object.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool kCanLackDescriptors = false;
@@ -41,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool(
 
 TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
   TemporaryDirectory directory;
-  auto ranks = start(5, [&](int rank, Process&) {
+  Processes ranks(5, [&](int rank) {
     setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
     const auto mesh = connect(directory.path(), rank, 5, 20'000, GetParam());
     greet(*mesh, 1);
@@ -62,7 +52,7 @@ TEST(MeshProcess, LongDirectoryNames) {
   TemporaryDirectory directory;
   const std::string path = directory / std::string(120, 'd');
   ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     greet(*connect(path, rank, 2), 1);
     return std::string("ok");
   });
@@ -71,7 +61,7 @@ TEST(MeshProcess, LongDirectoryNames) {
 
 TEST(MeshProcess, MemoryTravels) {
   TemporaryDirectory directory;
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     if (rank == 0) {
       const int fds[] = {memfd_create("test", MFD_CLOEXEC), dup(0), dup(0), dup(0)};
@@ -93,7 +83,7 @@ TEST(MeshProcess, MemoryTravels) {
 
 TEST(MeshProcess, ThreadsAndProcessesMix) {
   TemporaryDirectory directory;
-  auto ranks = start(2, [&](int process, Process&) {
+  Processes ranks(2, [&](int process) {
     as_threads(3, [&](int thread) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
@@ -115,11 +105,11 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
   TemporaryDirectory directory;
   const int size = GetParam();
   const int victim = size - 1;
-  auto ranks = start(size, [&](int rank, Process& self) {
+  Processes ranks(size, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, size);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
-    self.tell();
+    tell();
     if (rank == victim) pause();
     const Failure failure = failure_of([&] { hear(*mesh, victim, kTopic, 4, revocation.get()); });
     const Failure heard = await_failure(*revocation);
@@ -128,10 +118,10 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
                   heard.message.c_str(), confirmed);
   });
   for (auto& rank : ranks) ASSERT_TRUE(rank.told());
-  const int pid = ranks.back().pid();
-  ranks.back().signal(SIGKILL);
+  const int pid = ranks[victim].pid();
+  ranks[victim].kill(SIGKILL);
   for (int rank = 0; rank < victim; ++rank) {
-    const std::string result = ranks[static_cast<size_t>(rank)].result();
+    const std::string result = ranks[rank].result();
     EXPECT_EQ(result.rfind(format("-8 %d %d rank %d (pid %d) died", victim, pid, victim, pid), 0), 0U) << result;
     EXPECT_EQ(result.back(), '1') << result;
   }
@@ -139,13 +129,12 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
 
 TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
   TemporaryDirectory directory;
-  auto ranks = start(3, [&](int rank, Process& self) {
+  Processes ranks(3, [&](int rank) {
     if (rank == 2) {
       // Comes, but dies at its first look for another rank's socket.
       struct Dying final : Store {
         FileStore files;
-        Process& self;
-        Dying(const std::string& path, Process& process) : files(path, true), self(process) {}
+        explicit Dying(const std::string& path) : files(path, true) {}
         void set(const std::string& key, const Bytes& value, Deadline deadline) override { files.set(key, value, deadline); }
         Bytes get(const std::string& key, Deadline deadline) override {
           if (key.find("address") != std::string::npos) raise(SIGKILL);
@@ -153,7 +142,7 @@ TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
         }
         std::string directory() const override { return files.directory(); }
         std::string describe() const override { return "dying"; }
-      } store(directory.path(), self);
+      } store(directory.path());
       Mesh::connect(store, rank, 3, "test", soon());
     }
     const Failure failure = failure_of([&] { connect(directory.path(), rank, 3, 20'000); });
@@ -166,7 +155,7 @@ TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
 TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
   if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
   TemporaryDirectory directory;
-  auto ranks = start(4, [&](int rank, Process&) {
+  Processes ranks(4, [&](int rank) {
     if (rank == 1) {
       leave_descriptors(3);  // enough for the store, too few for the connections
     }
@@ -184,7 +173,7 @@ TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
 TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
   if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
   TemporaryDirectory directory;
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     if (rank == 1) {
@@ -208,7 +197,7 @@ TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
 
 TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
   TemporaryDirectory directory;
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
@@ -222,12 +211,12 @@ TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
 
 TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
   TemporaryDirectory directory;
-  auto ranks = start(2, [&](int rank, Process& self) {
+  Processes ranks(2, [&](int rank) {
     auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
     if (rank == 0) {
-      self.tell();
+      tell();
       return await_failure(*revocation).message;
     }
     const size_t before = open_descriptors();
@@ -239,7 +228,7 @@ TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
       mesh->detach(kTopic.group);
       mesh.reset();
       if (closed && failure.status == Status::invalid_handle) std::ofstream(directory / "well").put('y');
-      self.tell();
+      tell();
       sleep(2);  // outlives its parent
       _exit(0);
     }
@@ -248,7 +237,7 @@ TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
   });
   for (auto& rank : ranks) ASSERT_TRUE(rank.told());
   const int pid = ranks[1].pid();
-  ranks[1].signal(SIGKILL);
+  ranks[1].kill(SIGKILL);
   const std::string message = ranks[0].result();
   EXPECT_NE(message.find(format("rank 1 (pid %d) died", pid)), std::string::npos) << message;
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
@@ -260,10 +249,10 @@ TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
 #endif
   TemporaryDirectory directory;
   TemporaryDirectory second;
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     greet(*mesh, 1);
-    Process child([&](Process&) {
+    Process child([&] {
       greet(*connect(second.path(), rank, 2), 1);
       return std::string("ok");
     });
@@ -277,7 +266,7 @@ TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
 TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
   TemporaryDirectory directory;
   constexpr int kCycles = 300;
-  auto ranks = start(2, [&](int rank, Process&) {
+  Processes ranks(2, [&](int rank) {
     size_t descriptors = 0;
     size_t running = 0;
     for (int cycle = 0; cycle < kCycles; ++cycle) {
@@ -287,10 +276,10 @@ TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
       if (cycle == 0) {
         retry_until([&] { return open_descriptors() <= 16; }, Deadline::after_ms(100));
         descriptors = open_descriptors();
-        running = threads();
+        running = Footprint::now().threads;
       }
     }
-    const auto as_before = [&] { return open_descriptors() <= descriptors && threads() == running; };
+    const auto as_before = [&] { return open_descriptors() <= descriptors && Footprint::now().threads == running; };
     return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok")
                                                              : format("%zu %zu", descriptors, open_descriptors());
   });

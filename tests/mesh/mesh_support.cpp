@@ -79,19 +79,6 @@ void greet(Mesh& mesh, uint64_t tag) {
   }
 }
 
-namespace {
-size_t count(const char* path) {
-  size_t entries = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(path)) {
-    (void)entry;
-    ++entries;
-  }
-  return entries;
-}
-}  // namespace
-
-size_t open_descriptors() { return count("/proc/self/fd"); }
-
 void leave_descriptors(int more) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -100,7 +87,5 @@ void leave_descriptors(int more) {
     if (fcntl(static_cast<int>(limit.rlim_cur++), F_GETFD) < 0) --more;
   setrlimit(RLIMIT_NOFILE, &limit);
 }
-
-size_t threads() { return count("/proc/self/task"); }
 
 }  // namespace support

@@ -8,7 +8,7 @@
 
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace support {
 
@@ -41,9 +41,7 @@ std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t si
                  uint64_t milliseconds = 20'000);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
-size_t open_descriptors();
 // Lets this process open so many more descriptors, whatever holes its starter left between those it has.
 void leave_descriptors(int more);
-size_t threads();
 
 }  // namespace support

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 

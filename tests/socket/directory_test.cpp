@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
 
 namespace {
 
@@ -106,11 +106,11 @@ TEST(SharedDirectory, NamesSortByTimeAndDiffer) {
 TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   const TemporaryDirectory top;
   mkdir((top / "j-job").c_str(), 0700);
-  Process victim([&](Process& self) {
+  Process victim([&] {
     const SharedDirectory one = SharedDirectory::make(top.path(), "g-x");
     const SharedDirectory two = SharedDirectory::make(top / "j-job", "g-y");
     std::ofstream(one.path() + "/content") << "x";
-    self.tell();
+    tell();
     pause();
     return std::string();
   });
@@ -123,7 +123,7 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   const SharedDirectory mine = SharedDirectory::make(top.path(), "g-z");
   sweep(top.path());
   EXPECT_EQ(entries(top.path()).size(), 6u);
-  victim.signal(SIGKILL);
+  victim.kill(SIGKILL);
   victim.result();
   sweep(top.path());
   EXPECT_EQ(entries(top.path()), (std::vector<std::string>{"g-file", "g-foreign", mine.name(), "unrelated"}));

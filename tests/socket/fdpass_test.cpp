@@ -7,7 +7,7 @@
 #include <array>
 #include <cstring>
 
-#include "tests/mesh/mesh_support.hpp"
+#include "tests/support/footprint.hpp"
 
 namespace {
 

@@ -3,6 +3,8 @@
 // What a process holds and what it leaves in directories.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <ostream>
 #include <string>

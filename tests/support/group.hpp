@@ -4,7 +4,6 @@
 // symm.h. A program that includes headers of core/ cannot include this.
 #pragma once
 
-#include <gtest/gtest.h>
 #include <symm/symm.hpp>
 
 #include "tests/support/footprint.hpp"

@@ -3,6 +3,7 @@
 // Threads and processes of a test, what they share, and waiting for them. Nothing of the library is used here.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <sys/types.h>
 
 #include <concepts>

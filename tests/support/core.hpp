@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For tests that are linked with the rooms of core/.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/bootstrap/store.hpp"
+#include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
+
+namespace support {
+
+inline symm::Deadline soon() { return symm::Deadline::after_ms(20'000); }
+
+inline symm::Bytes bytes_of(const std::string& text) {
+  symm::Bytes bytes(text.size());
+  std::transform(text.begin(), text.end(), bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  return bytes;
+}
+inline std::string text_of(const symm::Bytes& bytes) {
+  std::string text(bytes.size(), '\0');
+  std::transform(bytes.begin(), bytes.end(), text.begin(), [](std::byte b) { return static_cast<char>(b); });
+  return text;
+}
+
+// The failure that `body` throws; status ok if it throws none.
+inline symm::Failure failure_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const symm::Error& error) {
+    return error.failure();
+  }
+  return {};
+}
+
+// What `body` returns, or "<status name>: <message>" of the failure that it throws.
+inline std::string outcome_of(const std::function<std::string()>& body) {
+  std::string result;
+  const symm::Failure failure = failure_of([&] { result = body(); });
+  return failure.status == symm::Status::ok ? result : std::string(symm::name_of(failure.status)) + ": " + failure.message;
+}
+
+}  // namespace support
