@@ -70,7 +70,7 @@ struct Placement {
       1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Transport::block_unit())
 };
 
-// A message to a peer. The counts are the same for every transport of a back end.
+// A message to a peer, of the same size for every transport of a back end.
 struct OutgoingMessage {
   Bytes body;
   std::vector<int> fds;  // borrowed from the transport
@@ -135,7 +135,7 @@ class OutOfBand {
   virtual ~OutOfBand() = default;
   // [collective] "" if `trouble` is "" on every rank, else what the lowest rank that has any says: "rank 2: ...", on all ranks.
   // Throws what every exchange throws: Error(timeout), Error(peer_failed), Error(aborted).
-  virtual std::string vote(const std::string& trouble) = 0;
+  virtual std::string commit_vote(const std::string& trouble) = 0;
   // [collective] Rank 0's descriptor, on the others; `fd` is read on rank 0 only.
   virtual Fd hand_out(int fd) = 0;
 };
@@ -198,8 +198,6 @@ class Backend {
   // Bytes that a signal pad needs beside its channels * size words.
   virtual size_t pad_extra() const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
-  virtual size_t transport_share_body_size() const noexcept = 0;
-  virtual size_t transport_share_fd_count() const noexcept = 0;
 };
 
 }  // namespace symm

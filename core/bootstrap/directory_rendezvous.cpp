@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 
 namespace symm {
@@ -22,9 +23,7 @@ constexpr char kSealed[] = "sealed";
 bool has(int directory, const char* name) { return faccessat(directory, name, F_OK, 0) == 0; }
 
 std::string prefix_of(const std::string& name) {
-  uint64_t hash = 14695981039346656037u;  // FNV-1a: any name becomes a short file name
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(hash));
+  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(fnv1a(name)));  // any name is a short file name
 }
 
 }  // namespace

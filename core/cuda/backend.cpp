@@ -53,8 +53,6 @@ class CudaBackend final : public Backend {
     const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
     return std::make_unique<CudaTransport>(std::move(context), device_, values);
   }
-  size_t transport_share_body_size() const noexcept override { return CudaTransport::share_body_size(); }
-  size_t transport_share_fd_count() const noexcept override { return 1; }
 
  private:
   static constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time

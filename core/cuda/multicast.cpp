@@ -98,12 +98,10 @@ std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device,
     std::string mine;
     try {
       step();
-    } catch (const Error& error) {
-      mine = error.what();
-    } catch (const std::bad_alloc&) {
-      mine = "out of host memory";
+    } catch (...) {
+      mine = current_failure().message;
     }
-    *reason = out_of_band.vote(mine);
+    *reason = out_of_band.commit_vote(mine);
     return reason->empty();
   };
   const auto require_no_trouble = [&] {

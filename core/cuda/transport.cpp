@@ -77,8 +77,6 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
 
 CudaTransport::~CudaTransport() { listener_.reset(); }
 
-size_t CudaTransport::share_body_size() { return sizeof(TransportShare); }
-
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
   TransportShare body{};

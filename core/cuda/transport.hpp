@@ -59,8 +59,6 @@ class CudaTransport final : public Transport {
   void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) override;
   size_t block_unit() const noexcept override { return multicast_unit_; }
 
-  static size_t share_body_size();
-
  private:
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;

@@ -6,27 +6,15 @@
 #include <cstring>
 
 #include "core/base/environment.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/log.hpp"
-#include "core/group/vote.hpp"
+#include "core/group/exchange.hpp"
 
 namespace symm {
 namespace {
 
+constexpr uint64_t kCreation = INT64_MAX;    // sequence of the first exchange, with which no rendezvous collides
 constexpr int kFinalizeChannel = kChannels;  // one more than users have
-
-uint64_t mix(uint64_t a, uint64_t b) {
-  uint64_t x = a ^ (b * 0x9E3779B97F4A7C15U);
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
-  return x ^ (x >> 31);
-}
-
-// The same in every build of the library, unlike std::hash.
-uint64_t hash(const std::string& text) {
-  uint64_t value = text.size();
-  for (const char c : text) value = mix(value, static_cast<unsigned char>(c));
-  return value;
-}
 
 }  // namespace
 
@@ -74,9 +62,9 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
   group->backend_ = std::move(inherited);
   try {
     group->connect_transport(deadline);
-  } catch (const Error& error) {
-    group->fail(error.failure());            // a rank that already succeeded learns that this one did not
-    group->revocation_->throw_if_revoked();  // the others may have failed first, and for another reason
+  } catch (...) {
+    group->fail(group->blamed(current_failure()));  // a rank that already succeeded learns that this one did not
+    group->revocation_->throw_if_revoked();         // the others may have failed first, and for another reason
     throw;
   }
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
@@ -85,12 +73,9 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
 }
 
 void Group::connect_transport(Deadline deadline) {
-  // Prepare: the back end and this rank's half of the transport. Whatever fails here fails on all ranks.
-  Ballot ballot;
-  try {
+  Phases phases;
+  phases.prepare = [&] {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
-    ballot.value[0] = static_cast<uint64_t>(backend_->kind());
-    ballot.value[1] = hash(backend_->domain());
     TransportContext context;
     context.rank = rank_;
     context.size = size_;
@@ -104,45 +89,20 @@ void Group::connect_transport(Deadline deadline) {
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
     transport_ = backend_->make_transport(std::move(context));
-  } catch (const Error& error) {
-    ballot.failure = error.failure();
-  } catch (const std::bad_alloc&) {
-    ballot.failure = {Status::out_of_memory, rank_, 0, "out of host memory"};
-  }
-  const std::vector<Ballot> ballots = vote(*this, {MessageKind::vote, id_, 0, UINT64_MAX - 1}, ballot, deadline);
-  for (int peer = 0; peer < size_; ++peer) {
-    const Ballot& theirs = ballots[static_cast<size_t>(peer)];
-    if (theirs.value[0] != ballots[0].value[0]) {
-      throw Error({Status::mismatch, peer, 0, format("config.backend: rank %d has another back end than rank 0", peer)});
+    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain())}, transport_->share()};
+  };
+  phases.agree = [](std::span<const Vote> votes) {
+    for (size_t peer = 0; peer < votes.size(); ++peer) {
+      const int rank = static_cast<int>(peer);
+      if (votes[peer].value[0] != votes[0].value[0])
+        throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
+      if (votes[peer].value[1] != votes[0].value[1])
+        throw Error({Status::unavailable, rank, 0, format("rank %d is on another machine than rank 0", rank)});
     }
-    if (theirs.value[1] != ballots[0].value[1]) {
-      throw Error({Status::unavailable, peer, 0, format("rank %d is on another machine than rank 0", peer)});
-    }
-  }
-
-  // Exchange.
-  const Topic topic{MessageKind::control, id_, 0, 0};
-  const OutgoingMessage share = transport_->share();
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer != rank_) send(peer, topic, share.body, share.fds, deadline);
-  }
-  ballot = {};
-  for (int peer = 0; peer < size_; ++peer) {
-    if (peer == rank_) continue;
-    try {
-      transport_->connect(
-          peer, receive(peer, topic, backend_->transport_share_body_size(), backend_->transport_share_fd_count(), deadline),
-          identity(peer));
-    } catch (const Error& error) {
-      if (ballot.failure.status == Status::ok) ballot.failure = error.failure();
-    }
-  }
-  try {
-    if (ballot.failure.status == Status::ok) transport_->ready();
-  } catch (const Error& error) {
-    ballot.failure = error.failure();
-  }
-  vote(*this, {MessageKind::vote, id_, 0, UINT64_MAX}, ballot, deadline);
+  };
+  phases.accept = [&](int peer, Message message) { transport_->connect(peer, std::move(message), identity(peer)); };
+  phases.finish = [&] { transport_->ready(); };
+  exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
 }
 
 std::shared_ptr<Group> Group::split(int color, int key) {
@@ -153,29 +113,25 @@ std::shared_ptr<Group> Group::split(int color, int key) {
     const std::lock_guard lock(sequence_mutex_);
     sequence = splits_++;
   }
-  struct Choice {
-    int32_t color;
-    int32_t key;
-  };
-  Ballot ballot;
-  ballot.value[0] = static_cast<uint64_t>(static_cast<int64_t>(color));
-  ballot.value[1] = static_cast<uint64_t>(static_cast<int64_t>(key));
-  std::vector<Ballot> ballots;
+  Vote vote;
+  vote.value[0] = static_cast<uint64_t>(static_cast<int64_t>(color));
+  vote.value[1] = static_cast<uint64_t>(static_cast<int64_t>(key));
+  std::vector<Vote> votes;
   try {
-    ballots = vote(*this, {MessageKind::split, id_, 0, sequence}, ballot, deadline);
-  } catch (const Error& error) {
-    fail(error.failure());
+    votes = commit_vote(*this, {MessageKind::split, id_, 0, sequence}, vote, deadline);
+  } catch (...) {
+    fail(blamed(current_failure()));
     revocation_->throw_if_revoked();
     throw;
   }
   if (color < 0) return nullptr;
   std::vector<int> chosen;
   for (int rank = 0; rank < size_; ++rank) {
-    if (ballots[static_cast<size_t>(rank)].value[0] == ballot.value[0]) chosen.push_back(rank);
+    if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
   }
   std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
-    return static_cast<int64_t>(ballots[static_cast<size_t>(a)].value[1]) <
-           static_cast<int64_t>(ballots[static_cast<size_t>(b)].value[1]);
+    return static_cast<int64_t>(votes[static_cast<size_t>(a)].value[1]) <
+           static_cast<int64_t>(votes[static_cast<size_t>(b)].value[1]);
   });
   for (int& rank : chosen) rank = members_[static_cast<size_t>(rank)];
   GroupConfig config = config_;
@@ -213,6 +169,11 @@ void Group::require_channel(int channel) const {
   if (channel < 0 || channel >= kChannels) {
     throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, kChannels - 1));
   }
+}
+
+Failure Group::blamed(Failure failure) const {
+  if (failure.rank >= 0) return failure;
+  return {failure.status, rank_, identity(rank_).pid, format("rank %d: %s", rank_, failure.message.c_str())};
 }
 
 void Group::fail(const Failure& failure) noexcept {

@@ -60,6 +60,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void require_rank(const char* argument, int rank) const;
   void require_channel(int channel) const;
 
+  // Where it names no rank, this one.
+  Failure blamed(Failure failure) const;
   // Revoke on all ranks. The first reason given anywhere wins.
   void fail(const Failure& failure) noexcept;
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);

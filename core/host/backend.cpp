@@ -34,8 +34,6 @@ class HostBackend final : public Backend {
     const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);
     return std::make_unique<HostTransport>(std::move(context), values);
   }
-  size_t transport_share_body_size() const noexcept override { return HostTransport::share_body_size(); }
-  size_t transport_share_fd_count() const noexcept override { return 1; }
 
  private:
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);

@@ -50,8 +50,6 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values)
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
 }
 
-size_t HostTransport::share_body_size() { return sizeof(TransportShare); }
-
 OutgoingMessage HostTransport::share() const {
   const TransportShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U,
                             values_};

@@ -41,8 +41,6 @@ class HostTransport final : public Transport {
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
 
-  static size_t share_body_size();
-
  private:
   friend class CallSync;
   void barrier_of_all(int channel, uint64_t timeout_ms);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 #include "core/base/process_stat.hpp"
 #include "core/mesh/mesh_process.hpp"
@@ -15,13 +16,6 @@ namespace {
 constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
 constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
 constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
-
-// FNV-1a: the same in every build of the library, unlike std::hash.
-uint64_t hash(const std::string& text) {
-  uint64_t value = 0xCBF29CE484222325U;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3U;
-  return value;
-}
 
 int severity(const Failure& failure) noexcept {
   switch (failure.status) {
@@ -43,7 +37,7 @@ Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadli
     : store_(store),
       rank_(rank),
       size_(size),
-      name_hash_(hash(name)),
+      name_hash_(fnv1a(name)),
       deadline_(deadline),
       allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000),
       mesh_(std::make_shared<MeshImpl>(rank, size)),
@@ -166,7 +160,7 @@ wire::Identity Wireup::describe_self() const {
   self.pid = getpid();
   if (const auto stat = process_stat(self.pid)) self.start_time = stat->start;
   self.pid_namespace = pid_namespace();
-  self.machine = hash(process::boot_id());
+  self.machine = fnv1a(process::boot_id());
   self.size = static_cast<uint32_t>(size_);
   return self;
 }

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/exchange.hpp"
+
+#include <algorithm>
+
+#include "core/base/failure_codec.hpp"
+
+namespace symm {
+namespace {
+
+// A vote on its way: the values, then the failure, filled with zeros to a length that the receiver knows.
+constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
+
+Bytes encode(const Vote& vote) {
+  Writer out;
+  for (const uint64_t value : vote.value) out.number(value);
+  encode(out, vote.failure);
+  out.bytes_.resize(kVoteSize);
+  return std::move(out.bytes_);
+}
+
+Vote decode(int rank, const Bytes& body) {
+  Reader in(body);
+  Vote vote;
+  for (uint64_t& value : vote.value) value = in.number<uint64_t>();
+  auto failure = in.rest();
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) failure = failure.first(failure.size() - 1);
+  if (const char* fault = decode(Reader(failure), vote.failure))
+    throw Error({Status::mismatch, rank, 0, format("rank %d sent something else than a vote: %s", rank, fault)});
+  return vote;
+}
+
+std::string list(const Group& group, const std::vector<int>& ranks) {
+  std::string text;
+  for (const int rank : ranks) {
+    text += format("%srank %d (pid %lld)", text.empty() ? "" : ", ", rank, static_cast<long long>(group.identity(rank).pid));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
+  const Bytes body = encode(mine);
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.send(peer, topic, body, {}, deadline);
+  }
+  std::vector<Vote> votes(static_cast<size_t>(group.size()));
+  votes[static_cast<size_t>(group.rank())] = mine;
+  std::vector<int> missing;
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    try {
+      votes[static_cast<size_t>(peer)] = decode(peer, group.receive(peer, topic, kVoteSize, 0, deadline).body);
+    } catch (const Error& error) {
+      if (error.status() != Status::timeout) throw;
+      missing.push_back(peer);  // go on: those that did vote shall not be called missing
+    }
+  }
+  if (!missing.empty()) {
+    throw Error({Status::timeout, missing.front(), group.identity(missing.front()).pid,
+                 list(group, missing) + " did not come before the deadline"});
+  }
+  for (int rank = 0; rank < group.size(); ++rank) {
+    Failure failure = votes[static_cast<size_t>(rank)].failure;
+    if (failure.status == Status::ok) continue;
+    if (failure.rank < 0 || failure.rank >= group.size()) failure.rank = rank;
+    if (failure.pid == 0) failure.pid = group.identity(failure.rank).pid;
+    failure.message = format("rank %d: %s", rank, failure.message.c_str());
+    throw Agreed(std::move(failure));
+  }
+  return votes;
+}
+
+void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases, Deadline deadline) {
+  Offer offer;
+  Vote vote;
+  // The first failure counts; after it, messages are taken, so that none is left behind, but not accepted.
+  const auto attempt = [&](const auto& step) {
+    try {
+      if (vote.failure.status == Status::ok) step();
+    } catch (...) {
+      vote.failure = current_failure();
+    }
+  };
+  const auto commit = [&](uint64_t round) {
+    return commit_vote(group, {MessageKind::vote, group.id(), tag, sequence * 2 + round}, vote, deadline);
+  };
+
+  attempt([&] {
+    offer = phases.prepare();
+    std::copy(std::begin(offer.value), std::end(offer.value), std::begin(vote.value));
+  });
+  const std::vector<Vote> votes = commit(0);
+  try {
+    phases.agree(votes);
+  } catch (const Error& error) {
+    throw Agreed(error.failure());
+  }
+
+  const Topic topic{kind, group.id(), tag, sequence};
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer != group.rank()) group.send(peer, topic, offer.message.body, offer.message.fds, deadline);
+  }
+  for (int peer = 0; peer < group.size(); ++peer) {
+    if (peer == group.rank()) continue;
+    Message message;
+    try {
+      message = group.receive(peer, topic, offer.message.body.size(), offer.message.fds.size(), deadline);
+    } catch (...) {
+      if (vote.failure.status == Status::ok) vote.failure = current_failure();
+      continue;
+    }
+    attempt([&] { phases.accept(peer, std::move(message)); });
+  }
+  attempt([&] { phases.finish(); });
+  commit(1);
+}
+
+}  // namespace symm

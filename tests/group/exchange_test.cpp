@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
+#include "core/group/exchange.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#include "core/group/memory.hpp"
+#include "core/host/transport.hpp"
+#include "tests/bootstrap/support.hpp"
+
+namespace {
+
+// Of the thread that sets them: so many allocations succeed, then one fails; negative: all succeed. They are counted from the
+// first allocation of `counted_from` bytes; 0: from now.
+thread_local long allocations_left = -1;
+thread_local size_t counted_from = 0;
+
+}  // namespace
+
+void* operator new(size_t size, std::align_val_t alignment) {
+  if (counted_from == size) counted_from = 0;
+  if (counted_from == 0 && allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
+  const auto unit = static_cast<size_t>(alignment);
+  if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
+  throw std::bad_alloc();
+}
+void* operator new(size_t size) { return operator new(size, std::align_val_t(alignof(std::max_align_t))); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+constexpr int kRanks = 3;
+
+std::shared_ptr<Group> create(int rank, int size) {
+  GroupConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.backend = BackendKind::host;
+  config.bootstrap = "thread://exchange";
+  config.create_timeout_ms = 20'000;
+  return Group::create(config);
+}
+
+struct Thrown {
+  const char* name;
+  std::function<void()> raise;
+  Status status;
+};
+const Thrown kThrown[] = {
+    {"Error", [] { throw Error(Status::unsupported, "odd"); }, Status::unsupported},
+    {"bad_alloc", [] { throw std::bad_alloc(); }, Status::out_of_memory},
+    {"length_error", [] { throw std::length_error("odd"); }, Status::internal},
+    {"int", [] { throw 4711; }, Status::internal},
+};
+
+TEST(Exchange, WhateverOneRankThrowsInWhateverPhaseIsTheSameOnAll) {
+  as_threads(kRanks, [](int rank) {
+    const auto group = create(rank, kRanks);
+    uint64_t sequence = 0;
+    const auto run = [&](int bad_phase, const Thrown& thrown) {
+      Phases phases;
+      const auto step = [&](int phase) {
+        if (rank == 1 && phase == bad_phase) thrown.raise();
+      };
+      int accepted = 0;
+      phases.prepare = [&] {
+        step(0);
+        return Offer{{static_cast<uint64_t>(rank), 0}, {bytes_of("from " + std::to_string(rank)), {}}};
+      };
+      phases.agree = [](std::span<const Vote> votes) { EXPECT_EQ(votes[2].value[0], 2U); };
+      phases.accept = [&](int peer, Message message) {
+        step(1);
+        EXPECT_EQ(text_of(message.body), "from " + std::to_string(peer));
+        ++accepted;
+      };
+      phases.finish = [&] {
+        step(2);
+        EXPECT_EQ(accepted, kRanks - 1);
+      };
+      return failure_of([&] { exchange(*group, MessageKind::segment, 99, sequence++, phases, soon()); });
+    };
+    for (const Thrown& thrown : kThrown) {
+      for (int phase = 0; phase < 3; ++phase) {
+        const Failure failure = run(phase, thrown);
+        EXPECT_EQ(failure.status, thrown.status) << thrown.name << " in phase " << phase << ": " << failure.message;
+        EXPECT_EQ(failure.rank, 1);
+        EXPECT_EQ(failure.message.find("rank 1: "), 0U) << failure.message;
+        EXPECT_FALSE(group->revocation().revoked());
+      }
+    }
+    EXPECT_EQ(run(-1, kThrown[0]).status, Status::ok);
+  });
+}
+
+TEST(Exchange, WhatTheRanksDisagreeOnIsTheSameOnAll) {
+  as_threads(kRanks, [](int rank) {
+    const auto group = create(rank, kRanks);
+    Phases phases;
+    phases.prepare = [] { return Offer{}; };
+    phases.agree = [](std::span<const Vote>) { throw Error({Status::mismatch, 2, 0, "as it is"}); };
+    EXPECT_THROW(exchange(*group, MessageKind::segment, 99, 0, phases, soon()), Agreed);
+  });
+}
+
+// From a point on, each allocation of rank 1 fails in turn, until all succeed. The other rank must hear of each.
+using Body = std::function<std::shared_ptr<Group>(int rank, const std::function<void(size_t from)>& run_short)>;
+
+void run_out_of_memory(const Body& body) {
+  for (long allocations = 0;; ++allocations) {
+    ASSERT_LT(allocations, 10'000);
+    Failure failures[2];
+    std::shared_ptr<Group> groups[2];
+    bool all_succeeded = false;
+    const auto start = std::chrono::steady_clock::now();
+    as_threads(2, [&](int rank) {
+      const auto run_short = [&](size_t from) {
+        if (rank != 1) return;
+        allocations_left = allocations;
+        counted_from = from;
+      };
+      try {
+        groups[rank] = body(rank, run_short);
+        if (rank == 1) all_succeeded = allocations_left >= 0;
+        allocations_left = -1;
+      } catch (...) {
+        allocations_left = -1;
+        failures[rank] = current_failure();
+      }
+    });
+    if (all_succeeded) return;
+    if (groups[0] && failures[0].status == Status::ok)
+      failures[0] = groups[0]->revocation().failure();                                   // it had finished when rank 1 failed
+    if (failures[0].status == Status::ok && failures[1].status == Status::ok) continue;  // done without
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << allocations;
+    for (const Failure& failure : failures) {
+      EXPECT_EQ(failure.status, Status::out_of_memory) << allocations << ": " << failure.message;
+      EXPECT_EQ(failure.rank, 1) << allocations << ": " << failure.message;
+    }
+  }
+}
+
+TEST(OutOfMemory, WhileATransportIsMadeAndConnectedIsTheSameOnAll) {
+  run_out_of_memory([](int rank, const auto& run_short) {
+    run_short(sizeof(host::HostTransport));
+    return create(rank, 2);
+  });
+}
+
+TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
+  run_out_of_memory([](int rank, const auto& run_short) {
+    auto group = create(rank, 2);
+    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    run_short(0);
+    Memory::rendezvous(group, buffer, 0);
+    return group;
+  });
+}
+
+}  // namespace
