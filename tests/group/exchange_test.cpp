@@ -10,7 +10,8 @@
 
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
-#include "tests/bootstrap/support.hpp"
+#include "tests/support/core.hpp"
+#include "tests/support/process.hpp"
 
 namespace {
 
