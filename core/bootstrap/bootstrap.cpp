@@ -20,11 +20,12 @@ constexpr std::string_view kDir = "dir://";
 constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
-  if (config.size < 0)
-    throw Error(Status::invalid_argument, format("size is %d; it must be > 0, or 0 to take it from the bootstrap", config.size));
+  if (config.size < 0) throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
   if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
-    throw Error(Status::invalid_argument,
-                format("rank is %d; with size %d it must be from 0 to %d", config.rank, config.size, config.size - 1));
+    throw Error(Status::invalid_argument, format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
+  }
+  if (config.callbacks != nullptr && config.size == 0) {
+    throw Error(Status::invalid_argument, "config.size: must be set with config.store");
   }
 }
 
@@ -32,6 +33,8 @@ void check_ranks(const BootstrapConfig& config) {
 void take_ranks(const BootstrapConfig& config, const Launch& launch, BootstrapResult& result) {
   result.rank = config.size > 0 ? config.rank : launch.rank;
   result.size = config.size > 0 ? config.size : launch.size;
+  if (result.size > kMostRanks)
+    throw Error(Status::invalid_argument, format("%d ranks: at most %d are possible", result.size, kMostRanks));
 }
 
 void take_ranks_without_default(const BootstrapConfig& config, BootstrapResult& result) {
@@ -120,7 +123,6 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   BootstrapResult result;
   result.description = config.url.empty() ? std::string(kEnv) : config.url;
   if (config.callbacks != nullptr) {
-    if (config.size == 0) throw Error(Status::invalid_argument, "a store of the user's needs rank and size in the configuration");
     take_ranks(config, {}, result);
     result.store = open_callback_store(*config.callbacks, config.name, result.rank);
     result.description = result.store->describe();

@@ -15,6 +15,8 @@ namespace symm {
 
 using Bytes = std::vector<std::byte>;
 
+inline constexpr int kMostRanks = 32767;  // of a group
+
 class Store {
  public:
   virtual ~Store() = default;

@@ -30,13 +30,6 @@ Group::~Group() { mesh_->detach(id_); }
 
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   GroupConfig config = asked;
-  if (config.size < 0) throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
-  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
-    throw Error(Status::invalid_argument, format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
-  }
-  if (config.callbacks != nullptr && config.size == 0) {
-    throw Error(Status::invalid_argument, "config.size: must be set with config.store");
-  }
   if (config.create_timeout_ms == 0) config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
   if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
   if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;

@@ -55,38 +55,59 @@ struct Message {
 inline constexpr size_t kMaxBody = wire::kMaxBody;
 inline constexpr size_t kMaxFds = wire::kMaxFds;
 
+class PeerEvents;
+
 class Mesh {
  public:
   // Connect to all other ranks. Collective; on failure all ranks throw the same error, that of the rank to blame. Error(timeout)
   // names all ranks that did not come, Error(mismatch) a rank that disagrees on size or name.
   static std::shared_ptr<Mesh> connect(Store& store, int rank, int size, const std::string& name, Deadline deadline);
-  virtual ~Mesh() = default;
+  // Of a rank that is connected to nobody yet; Wireup does that.
+  Mesh(int rank, int size);
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+  ~Mesh();
 
-  virtual int rank() const noexcept = 0;
-  virtual int size() const noexcept = 0;
-  virtual uint64_t nonce() const noexcept = 0;           // drawn by rank 0; the same on all ranks
-  virtual const PeerIdentity& peer(int rank) const = 0;  // own rank allowed
-  virtual uint64_t rejected_connections() const noexcept = 0;
-  // The kernel has said that this peer's process is gone: nothing can come from it any more, memory it wrote to may be used
-  // again.
-  virtual bool confirmed_dead(int rank) const noexcept = 0;
+  int rank() const noexcept { return rank_; }
+  int size() const noexcept { return size_; }
+  uint64_t nonce() const noexcept { return nonce_; }  // drawn by rank 0; the same on all ranks
+  const PeerIdentity& peer(int rank) const;           // own rank allowed
+  uint64_t rejected_connections() const noexcept { return rejected_; }
 
   // Queue a message to `peer` (not self). Descriptors are duplicated. Throws Error(peer_failed), Error(timeout).
-  virtual void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds,
-                    Deadline deadline) = 0;
+  void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline);
   // Take the message on `topic` from `peer`, waiting for it. Exactly `body_size` bytes and `fd_count` descriptors are accepted,
   // anything else is a protocol error that fails the peer. Throws Error(timeout), Error(peer_failed), or the failure of
   // `revocation` (may be null).
-  virtual Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
-                          Deadline deadline) = 0;
+  Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
+                  Deadline deadline);
 
   // Let `group`, whose ranks are `members` (mesh ranks, in group order), hear of deaths, departures and aborts: from now on the
   // mesh calls revocation->revoke()/depart() with *group* ranks. Events that came before are replayed.
-  virtual void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) = 0;
+  void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation);
   // Tell the other members that this rank left `group`, drop its unread messages, forget its revocation. Never waits.
-  virtual void detach(uint64_t group) noexcept = 0;
+  void detach(uint64_t group) noexcept;
   // Tell the other members why the group is revoked; their revocation takes over status, rank, pid and message. Never waits.
-  virtual void broadcast_failure(uint64_t group, const Failure& failure) noexcept = 0;
+  void broadcast_failure(uint64_t group, const Failure& failure) noexcept;
+  // To all peers, once; never waits.
+  void say_bye() noexcept;
+
+ private:
+  friend class Wireup;
+  bool in_child() const noexcept;
+  void require_process() const;
+  void require_peer(int peer) const;
+  void post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept;
+  void pass_on_failure(uint64_t group) noexcept;
+
+  const int rank_;
+  const int size_;
+  const uint32_t generation_;
+  const std::shared_ptr<PeerEvents> events_;
+  uint64_t nonce_ = 0;
+  uint64_t cookie_ = 0;  // by which threads of this process find events_; 0: they do not
+  uint64_t rejected_ = 0;
+  std::atomic<bool> said_bye_{false};
 };
 
 }  // namespace symm

@@ -6,20 +6,21 @@
 #include <cstring>
 
 #include "core/base/process.hpp"
-#include "core/mesh/mesh_impl.hpp"
+#include "core/mesh/peer_events.hpp"
 
 namespace symm {
+
 MeshProcess::MeshProcess() : pid_(getpid()) {
   const uint64_t drawn[2] = {process::random64(), process::random64()};
   static_assert(sizeof drawn == sizeof token_);
   std::memcpy(token_.data(), drawn, sizeof drawn);
 }
 
-uint64_t MeshProcess::enter(const std::shared_ptr<MeshImpl>& mesh) {
+uint64_t MeshProcess::enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events) {
   const std::lock_guard lock(mutex_);
   for (;;) {
     const uint64_t cookie = process::random64();
-    if (meshes_.emplace(cookie, mesh).second) return cookie;
+    if (meshes_.emplace(cookie, Entry{mesh, events}).second) return cookie;
   }
 }
 
@@ -28,17 +29,17 @@ void MeshProcess::leave(uint64_t cookie) noexcept {
   meshes_.erase(cookie);
 }
 
-std::shared_ptr<MeshImpl> MeshProcess::find(uint64_t cookie) {
+std::shared_ptr<PeerEvents> MeshProcess::find(uint64_t cookie) {
   const std::lock_guard lock(mutex_);
   const auto found = meshes_.find(cookie);
-  return found == meshes_.end() ? nullptr : found->second.lock();
+  return found == meshes_.end() ? nullptr : found->second.events.lock();
 }
 
-std::vector<std::shared_ptr<MeshImpl>> MeshProcess::all() {
+std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<MeshImpl>> meshes;
-  for (const auto& [cookie, mesh] : meshes_) {
-    if (auto alive = mesh.lock()) meshes.push_back(std::move(alive));
+  std::vector<std::shared_ptr<Mesh>> meshes;
+  for (const auto& [cookie, entry] : meshes_) {
+    if (auto alive = entry.mesh.lock()) meshes.push_back(std::move(alive));
   }
   return meshes;
 }

@@ -15,7 +15,8 @@
 
 namespace symm {
 
-class MeshImpl;
+class Mesh;
+class PeerEvents;
 
 class MeshProcess {
  public:
@@ -23,20 +24,24 @@ class MeshProcess {
 
   const std::array<std::byte, 16>& token() const noexcept { return token_; }
 
-  // A random number under which other threads of this process find `mesh` as long as it lives.
-  uint64_t enter(const std::shared_ptr<MeshImpl>& mesh);
+  // A random number under which other threads of this process find `events` as long as `mesh` lives.
+  uint64_t enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events);
   void leave(uint64_t cookie) noexcept;
-  std::shared_ptr<MeshImpl> find(uint64_t cookie);
-  std::vector<std::shared_ptr<MeshImpl>> all();
+  std::shared_ptr<PeerEvents> find(uint64_t cookie);  // null if there is none any more
+  std::vector<std::shared_ptr<Mesh>> all();
 
  private:
   friend PerProcess<MeshProcess>;
   MeshProcess();
   friend void say_bye_at_exit();
+  struct Entry {
+    std::weak_ptr<Mesh> mesh;
+    std::weak_ptr<PeerEvents> events;
+  };
   std::array<std::byte, 16> token_{};
   const int64_t pid_;
   std::mutex mutex_;
-  std::map<uint64_t, std::weak_ptr<MeshImpl>> meshes_;
+  std::map<uint64_t, Entry> meshes_;
 };
 
 }  // namespace symm

@@ -1,30 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The connection to a rank in another process, and what comes over it, sorted for the mesh.
+// The way from one rank to another: a connection if that is in another process, a call if it is a thread of this one. What comes
+// the other way is told to PeerEvents.
 #pragma once
 
 #include <memory>
 #include <span>
 
-#include "core/socket/connection.hpp"
+#include "core/mesh/mesh.hpp"
+#include "core/socket/socket.hpp"
 
 namespace symm {
 
-class MeshImpl;
+class PeerEvents;
 
-class PeerLink final : public Receiver {
+class PeerLink {
  public:
-  PeerLink(std::weak_ptr<MeshImpl> mesh, int peer, PeerFd socket, PeerProcess process);
-  Connection& connection() noexcept { return connection_; }
-
- private:
-  const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;
-  void on_end(End end, const std::string& why) override;
-  void on_death(const std::string& manner) override;
-
-  const std::weak_ptr<MeshImpl> mesh_;
-  const int peer_;
-  Connection connection_;
+  virtual ~PeerLink() = default;
+  // As Connection::send(). Descriptors are duplicated.
+  virtual fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) = 0;
+  // What the mesh itself says: leave, bye, failure or commit_vote, the last two with a failure. Never waits; what cannot be sent
+  // is dropped, and the peer's deadline remains.
+  virtual void post(wire::Type type, uint64_t group, const Failure* failure) noexcept = 0;
+  virtual void stop() noexcept {}
 };
+
+// From `rank` to the thread whose events those are.
+std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_peer);
+// From `rank` to the process at the other end of the socket. What that says is told to `events`, which know it as joined already.
+std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
+                                          std::weak_ptr<PeerEvents> events);
 
 }  // namespace symm

@@ -22,15 +22,15 @@ const char* decode_hello(Reader in, const Header& header, Hello& out) {
   out.cookie = in.number<uint64_t>();
   out.rank = in.number<uint32_t>();
   out.size = in.number<uint32_t>();
-  if (out.size < 1 || out.size > kMaxRanks || out.rank >= out.size || out.rank != header.source)
+  if (out.size < 1 || out.size > kMostRanks || out.rank >= out.size || out.rank != header.source)
     return "hello with an impossible rank";
   return nullptr;
 }
 
 const char* decode_failure(Reader in, const Header& header, Failure& out) {
   if (const char* fault = decode(in, out)) return fault;
-  if (out.status == Status::ok && header.type != Type::verdict) return "failure with status ok";
-  return out.rank > kMaxRanks ? "failure with an impossible rank" : nullptr;
+  if (out.status == Status::ok && header.type != Type::commit_vote) return "failure with status ok";
+  return out.rank > kMostRanks ? "failure with an impossible rank" : nullptr;
 }
 
 const char* decode_identity(Reader in, Identity& out) {
@@ -45,7 +45,7 @@ const char* decode_identity(Reader in, Identity& out) {
   out.machine = in.number<uint64_t>();
   out.size = in.number<uint32_t>();
   if (out.pid < 0) return "identity with an impossible pid";
-  if (out.size < 1 || out.size > kMaxRanks) return "identity with an impossible size";
+  if (out.size < 1 || out.size > kMostRanks) return "identity with an impossible size";
   return nullptr;
 }
 
@@ -73,7 +73,7 @@ const char* decode_body(Packet& packet) {
     case Type::leave:
     case Type::bye: return header.length == 0 ? nullptr : "farewell with a body";
     case Type::failure:
-    case Type::verdict: return decode_failure(in, header, packet.failure);
+    case Type::commit_vote: return decode_failure(in, header, packet.failure);
     case Type::identity: return decode_identity(in, packet.identity);
     case Type::address: return decode_address(in, packet.address);
     default: return "unknown type";
@@ -98,7 +98,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   header.sequence = in.number<uint64_t>();
   if (header.length != bytes.size() - kHeaderSize) return "length that is not the packet's";
   if (header.nfds > kMaxFds) return "too many descriptors announced";
-  if (header.source >= kMaxRanks) return "impossible source rank";
+  if (header.source >= kMostRanks) return "impossible source rank";
   packet.body = bytes.subspan(kHeaderSize);
   return decode_body(packet);
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/failure_codec.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/socket/fdpass.hpp"
 
 namespace symm::wire {
@@ -28,7 +29,6 @@ inline constexpr size_t kHeaderSize = 40;
 inline constexpr size_t kMaxBody = 4096;
 inline constexpr size_t kMaxPacket = kHeaderSize + kMaxBody;
 inline constexpr size_t kMaxFds = fdpass::kMaxFds;
-inline constexpr int kMaxRanks = 32767;
 inline constexpr size_t kMaxName = 64;    // of a socket
 inline constexpr size_t kMaxPath = 1024;  // of a directory
 
@@ -37,7 +37,7 @@ enum class Type : uint16_t {
   leave = 2,        // the source left `group`; no body
   bye = 3,          // the source left all groups and will close; no body
   failure = 4,      // `group` is revoked: Failure. In the store: this rank failed to come
-  verdict = 5,      // how connecting went: Failure, of which status may be ok
+  commit_vote = 5,  // how connecting went: Failure, of which status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address
   first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects

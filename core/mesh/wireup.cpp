@@ -8,30 +8,15 @@
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 #include "core/base/process_stat.hpp"
+#include "core/mesh/commit_vote.hpp"
 #include "core/mesh/mesh_process.hpp"
 
 namespace symm {
 namespace {
 
-constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
-constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
-constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
-
-int severity(const Failure& failure) noexcept {
-  switch (failure.status) {
-    case Status::ok: return 0;
-    case Status::timeout: return 1;
-    case Status::peer_failed: return 2;
-    default: return 3;
-  }
-}
+using Known = PeerEvents::Known;
 
 }  // namespace
-
-const Failure& worse(const Failure& a, const Failure& b) noexcept {
-  if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
-  return a.rank <= b.rank ? a : b;
-}
 
 Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
     : store_(store),
@@ -39,227 +24,10 @@ Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadli
       size_(size),
       name_hash_(fnv1a(name)),
       deadline_(deadline),
-      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000),
-      mesh_(std::make_shared<MeshImpl>(rank, size)),
-      identities_(static_cast<size_t>(size)),
-      known_(static_cast<size_t>(size)) {}
-
-std::string Wireup::key(Record record, int rank) const {
-  const char* names[] = {"identity", "address", "verdict"};
-  return format("mesh/%s/%d", names[static_cast<int>(record)], rank);
-}
-
-void Wireup::publish(Record record, const wire::Buffer& packet) {
-  store_.set(key(record, rank_), packet, deadline_);
-  if (record != Record::verdict) published_[static_cast<int>(record)] = true;
-}
-
-Failure Wireup::failure_of(const wire::Packet& packet, int rank) const {
-  Failure failure = packet.failure;
-  if (failure.rank < 0) failure.rank = rank;
-  return failure;
-}
-
-// A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
-Bytes Wireup::read(Record record, int rank, Deadline deadline) {
-  try {
-    return store_.get(key(record, rank), deadline);
-  } catch (const Error& error) {
-    const int gone = error.failure().rank;
-    if (error.status() != Status::peer_failed || gone < 0 || gone >= size_ || gone == rank_) throw;
-    wire::Packet packet;
-    Bytes value;
-    try {
-      value = store_.get(key(Record::verdict, gone), Deadline::after_ms(kLookMs));
-    } catch (const Error&) {
-      throw error;
-    }
-    if (wire::decode(value, packet) != nullptr || packet.header.type != wire::Type::failure) throw;
-    throw Error(failure_of(packet, gone));
-  }
-}
-
-std::optional<Failure> Wireup::failure_in_store(int rank, Deadline deadline) {
-  try {
-    const Bytes value = read(Record::verdict, rank, deadline);
-    wire::Packet packet;
-    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) return failure_of(packet, rank);
-  } catch (const Error& error) {
-    if (error.status() != Status::timeout) throw;
-  }
-  return std::nullopt;
-}
-
-void Wireup::throw_missing(std::vector<int> missing) const {
-  std::string list;
-  for (const int rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
-  throw Error({Status::timeout, missing.front(), 0,
-               format("%s %s did not come within %llu ms", missing.size() == 1 ? "rank" : "ranks", list.c_str(),
-                      static_cast<unsigned long long>(allowed_ms_))});
-}
-
-void Wireup::look_for_failures(const std::vector<int>& awaited) {
-  if (auto bad = mesh_->bad_verdict()) throw Error(std::move(*bad));
-  for (const int rank : awaited) {
-    const wire::Identity& identity = identities_[static_cast<size_t>(rank)];
-    if (!known_[static_cast<size_t>(rank)] || mesh_->joined(rank)) continue;
-    if (auto failure = failure_in_store(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
-    // A rank that introduced itself and died since: nothing but its process could tell us.
-    if (identity.start_time == 0 || identity.pid_namespace == 0 || identity.pid_namespace != pid_namespace()) continue;
-    const auto stat = process_stat(identity.pid);
-    if (stat && stat->start == identity.start_time && stat->state != 'Z' && stat->state != 'X') continue;
-    throw Error(
-        {Status::peer_failed, rank, identity.pid, name_of_peer(rank, identity.pid) + " died while the group was being formed"});
-  }
-}
-
-wire::Packet Wireup::fetch(Record record, int rank) {
-  const auto get = [&](int from, Deadline deadline) -> std::optional<wire::Packet> {
-    Bytes value;
-    try {
-      value = read(record, from, deadline);
-    } catch (const Error& error) {
-      if (error.status() == Status::timeout) return std::nullopt;
-      throw;
-    }
-    wire::Packet packet;
-    const char* fault = wire::decode(value, packet);
-    if (fault == nullptr && packet.header.source != from) fault = "another rank's record";
-    if (fault != nullptr)
-      throw Error({Status::mismatch, from, 0, format("rank %d published something else than a record: %s", from, fault)});
-    packet.body = {};  // lies in `value`
-    return packet;
-  };
-  std::vector<int> all;
-  for (int other = 0; other < size_; ++other) {
-    if (other != rank_) all.push_back(other);
-  }
-  for (;;) {
-    const uint64_t left_ms = deadline_.remaining_ns() / 1'000'000;
-    if (auto packet = get(rank, Deadline::after_ms(std::min(std::max(left_ms, kLookMs), kSliceMs)))) {
-      if (packet->header.type == wire::Type::failure) throw Error(failure_of(*packet, rank));
-      return *packet;
-    }
-    if (deadline_.expired()) {
-      std::vector<int> missing;
-      for (const int other : all) {
-        if (other == rank || (other > rank && !get(other, Deadline::after_ms(kLookMs)))) missing.push_back(other);
-      }
-      throw_missing(std::move(missing));
-    }
-    look_for_failures(all);
-  }
-}
-
-wire::Identity Wireup::describe_self() const {
-  wire::Identity self;
-  self.process = MeshProcess::current().token();
-  self.cookie = mesh_->cookie();
-  while (self.nonce == 0) self.nonce = process::random64();
-  self.name_hash = name_hash_;
-  self.pid = getpid();
-  if (const auto stat = process_stat(self.pid)) self.start_time = stat->start;
-  self.pid_namespace = pid_namespace();
-  self.machine = fnv1a(process::boot_id());
-  self.size = static_cast<uint32_t>(size_);
-  return self;
-}
-
-void Wireup::check(int rank, const wire::Identity& identity) const {
-  if (identity.size != static_cast<uint32_t>(size_)) {
-    throw Error({Status::mismatch, rank, identity.pid,
-                 format("rank %d has a group of %u ranks, rank %d one of %d", rank, identity.size, rank_, size_)});
-  }
-  if (identity.name_hash != name_hash_) {
-    throw Error({Status::mismatch, rank, identity.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
-  }
-  if (identity.machine != identities_[static_cast<size_t>(rank_)].machine) {
-    throw Error({Status::unavailable, rank, identity.pid, format("rank %d is on another machine than rank %d", rank, rank_)});
-  }
-}
-
-void Wireup::introduce() {
-  mesh_->enter_process();
-  const auto me = static_cast<size_t>(rank_);
-  identities_[me] = describe_self();
-  known_[me] = true;
-  wire::Header header;
-  header.type = wire::Type::identity;
-  header.source = static_cast<uint16_t>(rank_);
-  publish(Record::identity, wire::encode(header, identities_[me]));
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    const wire::Packet packet = fetch(Record::identity, rank);
-    if (packet.header.type != wire::Type::identity)
-      throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
-    check(rank, packet.identity);
-    identities_[static_cast<size_t>(rank)] = packet.identity;
-    known_[static_cast<size_t>(rank)] = true;
-  }
-  mesh_->set_nonce(identities_[0].nonce);
-  PeerIdentity self;
-  self.pid = getpid();
-  self.process = identities_[me].process;
-  self.same_process = true;
-  mesh_->join_self(self);
-}
-
-Failure Wireup::hear(int rank, Deadline deadline) {
-  if (mesh_->joined(rank)) {
-    if (auto verdict = mesh_->wait_verdict(rank, deadline)) return *verdict;
-  }
-  // It left or died without a word on its connection. If it failed before it was connected, the word is in the store.
-  if (auto failure = failure_in_store(rank, Deadline::after_ms(kLookMs))) return *failure;
-  if (!mesh_->joined(rank)) return {};
-  const int64_t pid = mesh_->peer(rank).pid;
-  if (!mesh_->gone(rank)) {
-    return {Status::timeout, rank, pid,
-            name_of_peer(rank, pid) +
-                format(" did not finish connecting within %llu ms", static_cast<unsigned long long>(allowed_ms_))};
-  }
-  return {Status::peer_failed, rank, pid, name_of_peer(rank, pid) + " died while the group was being formed"};
-}
-
-void Wireup::leave_reason(const Failure& failure) {
-  wire::Header header;
-  header.type = wire::Type::failure;
-  header.source = static_cast<uint16_t>(rank_);
-  const wire::Buffer packet = wire::encode(header, failure);
-  for (const Record record : {Record::verdict, Record::identity, Record::address}) {
-    if (record != Record::verdict && published_[static_cast<int>(record)]) continue;
-    try {
-      store_.set(key(record, rank_), packet, Deadline::after_ms(kPatienceMs));
-    } catch (...) {
-      break;  // a store that has failed: the others find out by it or by their deadline
-    }
-  }
-}
-
-Failure Wireup::vote(const Failure& mine) {
-  if (mine.status != Status::ok) leave_reason(mine);
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_ && mesh_->joined(rank)) mesh_->send_verdict(rank, mine);
-  }
-  Failure worst = mine;
-  const uint64_t left_ms = std::max(deadline_.remaining_ns() / 1'000'000, 2 * kLookMs);
-  const Deadline patience =
-      mine.status == Status::ok ? Deadline::after_ms(left_ms) : Deadline::after_ms(std::min(left_ms, kPatienceMs));
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank == rank_) continue;
-    // Having failed, this rank takes only news from others, not their silence.
-    Failure theirs;
-    try {
-      theirs = hear(rank, patience);
-    } catch (...) {
-      theirs = current_failure();
-    }
-    const bool silence = theirs.status == Status::timeout && theirs.rank == rank && mine.status != Status::ok;
-    if (!silence) worst = worse(worst, theirs);
-  }
-  // Others may still be on the way to this rank, and find it gone.
-  if (mine.status == Status::ok && worst.status != Status::ok) leave_reason(worst);
-  return worst;
-}
+      records_(store, rank, size, deadline),
+      mesh_(std::make_shared<Mesh>(rank, size)),
+      events_(*mesh_->events_),
+      identities_(static_cast<size_t>(size)) {}
 
 std::shared_ptr<Mesh> Wireup::run() {
   Failure mine;
@@ -273,19 +41,214 @@ std::shared_ptr<Mesh> Wireup::run() {
   if (mine.status != Status::ok && mine.rank < 0) {
     mine = {mine.status, rank_, getpid(), name_of_peer(rank_, getpid()) + ": " + mine.message};
   }
-  pending_.clear();
+  if (listener_) {
+    listener_->close_pending();
+    mesh_->rejected_ = listener_->refused();
+  }
   if (mine.status == Status::ok) listener_.reset();
-  const Failure worst = vote(mine);
-  listener_.reset();
+  const Failure worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
   if (worst.status != Status::ok) throw Error(worst);
-  mesh_->set_rejected(rejected_);
   return mesh_;
 }
 
+bool Wireup::joined(int rank) const {
+  return events_.look([&](Known& known) { return known.joined(rank); });
+}
+
+void Wireup::look_for_failures() {
+  const std::optional<Failure> bad = events_.look([](Known& known) -> std::optional<Failure> {
+    for (const auto& vote : known.votes) {
+      if (vote && vote->status != Status::ok) return vote;
+    }
+    return std::nullopt;
+  });
+  if (bad) throw Error(*bad);
+  for (int rank = 0; rank < size_; ++rank) {
+    const wire::Identity& theirs = identity(rank);
+    if (rank == rank_ || theirs.size == 0 || joined(rank)) continue;
+    if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
+    // A rank that introduced itself and died since: nothing but its process could tell us.
+    if (theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
+    const auto stat = process_stat(theirs.pid);
+    if (stat && stat->start == theirs.start_time && stat->state != 'Z' && stat->state != 'X') continue;
+    throw Error(
+        {Status::peer_failed, rank, theirs.pid, name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
+  }
+}
+
+// ---- introduce
+
+wire::Identity Wireup::describe_self() const {
+  wire::Identity self;
+  self.process = MeshProcess::current().token();
+  self.cookie = mesh_->cookie_;
+  while (self.nonce == 0) self.nonce = process::random64();
+  self.name_hash = name_hash_;
+  self.pid = getpid();
+  if (const auto stat = process_stat(self.pid)) self.start_time = stat->start;
+  self.pid_namespace = pid_namespace();
+  self.machine = fnv1a(process::boot_id());
+  self.size = static_cast<uint32_t>(size_);
+  return self;
+}
+
+void Wireup::check(int rank, const wire::Identity& theirs) const {
+  if (theirs.size != static_cast<uint32_t>(size_)) {
+    throw Error({Status::mismatch, rank, theirs.pid,
+                 format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_, size_)});
+  }
+  if (theirs.name_hash != name_hash_) {
+    throw Error({Status::mismatch, rank, theirs.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
+  }
+  if (theirs.machine != identity(rank_).machine) {
+    throw Error({Status::unavailable, rank, theirs.pid, format("rank %d is on another machine than rank %d", rank, rank_)});
+  }
+}
+
+void Wireup::introduce() {
+  mesh_->cookie_ = MeshProcess::current().enter(mesh_, mesh_->events_);
+  const wire::Identity self = identities_[static_cast<size_t>(rank_)] = describe_self();
+  records_.publish(Kind::identity, wire::Type::identity, self);
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const wire::Packet packet = records_.fetch(Kind::identity, rank, [this] { look_for_failures(); });
+    if (packet.header.type != wire::Type::identity)
+      throw Error({Status::mismatch, rank, 0, format("rank %d did not introduce itself", rank)});
+    check(rank, packet.identity);
+    identities_[static_cast<size_t>(rank)] = packet.identity;
+  }
+  mesh_->nonce_ = identity(0).nonce;
+  events_.look([&](Known& known) { known.peers.join(rank_, {self.pid, self.process, true, false}); });
+}
+
+// ---- open
+
+void Wireup::enter_directory() {
+  directory_ = store_.directory();
+  if (!directory_.empty()) return;
+  if (rank_ == 0) {
+    made_.emplace(SharedDirectory::make(default_parent(), "g"));
+    directory_ = made_->path();
+    return;
+  }
+  directory_ = records_.fetch(Kind::address, 0, [this] { look_for_failures(); }).address.directory;
+  const size_t slash = directory_.rfind('/');
+  if (slash == std::string::npos) throw Error({Status::mismatch, 0, 0, "rank 0 published no directory for sockets"});
+  made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
+  if (!made_) {
+    throw Error(Status::unavailable,
+                format("%s, the directory that rank 0 made for sockets, is not there: do the ranks share a file system?",
+                       directory_.c_str()));
+  }
+}
+
+void Wireup::open() {
+  bool alone = true;
+  bool awaited = false;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (identity(rank).process != identity(0).process) alone = false;
+    if (rank > rank_ && !same_process(rank)) awaited = true;
+  }
+  if (alone) return;  // all ranks are threads of one process
+  enter_directory();
+  wire::Address address;
+  if (awaited) {
+    address.name = format("r%d-%016llx", rank_, static_cast<unsigned long long>(process::random64()));
+    listener_ = std::make_unique<HelloListener>(directory_, address.name);
+  }
+  if (rank_ == 0 && made_) address.directory = directory_;
+  records_.publish(Kind::address, wire::Type::address, address);
+}
+
+// ---- join
+
+void Wireup::join() {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    if (same_process(rank)) {
+      join_thread(rank);
+    } else if (rank < rank_) {
+      join_by_dialling(rank);
+    }
+  }
+  join_by_accepting();
+}
+
+Error Wireup::died(int rank, const std::string& how) {
+  if (auto failure = records_.failure_of(rank, Deadline::after_ms(WireupRecords::kSliceMs))) return Error(std::move(*failure));
+  return Error({Status::peer_failed, rank, identity(rank).pid, how + " while the group was being formed"});
+}
+
+void Wireup::join_thread(int rank) {
+  const std::shared_ptr<PeerEvents> other = MeshProcess::current().find(identity(rank).cookie);
+  if (!other) throw died(rank, format("rank %d gave up", rank));
+  const auto link = link_to_thread(rank_, other);
+  events_.look([&](Known& known) {
+    known.peers.join(rank, {getpid(), identity(rank).process, true, false});
+    known.links[static_cast<size_t>(rank)] = link;
+  });
+}
+
+void Wireup::join_process(int rank, PeerFd socket, PeerProcess process) {
+  const PeerIdentity peer{process.pid, identity(rank).process, false, static_cast<bool>(process.pidfd)};
+  events_.look([&](Known& known) { known.peers.join(rank, peer); });
+  auto link = link_to_process(rank_, rank, std::move(socket), std::move(process), mesh_->events_);
+  events_.look([&](Known& known) { known.links[static_cast<size_t>(rank)] = std::move(link); });
+}
+
+void Wireup::join_by_dialling(int rank) {
+  const int64_t pid = identity(rank).pid;
+  const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
+  if (record.header.type != wire::Type::address || record.address.name.empty()) {
+    throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
+  }
+  PeerFd socket;
+  PeerProcess process;
+  try {
+    const auto connected = [&] { return static_cast<bool>(socket = dial(directory_, record.address.name)); };
+    if (!retry_until(connected, deadline_)) records_.throw_missing({rank});
+    process = identify(socket.get());
+  } catch (const Error& error) {
+    if (error.status() != Status::peer_failed) throw;
+    throw died(rank, name_of_peer(rank, pid) + " died");
+  }
+  wire::Header header;
+  header.type = wire::Type::hello;
+  header.source = static_cast<uint16_t>(rank_);
+  const wire::Hello hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)};
+  // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
+  fdpass::send(socket.get(), wire::encode(header, hello), {});
+  join_process(rank, std::move(socket), std::move(process));
+}
+
+bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
+  const int rank = static_cast<int>(hello.rank);
+  if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ || hello.size != static_cast<uint32_t>(size_) ||
+      rank <= rank_ || same_process(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
+    return false;
+  PeerProcess process = identify(socket.get());
+  join_process(rank, std::move(socket), std::move(process));
+  return true;
+}
+
+void Wireup::join_by_accepting() {
+  for (;;) {
+    std::vector<int> missing;
+    for (int rank = rank_ + 1; rank < size_; ++rank) {
+      if (!same_process(rank) && !joined(rank)) missing.push_back(rank);
+    }
+    if (missing.empty()) return;
+    if (deadline_.expired()) records_.throw_missing(std::move(missing));
+    const int left = deadline_.remaining_ms();
+    const uint64_t slice =
+        left < 0 ? WireupRecords::kSliceMs : std::min<uint64_t>(static_cast<uint64_t>(left), WireupRecords::kSliceMs);
+    const bool came = listener_->admit(Deadline::after_ms(slice),
+                                       [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
+    if (!came) look_for_failures();
+  }
+}
+
 std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std::string& name, Deadline deadline) {
-  if (size < 1 || size > wire::kMaxRanks)
-    throw Error(Status::invalid_argument, format("%d ranks: 1 to %d are possible", size, wire::kMaxRanks));
-  if (rank < 0 || rank >= size) throw Error(Status::invalid_argument, format("rank %d is not in 0 .. %d", rank, size - 1));
   return Wireup(store, rank, size, name, deadline).run();
 }
 

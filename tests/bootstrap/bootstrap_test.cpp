@@ -46,9 +46,9 @@ TEST(Meet, UnknownSchemesGetTheKnownOnes) {
 }
 
 TEST(Meet, RanksOutOfRangeAreNamed) {
-  expect_failure({"thread://x", nullptr, 2, 2, ""}, Status::invalid_argument, {"rank is 2"});
-  expect_failure({"thread://x", nullptr, -1, 2, ""}, Status::invalid_argument, {"rank is -1"});
-  expect_failure({"thread://x", nullptr, 0, -1, ""}, Status::invalid_argument, {"size is -1"});
+  expect_failure({"thread://x", nullptr, 2, 2, ""}, Status::invalid_argument, {"config.rank: 2"});
+  expect_failure({"thread://x", nullptr, -1, 2, ""}, Status::invalid_argument, {"config.rank: -1"});
+  expect_failure({"thread://x", nullptr, 0, -1, ""}, Status::invalid_argument, {"config.size: -1"});
 }
 
 TEST(Meet, DirectoriesAreAbsolute) {
@@ -64,7 +64,7 @@ TEST(Meet, WithoutRanksItSaysWhatToSet) {
     EXPECT_NE(result.find("SYMM_RANK"), std::string::npos) << result;
   }
   const StoreCallbacks callbacks;
-  expect_failure({"", &callbacks, 0, 0, ""}, Status::invalid_argument, {"rank and size"});
+  expect_failure({"", &callbacks, 0, 0, ""}, Status::invalid_argument, {"config.size", "config.store"});
 }
 
 TEST(Meet, AloneNothingIsMade) {

@@ -13,7 +13,7 @@ symm::wire::Buffer encode_again(const symm::wire::Packet& packet) {
   switch (packet.header.type) {
     case Type::hello: return encode(packet.header, packet.hello);
     case Type::failure:
-    case Type::verdict: return encode(packet.header, packet.failure);
+    case Type::commit_vote: return encode(packet.header, packet.failure);
     case Type::identity: return encode(packet.header, packet.identity);
     case Type::address: return encode(packet.header, packet.address);
     default: return encode(packet.header, packet.body);

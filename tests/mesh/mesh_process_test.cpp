@@ -106,6 +106,7 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
   const int size = GetParam();
   const int victim = size - 1;
   Processes ranks(size, [&](int rank) {
+    const DeathLog deaths;
     const auto mesh = connect(directory.path(), rank, size);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
@@ -113,7 +114,7 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
     if (rank == victim) pause();
     const Failure failure = failure_of([&] { hear(*mesh, victim, kTopic, 4, revocation.get()); });
     const Failure heard = await_failure(*revocation);
-    const bool confirmed = retry_until([&] { return mesh->confirmed_dead(victim); }, soon());
+    const bool confirmed = deaths.await(victim, heard.pid);
     return format("%d %d %lld %s %d", static_cast<int>(failure.status), heard.rank, static_cast<long long>(heard.pid),
                   heard.message.c_str(), confirmed);
   });
@@ -198,15 +199,16 @@ TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
 TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
   TemporaryDirectory directory;
   Processes ranks(2, [&](int rank) {
+    const DeathLog deaths;
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
     if (rank == 1) exit(0);
     const bool departed = await_departure(*revocation, 1);
-    retry_until([&] { return mesh->confirmed_dead(1); }, soon());
-    return format("%d %d", departed, revocation->revoked());
+    const bool confirmed = deaths.await(1, mesh->peer(1).pid);
+    return format("%d %d %d", departed, confirmed, revocation->revoked());
   });
-  EXPECT_EQ(ranks[0].result(), "1 0");
+  EXPECT_EQ(ranks[0].result(), "1 1 0");
 }
 
 TEST(MeshProcess, AForkedChildDoesNotHideADeath) {

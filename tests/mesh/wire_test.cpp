@@ -29,7 +29,7 @@ std::vector<Buffer> samples() {
           encode(header_of(Type::leave)),
           encode(header_of(Type::bye)),
           encode(header_of(Type::failure), Failure{Status::aborted, 2, 99, "enough"}),
-          encode(header_of(Type::verdict), Failure{}),
+          encode(header_of(Type::commit_vote), Failure{}),
           encode(header_of(Type::identity), identity),
           encode(header_of(Type::address), Address{"r1-0a", "/run/x"}),
           encode(user, body)};
@@ -117,7 +117,7 @@ TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
     switch (type) {
       case Type::hello: again = encode(packet.header, packet.hello); break;
       case Type::failure:
-      case Type::verdict: again = encode(packet.header, packet.failure); break;
+      case Type::commit_vote: again = encode(packet.header, packet.failure); break;
       case Type::identity: again = encode(packet.header, packet.identity); break;
       case Type::address: again = encode(packet.header, packet.address); break;
       default: again = encode(packet.header, packet.body); break;

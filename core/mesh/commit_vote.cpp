@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/commit_vote.hpp"
+
+#include <algorithm>
+
+namespace symm {
+namespace {
+
+using Known = PeerEvents::Known;
+
+int severity(const Failure& failure) noexcept {
+  switch (failure.status) {
+    case Status::ok: return 0;
+    case Status::timeout: return 1;
+    case Status::peer_failed: return 2;
+    default: return 3;
+  }
+}
+
+Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline deadline) {
+  const bool joined = events.look([&](Known& known) { return known.joined(rank); });
+  std::optional<Failure> vote;
+  const auto voted_or_gone = [&](Known& known) {
+    vote = known.votes[static_cast<size_t>(rank)];
+    return vote || known.gone(rank);
+  };
+  if (joined) events.await(nullptr, deadline, voted_or_gone);
+  if (vote) return *vote;
+  // It left or died without a word on its connection. If it failed before it was connected, the word is in the store.
+  if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+  if (!joined) return {};
+  const int64_t pid = events.identity(rank).pid;
+  const std::string name = name_of_peer(rank, pid);
+  if (!events.look([&](Known& known) { return known.gone(rank); })) {
+    return {Status::timeout, rank, pid, name + format(" did not finish connecting within %llu ms", records.allowed_ms())};
+  }
+  return {Status::peer_failed, rank, pid, name + " died while the group was being formed"};
+}
+
+}  // namespace
+
+const Failure& worse(const Failure& a, const Failure& b) noexcept {
+  if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
+  return a.rank <= b.rank ? a : b;
+}
+
+Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline) {
+  const bool well = mine.status == Status::ok;
+  if (!well) records.publish_failure(mine);
+  for (const auto& link : events.look([](Known& known) { return known.links; })) {
+    if (link) link->post(wire::Type::commit_vote, 0, &mine);
+  }
+  Failure worst = mine;
+  const uint64_t left_ms = std::max(deadline.remaining_ns() / 1'000'000, 2 * WireupRecords::kLookMs);
+  const Deadline patience = Deadline::after_ms(well ? left_ms : std::min(left_ms, WireupRecords::kPatienceMs));
+  for (int peer = 0; peer < size; ++peer) {
+    if (peer == rank) continue;
+    Failure theirs;
+    try {
+      theirs = vote_of(peer, events, records, patience);
+    } catch (...) {
+      theirs = current_failure();
+    }
+    // Having failed, this rank takes only news from others, not their silence.
+    const bool silence = theirs.status == Status::timeout && theirs.rank == peer && !well;
+    if (!silence) worst = worse(worst, theirs);
+  }
+  // Others may still be on the way to this rank, and find it gone.
+  if (well && worst.status != Status::ok) records.publish_failure(worst);
+  return worst;
+}
+
+}  // namespace symm

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The last step of making a mesh: each rank tells all others how connecting went, so that it went well on all or on none.
+#pragma once
+
+#include "core/mesh/peer_events.hpp"
+#include "core/mesh/wireup_records.hpp"
+
+namespace symm {
+
+// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals,
+// the lowest rank.
+const Failure& worse(const Failure& a, const Failure& b) noexcept;
+
+// Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did.
+Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline);
+
+}  // namespace symm

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/groups.hpp"
+
+#include <algorithm>
+
+namespace symm {
+namespace {
+
+// News of groups that are not attached yet come from ranks a step ahead; a few are ever waiting. The oldest of more are
+// forgotten.
+constexpr size_t kMaxEarly = 1024;
+constexpr size_t kMaxDetached = 1024;
+
+}  // namespace
+
+int Groups::Attached::index_of(int mesh_rank) const noexcept {
+  const auto found = std::find(members.begin(), members.end(), mesh_rank);
+  return found == members.end() ? -1 : static_cast<int>(found - members.begin());
+}
+
+int Groups::Attached::index_if_in(int mesh_rank) const noexcept {
+  const int index = index_of(mesh_rank);
+  return index >= 0 && left[static_cast<size_t>(index)] ? -1 : index;
+}
+
+Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) {
+  Notices notices;
+  Attached attached{std::move(members), {}, std::move(revocation)};
+  attached.left.resize(attached.members.size());
+  for (size_t i = 0; i < attached.members.size(); ++i) {
+    const int member = attached.members[i];
+    if (member == rank_) continue;
+    const int as_rank = static_cast<int>(i);
+    const int64_t pid = peers_.identity(member).pid;
+    bool left = peers_.left(member);
+    for (auto news = early(member).begin(); news != early(member).end();) {
+      if (news->group != group) {
+        ++news;
+        continue;
+      }
+      if (news->failure) {
+        notices.push_back({attached.revocation, std::move(news->failure), as_rank, pid});
+      } else {
+        left = true;
+      }
+      news = early(member).erase(news);
+    }
+    if (left) {
+      attached.left[i] = true;
+      notices.push_back({attached.revocation, std::nullopt, as_rank, pid});
+    } else if (peers_.failed(member)) {
+      notices.push_back({attached.revocation, peers_.failure(member, as_rank), as_rank, pid});
+    }
+  }
+  if (!groups_.emplace(group, std::move(attached)).second) throw Error(Status::internal, "group attached twice");
+  return notices;
+}
+
+std::vector<int> Groups::detach(uint64_t group) {
+  std::vector<int> members = others(group);
+  if (groups_.erase(group) == 0) return {};
+  detached_.push_back(group);
+  if (detached_.size() > kMaxDetached) detached_.pop_front();
+  return members;
+}
+
+bool Groups::detached(uint64_t group) const { return std::find(detached_.begin(), detached_.end(), group) != detached_.end(); }
+
+std::vector<uint64_t> Groups::attached() const {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, group] : groups_) ids.push_back(id);
+  return ids;
+}
+
+std::vector<int> Groups::others(uint64_t group) const {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return {};
+  std::vector<int> members = found->second.members;
+  std::erase(members, rank_);
+  return members;
+}
+
+std::shared_ptr<Revocation> Groups::revocation(uint64_t group) const {
+  const auto found = groups_.find(group);
+  return found == groups_.end() ? nullptr : found->second.revocation;
+}
+
+int Groups::rank_in(uint64_t group, int peer) const {
+  const auto found = groups_.find(group);
+  const int index = found == groups_.end() ? -1 : found->second.index_of(peer);
+  return index >= 0 ? index : peer;
+}
+
+std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
+  const int as_rank = rank_in(group, peer);
+  if (peers_.failed(peer)) return peers_.failure(peer, as_rank);
+  bool gone = peers_.left(peer);
+  const auto found = groups_.find(group);
+  if (found != groups_.end()) {
+    const int index = found->second.index_of(peer);
+    gone = gone || (index >= 0 && found->second.left[static_cast<size_t>(index)]);
+  } else {
+    for (const Early& news : early_[static_cast<size_t>(peer)]) {
+      if (news.group != group) continue;
+      if (news.failure) return news.failure;
+      gone = true;
+    }
+  }
+  if (!gone) return std::nullopt;
+  return Failure{Status::peer_failed, as_rank, peers_.identity(peer).pid, peers_.name(peer, as_rank) + " left the group"};
+}
+
+void Groups::note_early(int peer, Early news) {
+  if (detached(news.group)) return;
+  early(peer).push_back(std::move(news));
+  if (early(peer).size() > kMaxEarly) early(peer).pop_front();
+}
+
+Notices Groups::leave(int peer, uint64_t group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) {
+    note_early(peer, {group, std::nullopt});
+    return {};
+  }
+  const int index = found->second.index_if_in(peer);
+  if (index < 0) return {};
+  found->second.left[static_cast<size_t>(index)] = true;
+  return {{found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
+}
+
+Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) {
+    note_early(peer, {group, std::move(failure)});
+    return {};
+  }
+  const int index = found->second.index_of(peer);
+  if (index < 0) return {};
+  if (failure.rank >= static_cast<int>(found->second.members.size())) failure.rank = index;
+  return {{found->second.revocation, std::move(failure), index, 0}};
+}
+
+Notices Groups::leave_all(int peer) {
+  Notices notices;
+  for (const uint64_t group : attached()) {
+    for (Notice& notice : leave(peer, group)) notices.push_back(std::move(notice));
+  }
+  return notices;
+}
+
+Notices Groups::fail_all(int peer) {
+  Notices notices;
+  for (const auto& [id, group] : groups_) {
+    const int index = group.index_if_in(peer);
+    if (index >= 0) notices.push_back({group.revocation, peers_.failure(peer, index), index, peers_.identity(peer).pid});
+  }
+  return notices;
+}
+
+}  // namespace symm

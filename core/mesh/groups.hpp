@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The groups of a mesh: who is in them, who left, and why they are revoked. Used with the lock of PeerEvents held; what their
+// revocations are to be told is returned, and told without the lock.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/base/wait.hpp"
+#include "core/mesh/peers.hpp"
+
+namespace symm {
+
+struct Notice {
+  std::shared_ptr<Revocation> revocation;
+  std::optional<Failure> failure;  // else `rank` departed
+  int rank;                        // in the group
+  int64_t pid;
+};
+using Notices = std::vector<Notice>;
+
+class Groups {
+ public:
+  Groups(int rank, int size, const Peers& peers) : rank_(rank), peers_(peers), early_(static_cast<size_t>(size)) {}
+
+  Notices attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation);
+  // Returns the other members; none if it is not attached. What still comes for it is dropped.
+  std::vector<int> detach(uint64_t group);
+  bool detached(uint64_t group) const;
+  std::vector<uint64_t> attached() const;
+  std::vector<int> others(uint64_t group) const;                   // mesh ranks, without this one
+  std::shared_ptr<Revocation> revocation(uint64_t group) const;    // null if not attached
+  int rank_in(uint64_t group, int peer) const;                     // the mesh rank itself if not attached
+  std::optional<Failure> failure(int peer, uint64_t group) const;  // why nothing more comes from the peer in this group
+
+  Notices leave(int peer, uint64_t group);
+  Notices revoke(int peer, uint64_t group, Failure failure);
+  Notices leave_all(int peer);
+  Notices fail_all(int peer);  // after Peers::fail()
+
+ private:
+  struct Attached {
+    std::vector<int> members;
+    std::vector<bool> left;  // by group rank
+    std::shared_ptr<Revocation> revocation;
+    int index_of(int mesh_rank) const noexcept;     // -1 if no member
+    int index_if_in(int mesh_rank) const noexcept;  // -1 if no member, or none any more
+  };
+  struct Early {  // news of a group that is not attached yet
+    uint64_t group;
+    std::optional<Failure> failure;  // else the peer left it
+  };
+  void note_early(int peer, Early early);
+  std::deque<Early>& early(int peer) { return early_[static_cast<size_t>(peer)]; }
+
+  const int rank_;
+  const Peers& peers_;
+  std::map<uint64_t, Attached> groups_;
+  std::deque<uint64_t> detached_;  // lately
+  std::vector<std::deque<Early>> early_;
+};
+
+}  // namespace symm

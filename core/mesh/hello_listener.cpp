@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/hello_listener.hpp"
+
+#include <array>
+
+namespace symm {
+namespace {
+
+constexpr size_t kMaxPending = 256;  // connections that have not said hello
+
+}  // namespace
+
+bool HelloListener::admit(Deadline deadline, const Admit& admit) {
+  std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
+  for (const PeerFd& socket : pending_) fds.push_back({socket.get(), POLLIN, 0});
+  const bool came = poll_until(fds, deadline);
+  accept_all(admit);
+  pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
+  return came;
+}
+
+void HelloListener::accept_all(const Admit& admit) {
+  for (;;) {
+    try {
+      PeerFd socket = listener_.accept(refused_);
+      if (!socket) return;
+      pending_.push_back(std::move(socket));
+    } catch (const Error&) {
+      // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
+      // connected.
+      if (pending_.empty()) throw;
+      pending_.pop_front();
+      ++refused_;
+      continue;
+    }
+    if (pending_.size() > kMaxPending) {
+      // Those that did speak are heard before any is turned away.
+      pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
+      if (pending_.size() <= kMaxPending) continue;
+      pending_.pop_front();
+      ++refused_;
+    }
+  }
+}
+
+bool HelloListener::heard(PeerFd& socket, const Admit& admit) {
+  std::array<std::byte, wire::kMaxPacket> buffer;
+  const fdpass::Received received = fdpass::receive(socket.get(), buffer);
+  if (received.what == fdpass::Received::What::nothing) return false;
+  wire::Packet packet;
+  const bool hello = received.what == fdpass::Received::What::packet && !received.too_long && received.fds_arrived == 0 &&
+                     wire::decode({buffer.data(), received.size}, packet) == nullptr && packet.header.type == wire::Type::hello;
+  if (!hello || !admit(packet.hello, socket)) ++refused_;
+  return true;
+}
+
+}  // namespace symm

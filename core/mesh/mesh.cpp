@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/mesh.hpp"
+
+#include <algorithm>
+
+#include "core/base/process.hpp"
+#include "core/mesh/mesh_process.hpp"
+#include "core/mesh/peer_events.hpp"
+
+namespace symm {
+namespace {
+
+using Known = PeerEvents::Known;
+constexpr uint64_t kLastWordsMs = 1'000;  // the monitor is at them already
+
+}  // namespace
+
+Mesh::Mesh(int rank, int size)
+    : rank_(rank), size_(size), generation_(process::fork_generation()), events_(std::make_shared<PeerEvents>(rank, size)) {}
+
+Mesh::~Mesh() {
+  if (in_child()) return;
+  say_bye();
+  for (const auto& link : events_->look([](Known& known) { return std::move(known.links); })) {
+    if (link) link->stop();
+  }
+  if (cookie_ != 0) MeshProcess::current().leave(cookie_);
+}
+
+const PeerIdentity& Mesh::peer(int rank) const { return events_->identity(rank); }
+
+bool Mesh::in_child() const noexcept { return generation_ != process::fork_generation(); }
+
+void Mesh::require_process() const {
+  if (in_child()) throw Error(Status::invalid_handle, "group: it belongs to the parent of this process");
+}
+
+void Mesh::require_peer(int peer) const {
+  if (peer < 0 || peer >= size_ || peer == rank_)
+    throw Error(Status::invalid_argument, format("rank %d is no peer of rank %d", peer, rank_));
+}
+
+void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) {
+  require_process();
+  require_peer(peer);
+  if (body.size() > kMaxBody || fds.size() > kMaxFds) throw Error(Status::internal, "message too long");
+  std::shared_ptr<PeerLink> link;
+  std::optional<Failure> failure;
+  Failure gone{Status::peer_failed, peer, 0, ""};
+  events_->look([&](Known& known) {
+    failure = known.groups.failure(peer, topic.group);
+    link = known.links[static_cast<size_t>(peer)];
+    gone.rank = known.groups.rank_in(topic.group, peer);
+    gone.pid = known.peers.identity(peer).pid;
+    gone.message = known.peers.name(peer, gone.rank);
+  });
+  if (failure) throw Error(std::move(*failure));
+  const fdpass::Sent sent = link ? link->send(topic, body, fds, deadline) : fdpass::Sent::closed;
+  if (sent == fdpass::Sent::done) return;
+  if (sent == fdpass::Sent::would_block) {
+    gone.status = Status::timeout;
+    gone.message += " takes no messages: its queue stayed full until the deadline";
+    throw Error(std::move(gone));
+  }
+  // Whether it died, or left and why, is known when the monitor has read its last words.
+  events_->await(nullptr, Deadline::after_ms(std::min<uint64_t>(kLastWordsMs, deadline.remaining_ns() / 1'000'000)),
+                 [&](Known& known) {
+                   failure = known.groups.failure(peer, topic.group);
+                   return failure.has_value();
+                 });
+  if (failure) throw Error(std::move(*failure));
+  gone.message += " is gone: its connection closed";
+  throw Error(std::move(gone));
+}
+
+Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
+                      Deadline deadline) {
+  require_process();
+  require_peer(peer);
+  std::optional<Arrival> arrival;
+  std::optional<Failure> failure;
+  // A message that came in time is delivered, whatever became of its sender since.
+  const bool ended = events_->await(revocation, deadline, [&](Known& known) {
+    arrival = known.inbox.take(peer, topic);
+    if (!arrival && (revocation == nullptr || !revocation->revoked())) failure = known.groups.failure(peer, topic.group);
+    return arrival || failure;
+  });
+  if (failure) throw Error(std::move(*failure));
+  const int64_t pid = this->peer(peer).pid;
+  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
+  const std::string name = name_of_peer(as_rank, pid);
+  if (!ended) throw Error({Status::timeout, as_rank, pid, name + " sent nothing before the deadline"});
+  if (arrival->fds_lost) {
+    throw Error(Status::system,
+                format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()));
+  }
+  Message& message = arrival->message;
+  if (message.body.size() != body_size || message.fds.size() != fd_count) {
+    const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
+                                   message.body.size(), message.fds.size(), body_size, fd_count);
+    events_->on_gone(peer, how);
+    throw Error({Status::peer_failed, as_rank, pid, name + " " + how});
+  }
+  return std::move(message);
+}
+
+void Mesh::attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation) {
+  require_process();
+  events_->change([&](Known& known) { return known.groups.attach(group, std::move(members), std::move(revocation)); });
+}
+
+void Mesh::detach(uint64_t group) noexcept {
+  if (in_child()) return;
+  pass_on_failure(group);
+  try {
+    const std::vector<int> others = events_->look([&](Known& known) {
+      if (!known.groups.revocation(group)) return std::vector<int>{};
+      known.inbox.drop_group(group);
+      return known.groups.detach(group);
+    });
+    for (const int member : others) post(member, wire::Type::leave, group, nullptr);
+  } catch (const std::bad_alloc&) {
+    return;  // the others hear of it when this mesh goes
+  }
+}
+
+void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
+  if (in_child()) return;
+  try {
+    for (const int member : events_->look([&](Known& known) { return known.groups.others(group); })) {
+      post(member, wire::Type::failure, group, &failure);
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // their deadlines remain
+  }
+}
+
+// Who leaves a revoked group says why first: a peer that has not heard yet, and waits for this rank, would take the leaving for
+// the reason.
+void Mesh::pass_on_failure(uint64_t group) noexcept {
+  const std::shared_ptr<Revocation> revocation = events_->look([&](Known& known) { return known.groups.revocation(group); });
+  try {
+    if (revocation && revocation->revoked()) broadcast_failure(group, revocation->failure());
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+}
+
+void Mesh::post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept {
+  const std::shared_ptr<PeerLink> link = events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]; });
+  if (link) link->post(type, group, failure);
+}
+
+void Mesh::say_bye() noexcept {
+  if (said_bye_.exchange(true)) return;
+  try {
+    for (const uint64_t group : events_->look([](Known& known) { return known.groups.attached(); })) pass_on_failure(group);
+  } catch (const std::bad_alloc&) {
+    // Without the reasons, then.
+  }
+  for (int peer = 0; peer < size_; ++peer) {
+    if (peer != rank_) post(peer, wire::Type::bye, 0, nullptr);
+  }
+}
+
+}  // namespace symm

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/peer_events.hpp"
+
+#include "core/base/log.hpp"
+
+namespace symm {
+
+void PeerEvents::tell(Notices notices) {
+  for (Notice& notice : notices) {
+    if (notice.failure) {
+      notice.revocation->revoke(std::move(*notice.failure));
+    } else {
+      notice.revocation->depart(notice.rank, notice.pid);
+    }
+  }
+  changes_.fetch_add(1);
+  wake_all(changes_);
+}
+
+void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
+  bool kept = true;
+  change([&](Known& known) -> Notices {
+    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) {
+      kept = known.inbox.put(peer, topic, std::move(arrival));
+    }
+    return {};
+  });
+  if (!kept) on_gone(peer, "broke the protocol: it sent more than anybody reads");
+}
+
+void PeerEvents::on_post(int peer, wire::Type type, uint64_t group, Failure failure) {
+  change([&](Known& known) -> Notices {
+    auto& vote = known.votes[static_cast<size_t>(peer)];
+    switch (type) {
+      case wire::Type::leave: return known.groups.leave(peer, group);
+      case wire::Type::bye: return known.peers.leave(peer) ? known.groups.leave_all(peer) : Notices{};
+      case wire::Type::failure: return known.groups.revoke(peer, group, std::move(failure));
+      default: break;
+    }
+    if (!vote) vote = std::move(failure);
+    return {};
+  });
+}
+
+void PeerEvents::on_gone(int peer, const std::string& how) {
+  change([&](Known& known) { return known.peers.fail(peer, how) ? known.groups.fail_all(peer) : Notices{}; });
+}
+
+void PeerEvents::on_death(int peer, const std::string& manner) {
+  const bool left = look([&](Known& known) { return known.peers.left(peer); });
+  // A copy of its socket may be open in a child of it, so that nothing was heard of its death.
+  on_gone(peer, manner.empty() ? "died" : "died: " + manner);
+  log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(peer, identity(peer).pid).c_str(),
+             manner.empty() ? "" : ": ", manner.c_str());
+}
+
+}  // namespace symm

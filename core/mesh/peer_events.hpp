@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What has come from the peers of a mesh, and whoever waits for more of it. Events are told by the links: on the monitor thread
+// for processes, on the sending rank's thread for ranks of this process. No lock is held while a revocation or a log callback is
+// called.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "core/mesh/groups.hpp"
+#include "core/mesh/inbox.hpp"
+#include "core/mesh/peer_link.hpp"
+
+namespace symm {
+
+class PeerEvents {
+ public:
+  struct Known {
+    Known(int rank, int size)
+        : peers(size),
+          groups(rank, size, peers),
+          inbox(size),
+          votes(static_cast<size_t>(size)),
+          links(static_cast<size_t>(size)) {}
+    bool joined(int peer) const { return links[static_cast<size_t>(peer)] != nullptr; }
+    bool gone(int peer) const { return peers.left(peer) || peers.failed(peer); }
+    Peers peers;
+    Groups groups;
+    Inbox inbox;
+    std::vector<std::optional<Failure>> votes;     // how connecting went for each; status ok is a yes
+    std::vector<std::shared_ptr<PeerLink>> links;  // null: this rank, or not connected yet
+  };
+
+  PeerEvents(int rank, int size) : known_(rank, size) {}
+
+  void on_message(int peer, const Topic& topic, Arrival arrival);
+  void on_post(int peer, wire::Type type, uint64_t group, Failure failure);  // as PeerLink::post()
+  void on_gone(int peer, const std::string& how);                            // unless it said bye, it failed
+  void on_death(int peer, const std::string& manner);
+
+  // look(Known&) with the lock held.
+  template <class Look>
+  auto look(Look look) {
+    const std::lock_guard lock(mutex_);
+    return look(known_);
+  }
+  // change(Known&) with the lock held, which returns what revocations are to be told; then whoever waits looks again.
+  template <class Change>
+  void change(Change change) {
+    tell(look(change));
+  }
+  // Until look(Known&) is true; false when the deadline passes first. Throws the failure of `revocation` (may be null).
+  template <class Look>
+  bool await(const Revocation* revocation, Deadline deadline, Look until) {
+    for (;;) {
+      const uint32_t seen = changes_.load();
+      const uint32_t events = revocation != nullptr ? revocation->events().load() : 0;
+      if (look(until)) return true;
+      if (revocation != nullptr) revocation->throw_if_revoked();
+      if (deadline.expired()) return false;
+      sleep_while(changes_, seen, revocation != nullptr ? &revocation->events() : nullptr, events, deadline);
+    }
+  }
+  // Written while the mesh is made, and not any more.
+  const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }
+
+ private:
+  void tell(Notices notices);
+
+  Word changes_{0};  // grows with every event; receivers sleep on it
+  std::mutex mutex_;
+  Known known_;
+};
+
+}  // namespace symm

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/peers.hpp"
+
+namespace symm {
+
+std::string name_of_peer(int rank, int64_t pid) {
+  return pid > 0 ? format("rank %d (pid %lld)", rank, static_cast<long long>(pid)) : format("rank %d", rank);
+}
+
+void Peers::join(int peer, const PeerIdentity& identity) {
+  at(peer).identity = identity;
+  if (at(peer).state == State::absent) at(peer).state = State::here;
+}
+
+bool Peers::go(int peer, State state) {
+  if (left(peer) || failed(peer)) return false;
+  at(peer).state = state;
+  return true;
+}
+
+bool Peers::fail(int peer, const std::string& how) {
+  if (!go(peer, State::failed)) return false;
+  at(peer).how = how;
+  return true;
+}
+
+Failure Peers::failure(int peer, int as_rank) const {
+  return {Status::peer_failed, as_rank, identity(peer).pid, name(peer, as_rank) + " " + at(peer).how};
+}
+
+}  // namespace symm

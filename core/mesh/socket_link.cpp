@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// To a rank in another process: a connection, and the packets of wire.hpp on it.
+#include "core/mesh/peer_events.hpp"
+#include "core/mesh/peer_link.hpp"
+#include "core/socket/connection.hpp"
+
+namespace symm {
+namespace {
+
+class SocketLink final : public PeerLink, public Receiver {
+ public:
+  SocketLink(int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events)
+      : rank_(rank),
+        peer_(peer),
+        events_(std::move(events)),
+        connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
+  void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
+  void stop() noexcept override { connection_.stop(); }
+
+  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
+    wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);
+    header.nfds = static_cast<uint16_t>(fds.size());
+    header.tag = topic.tag;
+    header.sequence = topic.sequence;
+    return connection_.send(wire::encode(header, body), fds, deadline);
+  }
+
+  void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
+    try {
+      const wire::Header header = header_of(type, group);
+      connection_.post(failure == nullptr ? wire::encode(header) : wire::encode(header, *failure));
+    } catch (const std::exception&) {
+      return;  // out of memory
+    }
+  }
+
+ private:
+  wire::Header header_of(wire::Type type, uint64_t group) const {
+    wire::Header header;
+    header.type = type;
+    header.source = static_cast<uint16_t>(rank_);
+    header.group = group;
+    return header;
+  }
+
+  const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override {
+    wire::Packet packet;
+    if (const char* fault = wire::decode(bytes, packet)) return fault;
+    const wire::Header& header = packet.header;
+    if (header.source != peer_) return "a packet in another rank's name";
+    if (received.fds_cut && received.fds_arrived >= header.nfds) return "more descriptors than allowed";
+    if (!received.fds_cut && received.fds.size() != header.nfds) return "another number of descriptors than announced";
+    const std::shared_ptr<PeerEvents> events = events_.lock();
+    if (!events) return nullptr;  // about to be forgotten
+    switch (header.type) {
+      case wire::Type::leave:
+      case wire::Type::bye:
+      case wire::Type::failure:
+      case wire::Type::commit_vote: events->on_post(peer_, header.type, header.group, packet.failure); return nullptr;
+      case wire::Type::hello:
+      case wire::Type::identity:
+      case wire::Type::address: return "it introduced itself twice";
+      default: break;
+    }
+    Arrival arrival;
+    arrival.message.body.assign(packet.body.begin(), packet.body.end());
+    arrival.message.fds = std::move(received.fds);
+    arrival.fds_lost = received.fds_cut;
+    events->on_message(peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence},
+                       std::move(arrival));
+    return nullptr;
+  }
+
+  void on_end(End end, const std::string& why) override {
+    const std::shared_ptr<PeerEvents> events = events_.lock();
+    if (!events) return;
+    switch (end) {
+      case End::closed: return events->on_gone(peer_, "died: its connection closed");
+      case End::broken: return events->on_gone(peer_, "broke the protocol: " + why);
+      case End::failed: return events->on_gone(peer_, "can no longer be listened to: " + why);
+    }
+  }
+
+  void on_death(const std::string& manner) override {
+    if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_death(peer_, manner);
+  }
+
+  const int rank_;
+  const int peer_;
+  const std::weak_ptr<PeerEvents> events_;
+  Connection connection_;
+};
+
+}  // namespace
+
+std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
+                                          std::weak_ptr<PeerEvents> events) {
+  auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
+  link->start(link);
+  return link;
+}
+
+}  // namespace symm

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/mesh/wireup_records.hpp"
+
+#include <algorithm>
+
+namespace symm {
+namespace {
+
+Failure failure_in(const wire::Packet& packet, int rank) {
+  Failure failure = packet.failure;
+  if (failure.rank < 0) failure.rank = rank;
+  return failure;
+}
+
+}  // namespace
+
+WireupRecords::WireupRecords(Store& store, int rank, int size, Deadline deadline)
+    : store_(store),
+      rank_(rank),
+      size_(size),
+      deadline_(deadline),
+      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000) {}
+
+std::string WireupRecords::key(Kind kind, int rank) const {
+  const char* names[] = {"identity", "address", "commit_vote"};
+  return format("mesh/%s/%d", names[static_cast<int>(kind)], rank);
+}
+
+wire::Header WireupRecords::header(wire::Type type) const {
+  wire::Header header;
+  header.type = type;
+  header.source = static_cast<uint16_t>(rank_);
+  return header;
+}
+
+void WireupRecords::publish_failure(const Failure& failure) {
+  const wire::Buffer packet = wire::encode(header(wire::Type::failure), failure);
+  for (const Kind kind : {Kind::commit_vote, Kind::identity, Kind::address}) {
+    if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
+    try {
+      store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs));
+    } catch (...) {
+      break;  // a store that has failed: the others find out by it or by their deadline
+    }
+  }
+}
+
+// A store may tell that a rank has gone. It cannot know whether that rank died, or gave up for a reason that it left there.
+Bytes WireupRecords::read(Kind kind, int rank, Deadline deadline) {
+  try {
+    return store_.get(key(kind, rank), deadline);
+  } catch (const Error& error) {
+    const int gone = error.failure().rank;
+    if (error.status() != Status::peer_failed || gone < 0 || gone >= size_ || gone == rank_) throw;
+    wire::Packet packet;
+    Bytes value;
+    try {
+      value = store_.get(key(Kind::commit_vote, gone), Deadline::after_ms(kLookMs));
+    } catch (const Error&) {
+      throw error;
+    }
+    if (wire::decode(value, packet) != nullptr || packet.header.type != wire::Type::failure) throw;
+    throw Error(failure_in(packet, gone));
+  }
+}
+
+std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
+  try {
+    const Bytes value = read(Kind::commit_vote, rank, deadline);
+    wire::Packet packet;
+    if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) return failure_in(packet, rank);
+  } catch (const Error& error) {
+    if (error.status() != Status::timeout) throw;
+  }
+  return std::nullopt;
+}
+
+void WireupRecords::throw_missing(std::vector<int> missing) const {
+  std::string list;
+  for (const int rank : missing) list += (list.empty() ? "" : ", ") + std::to_string(rank);
+  throw Error({Status::timeout, missing.front(), 0,
+               format("%s %s did not come within %llu ms", missing.size() == 1 ? "rank" : "ranks", list.c_str(), allowed_ms_)});
+}
+
+std::optional<wire::Packet> WireupRecords::packet(Kind kind, int rank, Deadline deadline) {
+  Bytes value;
+  try {
+    value = read(kind, rank, deadline);
+  } catch (const Error& error) {
+    if (error.status() == Status::timeout) return std::nullopt;
+    throw;
+  }
+  wire::Packet packet;
+  const char* fault = wire::decode(value, packet);
+  if (fault == nullptr && packet.header.source != rank) fault = "another rank's record";
+  if (fault != nullptr)
+    throw Error({Status::mismatch, rank, 0, format("rank %d published something else than a record: %s", rank, fault)});
+  packet.body = {};  // lies in `value`
+  return packet;
+}
+
+wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void()>& look) {
+  for (;;) {
+    const uint64_t left_ms = deadline_.remaining_ns() / 1'000'000;
+    if (auto found = packet(kind, rank, Deadline::after_ms(std::min(std::max(left_ms, kLookMs), kSliceMs)))) {
+      if (found->header.type == wire::Type::failure) throw Error(failure_in(*found, rank));
+      return *found;
+    }
+    if (deadline_.expired()) {
+      std::vector<int> missing{rank};
+      for (int other = rank + 1; other < size_; ++other) {
+        if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs))) missing.push_back(other);
+      }
+      throw_missing(std::move(missing));
+    }
+    look();
+  }
+}
+
+}  // namespace symm

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks write in the store for each other while a mesh is made. A rank that fails says so under every key that the others
+// may be waiting for, so none of them waits for its deadline.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bootstrap/store.hpp"
+#include "core/mesh/wire.hpp"
+
+namespace symm {
+
+class WireupRecords {
+ public:
+  enum class Kind {
+    identity,
+    address,
+    commit_vote  // of a rank that failed
+  };
+  WireupRecords(Store& store, int rank, int size, Deadline deadline);
+
+  template <class Record>
+  void publish(Kind kind, wire::Type type, const Record& record) {
+    store_.set(key(kind, rank_), wire::encode(header(type), record), deadline_);
+    published_[static_cast<int>(kind)] = true;
+  }
+  void publish_failure(const Failure& failure);
+  // Another rank's record. Throws its failure if it failed, Error(timeout) naming all ranks that are missing. `look` is called
+  // from time to time, and throws if some rank is known to have failed.
+  wire::Packet fetch(Kind kind, int rank, const std::function<void()>& look);
+  std::optional<Failure> failure_of(int rank, Deadline deadline);
+  [[noreturn]] void throw_missing(std::vector<int> missing) const;
+  unsigned long long allowed_ms() const noexcept { return allowed_ms_; }
+
+  static constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
+  static constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
+  static constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
+
+ private:
+  std::string key(Kind kind, int rank) const;
+  wire::Header header(wire::Type type) const;
+  Bytes read(Kind kind, int rank, Deadline deadline);
+  std::optional<wire::Packet> packet(Kind kind, int rank, Deadline deadline);  // nothing if it is not there in time
+
+  Store& store_;
+  const int rank_;
+  const int size_;
+  const Deadline deadline_;
+  const unsigned long long allowed_ms_;
+  bool published_[3] = {false, false, false};
+};
+
+}  // namespace symm
