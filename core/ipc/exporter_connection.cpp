@@ -51,7 +51,8 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
   Packet packet;
   const char* fault = received.too_long ? "a packet longer than the longest" : decode({buffer.data(), received.size}, packet);
   if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
-  if (packet.type == PacketType::refusal) throw error_of(pid, packet.status, "cannot let this process in: " + packet.text);
+  if (packet.type == PacketType::refusal)
+    throw error_of(pid, packet.failure.status, "cannot let this process in: " + packet.failure.message);
   if (packet.type != PacketType::welcome) throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
   if (received.fds.size() != packet.descriptors)
     throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
@@ -182,7 +183,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     const Packet& answer = reply->packet;
     if (answer.type == PacketType::refusal) {
       may_be_granted = false;
-      throw Error(Failure{answer.status, -1, pid_, answer.text});
+      throw Error(answer.failure);
     }
     if (token.bytes > answer.block_bytes || token.offset > answer.block_bytes - token.bytes)
       throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");

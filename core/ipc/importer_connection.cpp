@@ -87,12 +87,9 @@ void ImporterConnection::serve(const Packet& request) {
     reply.mapped_bytes = of.mapped_bytes;
     if (request.wants_memory) fd = of.memory->share().fd;
     reply.descriptors = fd >= 0 ? 1 : 0;
-  } catch (const Error& error) {
+  } catch (const Error&) {
     ++statistics_.total.refused;
-    reply.type = PacketType::refusal;
-    reply.descriptors = 0;
-    reply.status = error.status();
-    reply.text = error.what();
+    reply = refusal_of(request.lease);
   }
   // Before it is told, so that nobody can see the grant without the lease.
   if (reply.type == PacketType::grant) {

@@ -19,13 +19,8 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
     all_.emplace(last_serial_, importer);
-  } catch (const Error& error) {
-    Packet refusal;
-    refusal.type = PacketType::refusal;
-    refusal.lease = 1;
-    refusal.status = error.status();
-    refusal.text = error.what();
-    fdpass::send(raw, encode(refusal), {});
+  } catch (const Error&) {
+    fdpass::send(raw, encode(refusal_of(1)), {});
     ++statistics_.total.rejected_connections;
   }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/protocol.hpp"
 
-#include "core/base/little_endian.hpp"
+#include <unistd.h>
 
 namespace symm::ipc {
 namespace {
 
 constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
-constexpr uint16_t kPacketVersion = 1;
-constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
+constexpr uint16_t kPacketVersion = 2;
 
 // Descriptors that a packet of this type may carry: at least, at most.
 struct Descriptors {
@@ -35,14 +34,9 @@ const char* decode_body(Reader in, Packet& packet) {
       packet.block_bytes = in.number<uint64_t>();
       packet.mapped_bytes = in.number<uint64_t>();
       return packet.block_bytes == 0 || packet.mapped_bytes < packet.block_bytes ? "a grant of an impossible block" : nullptr;
-    case PacketType::refusal: {
-      if (in.left() < sizeof(uint32_t) || in.left() > sizeof(uint32_t) + kMaxText) return "a refusal of wrong length";
-      const auto status = static_cast<int32_t>(in.number<uint32_t>());
-      if (status >= 0 || status < kLowestStatus) return "a refusal with an impossible status";
-      packet.status = static_cast<Status>(status);
-      packet.text = in.text(in.left());
-      return is_clean(packet.text) ? nullptr : "a refusal with control characters";
-    }
+    case PacketType::refusal:
+      if (const char* fault = decode(in, packet.failure)) return fault;
+      return packet.failure.status == Status::ok ? "a refusal without a reason" : nullptr;
     case PacketType::retired:
       if (in.left() != sizeof(uint64_t)) return "a retirement of wrong length";
       packet.block = in.number<uint64_t>();
@@ -53,6 +47,15 @@ const char* decode_body(Reader in, Packet& packet) {
 
 }  // namespace
 
+Packet refusal_of(uint64_t lease) {
+  Packet refusal;
+  refusal.type = PacketType::refusal;
+  refusal.lease = lease;
+  refusal.failure = current_failure();
+  refusal.failure.pid = getpid();
+  return refusal;
+}
+
 std::vector<std::byte> encode(const Packet& packet) {
   Writer body;
   if (packet.type == PacketType::request) {
@@ -62,10 +65,7 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number(packet.block_bytes);
     body.number(packet.mapped_bytes);
   } else if (packet.type == PacketType::refusal) {
-    body.number(static_cast<uint32_t>(packet.status));
-    std::string text = packet.text.substr(0, kMaxText);
-    if (!is_clean(text)) text = "a reason that cannot be shown";
-    body.text(text);
+    encode(body, packet.failure);
   } else if (packet.type == PacketType::retired) {
     body.number(packet.block);
   }

@@ -13,20 +13,19 @@
 #include <string>
 #include <vector>
 
-#include "core/base/error.hpp"
+#include "core/base/failure_codec.hpp"
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
 
 inline constexpr size_t kPacketHeader = 24;
-inline constexpr size_t kMaxText = 512;
-inline constexpr size_t kMaxPacket = kPacketHeader + 8 + kMaxToken + kMaxText;
+inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken + kMaxFailureText;
 
 enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
   grant = 3,    // exporter: the lease is given. `block_bytes`, `mapped_bytes`; the memory's descriptor if it was asked for
-  refusal = 4,  // exporter: it is not. `status`, `text`
+  refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
   nudge = 6,    // look at the lease ring: there is something (to the exporter), there is room again (to a crowded importer)
   bye = 7,      // importer: it holds nothing more and will close
@@ -41,9 +40,11 @@ struct Packet {
   uint64_t block = 0;
   uint64_t block_bytes = 0;
   uint64_t mapped_bytes = 0;
-  Status status = Status::ok;
-  std::string text;
+  Failure failure;
 };
+
+// What refuses `lease`, in a catch block: the failure, with this process as the one that says it.
+Packet refusal_of(uint64_t lease);
 
 std::vector<std::byte> encode(const Packet& packet);
 // nullptr if `bytes` is exactly one valid packet, else why not.

@@ -18,8 +18,7 @@ Packet some_packet(PacketType type) {
   packet.block = 3;
   packet.block_bytes = 100;
   packet.mapped_bytes = 4096;
-  packet.status = Status::invalid_handle;
-  packet.text = "no";
+  packet.failure = {Status::invalid_handle, -1, 7, "no"};
   return packet;
 }
 
@@ -60,8 +59,8 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::nudge, [](Packet& p) { p.lease = 1; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.mapped_bytes = 99; }));
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.block_bytes = 0; }));
-  EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.status = Status::ok; }));
-  EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.text = "a\nb"; })) << "is cleaned by whoever sends it";
+  EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
+  EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
 }
 
 }  // namespace
