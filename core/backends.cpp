@@ -7,9 +7,9 @@
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/backend.hpp"
-#include "core/cuda/ipc.hpp"
+#include "core/cuda/provider.hpp"
 #include "core/host/backend.hpp"
-#include "core/host/ipc.hpp"
+#include "core/host/provider.hpp"
 
 namespace symm {
 namespace {

@@ -28,7 +28,7 @@ enum class BackendKind : int32_t {
 };
 
 // How a block lies in the memory behind its descriptor. It travels beside the descriptor, so it is checked.
-struct Extent {
+struct BlockExtent {
   uint64_t bytes = 0;
   uint64_t mapped = 0;   // all of the memory that it is a piece of
   uint64_t offset = 0;   // of the piece
@@ -38,7 +38,7 @@ struct Extent {
 
 // What lets another process map a block; both rendezvous and sharing by tokens hand it over, each in its own way.
 struct ShareableHandle {
-  Extent extent;
+  BlockExtent extent;
   int fd = -1;  // borrowed from the block
 };
 
@@ -194,7 +194,7 @@ class Backend {
   // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   // Map a block that another process shared.
-  virtual std::shared_ptr<Block> import(Fd fd, const Extent& extent) = 0;
+  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
   // Bytes that a signal pad needs beside its channels * size words.
   virtual size_t pad_extra() const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;

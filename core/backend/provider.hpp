@@ -53,7 +53,7 @@ class Provider {
   // The device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
   // Map a block that another process shared, so that it can be handed on.
-  virtual std::shared_ptr<Block> import(Fd fd, const Extent& extent, int device) const = 0;
+  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, int device) const = 0;
   // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it

@@ -112,7 +112,7 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   return made;
 }
 
-std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent) {
+std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent) {
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, extent.bytes));

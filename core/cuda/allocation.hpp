@@ -19,7 +19,7 @@ class Allocation final : public Block {
   // The same on a NUMA node of the host (Placement::kNearest: the device's), for the device and the host. Throws
   // Error(unavailable) with the reason where that cannot be had.
   static std::shared_ptr<Allocation> create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node);
-  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const Extent& extent);
+  static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
   // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
   static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign);
   // A piece of one, mapped once more, so that it stays when its owner unmaps it.
@@ -33,7 +33,7 @@ class Allocation final : public Block {
   size_t mapped() const noexcept { return mapped_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
-  Extent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
+  BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
   ShareableHandle share() const override { return {extent(), fd()}; }
   void will_not_be_shared() noexcept override { fd_.reset(); }
   const std::byte* owners_address() const noexcept override { return owners_address_; }

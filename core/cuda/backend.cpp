@@ -40,7 +40,7 @@ class CudaBackend final : public Backend {
     return Allocation::adopt(device_, *foreign, bytes);
   }
 
-  std::shared_ptr<Block> import(Fd fd, const Extent& extent) override {
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Allocation::import(device_, std::move(fd), extent);
   }
 

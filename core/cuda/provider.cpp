@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/ipc.hpp"
+#include "core/cuda/provider.hpp"
 
 #include <cstring>
 
 #include "core/cuda/allocation.hpp"
-#include "core/cuda/ipc_words.hpp"
+#include "core/cuda/stream_words.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -57,7 +57,7 @@ class CudaProvider final : public ipc::Provider {
                                             text_of(gpu).c_str()));
   }
 
-  std::shared_ptr<Block> import(Fd fd, const Extent& extent, int device) const override {
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, int device) const override {
     return Allocation::import(ipc_device(device), std::move(fd), extent);
   }
 

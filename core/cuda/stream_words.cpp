@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/ipc_words.hpp"
+#include "core/cuda/stream_words.hpp"
 
-#include "core/cuda/ipc.hpp"
+#include "core/cuda/provider.hpp"
 
 namespace symm::cuda {
 namespace {

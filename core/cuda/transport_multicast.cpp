@@ -30,7 +30,7 @@ void CudaTransport::add_multicast(MemoryView& memory, const std::vector<std::sha
   size_t bytes = mine.mapped();
   for (size_t rank = 0; rank < blocks.size(); ++rank) bytes = std::min(bytes, allocation(rank).mapped());
   std::string trouble = multicast_trouble_;
-  const Extent extent = mine.extent();
+  const BlockExtent extent = mine.extent();
   if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
   if (trouble.empty() && extent.offset != 0) trouble = "its block begins inside an adopted allocation";
   if (trouble.empty() && mine.mapped() % multicast_unit_ != 0) {

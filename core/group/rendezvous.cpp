@@ -23,11 +23,11 @@ void require_equal_sizes(std::span<const Vote> votes) {
 
 // What travels with the descriptors of both.
 struct Extents {
-  Extent block, pad;
+  BlockExtent block, pad;
 };
 
 // Of a peer, whose words are checked.
-std::shared_ptr<Block> import(Backend& backend, Fd fd, const Extent& extent, uint64_t bytes) {
+std::shared_ptr<Block> import(Backend& backend, Fd fd, const BlockExtent& extent, uint64_t bytes) {
   if (extent.bytes != bytes || !extent.is_possible())
     throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
   return backend.import(std::move(fd), extent);

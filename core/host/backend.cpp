@@ -25,7 +25,9 @@ class HostBackend final : public Backend {
                        pointer));
   }
 
-  std::shared_ptr<Block> import(Fd fd, const Extent& extent) override { return Segment::import(std::move(fd), extent.bytes); }
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
+    return Segment::import(std::move(fd), extent.bytes);
+  }
 
   // The owner's waiter byte, on a line of its own behind the words.
   size_t pad_extra() const noexcept override { return 2 * kLine; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Memory of the host: the descriptor is the segment's memfd, and there are no streams.
-#include "core/host/ipc.hpp"
+#include "core/host/provider.hpp"
 
 #include "core/backend/segment.hpp"
 
@@ -18,7 +18,7 @@ class HostProvider final : public Provider {
   Id gpu(int) const override { return {}; }
   Adopted adopt(const void*) const override { return {}; }
   int device_for(const Id&, int) const override { return 0; }
-  std::shared_ptr<Block> import(Fd fd, const Extent& extent, int) const override {
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, int) const override {
     return Segment::import(std::move(fd), extent.bytes, Segment::Descriptor::keep);
   }
   void check_stream(void* stream, int) const override {
