@@ -6,7 +6,7 @@ TITLE = """# SPDX-License-Identifier: Apache-2.0
 #
 # Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
-# Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl."""
+# Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl."""
 
 PLAIN = {"size_t": "Csize_t", "char": "UInt8"}  # char arrays are text; UTF-8 is bytes
 
@@ -26,7 +26,7 @@ def render(header):
     parts += [documented(comment) + f"const {name} = Ptr{{Cvoid}}" for name, (_, comment) in header.callbacks.items()]
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
-    parts += [wrapper(function, known) for function in header.functions]
+    parts.append("\n".join(wrapper(function, known) for function in header.functions))
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
 
@@ -100,11 +100,11 @@ def wrapper(function, known):
     signature = f"{function.name}({typed})::{julia_type(function.result)}"
     back = any(calls_back(type_, known) for _, type_ in function.parameters)
     how = "@waiting" if waits(function) and not back else "@call"
-    text = f"{documented(function.comment)}{how} {signature}"
+    text = f"{documented(first_sentence(function.comment))}{how} {signature}"
     if waits(function) and back:
         # Julia code must not run in a region that is safe for the collector, where the waiting calls are.
         comment = f"`{function.name}()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."
-        text += f"\n\n{documented(comment)}@waiting {function.name}_without_callbacks {signature}"
+        text += f"\n{documented(comment)}@waiting {function.name}_without_callbacks {signature}"
     return text
 
 
@@ -112,25 +112,14 @@ def one_line(comment):
     return " ".join(comment.split())
 
 
+def first_sentence(comment):
+    """And what follows of [local], [collective], [blocking]: the rest is the header's and the safe layer's to say."""
+    return re.match(r".*?\.(?=\s|$)(\s\[[^]]*\])*", one_line(comment))[0]
+
+
 def documented(comment):
     if not comment:
         return ""
-    text = comment.replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
-    lines, inside = [], False
-    for line in text.splitlines():
-        # Two blanks or more carry a tag's text on; Markdown would make code of them.
-        if match := re.match(r"\s*@param(\[[^]]*\])?\s+(\w+)\s+(.*)", line):
-            lines += [] if inside else [""]
-            lines.append(f"- `{match[2]}`{' ' + match[1] if match[1] else ''}: {match[3]}")
-            inside = True
-        elif match := re.match(r"\s*@return\s+(.*)", line):
-            lines += [] if inside else [""]
-            lines.append(f"- returns {match[1]}")
-            inside = True
-        elif inside:
-            lines.append("  " + line.strip())
-        else:
-            lines.append(line.strip())
-    if lines[-1].endswith('"'):
-        lines[-1] = lines[-1][:-1] + '\\"'
-    return '"""' + "\n".join(lines) + '"""\n'
+    text = "\n".join(line.strip() for line in comment.splitlines())
+    text = text.replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
+    return '"""' + re.sub('"$', '\\\\"', text) + '"""\n'

@@ -2,7 +2,7 @@
 #
 # Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
-# Every name and every meaning is the header's. `@call` and `@waiting` are in call.jl.
+# Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl.
 
 const SYMM_VERSION_MAJOR = Int32(0)
 const SYMM_VERSION_MINOR = Int32(1)
@@ -298,349 +298,135 @@ end
 
 const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
-"""Version of the loaded library, encoded like SYMM_VERSION. [local] Never fails. Since 0.1."""
+"""Version of the loaded library, encoded like SYMM_VERSION. [local]"""
 @call symm_version()::UInt32
-
-"""Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local] Never NULL.
-Since 0.1."""
+"""Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local]"""
 @call symm_build_info()::Cstring
-
-"""Static name of a status, "unknown status" for a value of a newer library. [local] Never NULL. Since 0.1."""
+"""Static name of a status, "unknown status" for a value of a newer library. [local]"""
 @call symm_status_string(status::symm_status_t)::Cstring
-
-"""Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local] Valid until
-the next failing call on this thread. Never NULL. Since 0.1."""
+"""Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. [local]"""
 @call symm_last_error()::Cstring
-
-"""What the last failing call on this thread failed of, and who is to blame. [local] A failure of this call itself becomes the
-last one. Since 0.1.
-
-- `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
-- returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1."""
+"""What the last failing call on this thread failed of, and who is to blame. [local]"""
 @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
-
-"""Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
-Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
-to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
-
-- returns INVALID_ARGUMENT for an unknown level."""
+"""Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]"""
 @call symm_set_log_callback(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t)::symm_status_t
-
-"""Size of one element in bytes. [local] Since 0.1.
-
-- returns INVALID_ARGUMENT for an unknown dtype."""
+"""Size of one element in bytes. [local]"""
 @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
-
-"""Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. [local]
-Since 0.1.
-
-- returns UNAVAILABLE when the back end cannot be used here; the message says why."""
+"""Number of devices of a back end."""
 @call symm_device_count(backend::symm_backend_t, out_count::Ptr{Int32})::symm_status_t
-
-"""Describe device `device` of `backend`. [local] Since 0.1.
-
-- `out` [in,out]: struct_size set by the caller; at most that many bytes are written.
-- returns UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range."""
+"""Describe device `device` of `backend`. [local]"""
 @call symm_device_info(backend::symm_backend_t, device::Int32, out::Ptr{symm_device_info_t})::symm_status_t
-
-"""Links between the devices of a back end. [local] Since 0.1.
-
-- `out_class` [out]: class of the whole.
-- `out_links` [out]: row-major matrix [device_count][device_count] of the number of direct links; the diagonal is 0.
-  NULL with capacity 0 asks for the class only.
-- `capacity`: elements that out_links holds; at least device_count * device_count.
-- returns UNAVAILABLE, INVALID_ARGUMENT."""
+"""Links between the devices of a back end. [local]"""
 @call symm_topology(backend::symm_backend_t, out_class::Ptr{symm_topology_class_t}, out_links::Ptr{Int32}, capacity::Csize_t)::symm_status_t
-
-"""Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
-
-- returns INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1."""
+"""Set the first `struct_size` bytes of `config` to the defaults. [local]"""
 @call symm_group_config_init(config::Ptr{symm_group_config_t}, struct_size::Csize_t)::symm_status_t
-
-"""Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
-leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
-that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
-
-- `config`: NULL for the defaults.
-- `out` [out]: one reference, for symm_group_release().
-- returns INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
-  SYSTEM, OUT_OF_MEMORY."""
+"""Form a group. [collective] [blocking, create_timeout_ms]"""
 @call symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-
 """`symm_group_create()` for arguments that hold no function of the caller's: other threads may collect garbage meanwhile."""
 @waiting symm_group_create_without_callbacks symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-
-"""Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
-ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
-
-- `color`: >= 0, or negative to be in no new group: then *out is set to NULL.
-- returns as symm_group_create()."""
+"""Divide a group. [collective over `group`] [blocking, create_timeout_ms]"""
 @waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
-
-"""This process's rank in the group. [local] Since 0.1."""
+"""This process's rank in the group. [local]"""
 @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
-
-"""Number of ranks. [local] Since 0.1."""
+"""Number of ranks. [local]"""
 @call symm_group_size(group::Ptr{symm_group_t}, out_size::Ptr{Int32})::symm_status_t
-
-"""Describe a group. [local] Since 0.1."""
+"""Describe a group. [local]"""
 @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
-
-"""Ask whether the group was revoked, and why. [local] Never waits. Since 0.1."""
+"""Ask whether the group was revoked, and why. [local]"""
 @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
-
-"""Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
-
-- `reason`: shown in the messages; NULL for none. Since 0.1."""
+"""Revoke the group on all ranks: pending and later calls return ABORTED. [local]"""
 @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
-
-"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
-[collective] [blocking] Optional. Afterwards only queries and release are allowed. Since 0.1.
-
-- returns TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same."""
+"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. [collective] [blocking]"""
 @waiting symm_group_finalize(group::Ptr{symm_group_t}, timeout_ms::UInt64)::symm_status_t
-
-"""Add a reference. [local] Since 0.1."""
+"""Add a reference. [local]"""
 @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
-
-"""Drop a reference. [local] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1."""
+"""Drop a reference. [local]"""
 @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
-
-"""Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
-group and on any other group of the same device. Since 0.1.
-With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
-rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
-device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
-allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
-
-- `size`: bytes, > 0.
-- `flags`: 0, or as described at enum symm_alloc_flag_values.
-- returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
-  (SYMM_ALLOC_HOST or its node; the message says why), CUDA."""
+"""Allocate this rank's block on the group's device, zeroed. [local] [blocking]"""
 @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
-
-"""Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
-[blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
-(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
-adopted and allocated buffers.
-
-The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
-which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
-While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
-allocation that the piece lies in.
-
-- `pointer`: anywhere inside a mapped allocation, a multiple of 16.
-- `size`: bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
-  expandable segments) can be adopted piece by piece.
-- returns INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
-  could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1."""
+"""Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]"""
 @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
-
-"""Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
-says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
-
-- `offset`: bytes from the start of the buffer; the address there must be a multiple of the host's page size.
-- `size`: bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
-- `out_fd` [out]: a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
-  use it no longer than the buffer or a memory of it lives.
-- returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1."""
+"""Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local]"""
 @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
-
-"""Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
-lives. Since 0.1."""
+"""Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local]"""
 @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-
-"""Bytes asked for. [local] Since 0.1."""
+"""Bytes asked for. [local]"""
 @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t
-
-"""Add a reference. [local] Since 0.1."""
+"""Add a reference. [local]"""
 @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
-
-"""Drop a reference. [local] NULL is accepted. Since 0.1."""
+"""Drop a reference. [local]"""
 @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
-
-"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
-Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
-Since 0.1.
-
-- `buffer`: of the same size on all ranks.
-- `tag`: calls with equal tags meet, in the order in which they are made; 0 is as good as any.
-- returns MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY."""
+"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms]"""
 @waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, tag::UInt64, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
-
-"""Describe a memory. [local] Since 0.1."""
+"""Describe a memory. [local]"""
 @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
-
-"""Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
-Since 0.1."""
+"""Address at which rank `rank`'s block is mapped here. [local]"""
 @call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-
-"""Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
-source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
-symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
-uint32_t taken[channel][source rank]. Since 0.1."""
+"""Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local]"""
 @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
-
-"""Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
-while the memory lives. Since 0.1."""
+"""Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local]"""
 @call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
-
-"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1."""
+"""Table of the `size` pad addresses, as symm_memory_pointer_table(). [local]"""
 @call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
-
-"""Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
-multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
-lives. Only a group that asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks) has such addresses, and none
-where on any rank SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set,
-the driver or a device has no multicast, ranks share a device, or setting it up fails. Everything else works without.
-Since 0.1.
-
-- returns UNAVAILABLE if there is none; the message says why, as symm_memory_info() does."""
+"""Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the multimem instructions of the device (compute capability 9.0); any other access is undefined. [local]"""
 @call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-
-"""Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
-found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
-
-- `out` [out]: one reference, for symm_memory_release(); may be NULL.
-- `out_rank` [out]: whose block it is; may be NULL.
-- `out_offset` [out]: bytes from the start of the block; may be NULL.
-- returns INVALID_ARGUMENT if no memory of the group maps the address."""
+"""Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local]"""
 @call symm_memory_find(group::Ptr{symm_group_t}, address::Ptr{Cvoid}, out::Ptr{Ptr{symm_memory_t}}, out_rank::Ptr{Int32}, out_offset::Ptr{Csize_t})::symm_status_t
-
-"""Add a reference. [local] Since 0.1."""
+"""Add a reference. [local]"""
 @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
-
-"""Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1."""
+"""Drop a reference. [local]"""
 @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
-
-"""Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
-Barriers on different channels, and of different sets, are independent. Since 0.1.
-
-- `ranks`: distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
-- `channel`: 0 .. channels-1.
-- returns TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT."""
+"""Wait until all ranks of a set are here. [collective over the set] [stream]"""
 @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
-
-"""Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
-outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1."""
+"""Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]"""
 @call symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
-
-"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
-
-- returns TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
-  revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED."""
+"""Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]"""
 @waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
-
-"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
-be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1."""
+"""Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]"""
 @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-
-"""Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1."""
+"""Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]"""
 @waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-
-"""symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1."""
+"""symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream]"""
 @waiting symm_put_with_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
-
-"""Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1."""
+"""Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream]"""
 @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-
-"""Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
-(release order). [local] [stream] Since 0.1."""
+"""Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). [local] [stream]"""
 @waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
-
-"""recv[i] = op over ranks r of send_r[i], i < count, on every rank. In place: send == recv. Since 0.1."""
+"""recv[i] = op over ranks r of send_r[i], i < count, on every rank."""
 @waiting symm_allreduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements.
-In place: recv == send + rank * recv_count elements. Since 0.1."""
+"""recv[i] = op over ranks r of send_r[rank * recv_count + i], i < recv_count; send has size * recv_count elements."""
 @waiting symm_reduce_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements.
-In place: send == recv + rank * send_count elements. Since 0.1."""
+"""recv[r * send_count + i] = send_r[i], i < send_count; recv has size * send_count elements."""
 @waiting symm_allgather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, send_count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""recv[i] = send_root[i], i < count; send is read on the root only. In place: send == recv. Since 0.1."""
+"""recv[i] = send_root[i], i < count; send is read on the root only."""
 @waiting symm_broadcast(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only. In place: send == recv.
-Since 0.1."""
+"""recv[i] = op over ranks r of send_r[i] on the root; recv is written on the root only."""
 @waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements. In place: send == recv.
-Since 0.1."""
+"""recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements."""
 @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
-
-- `count`: as the collective's own count argument.
-- `op`: ignored where the collective has none."""
+"""Which algorithm a collective would use if every rank passed memory like this rank's. [local]"""
 @call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
-
-"""Make a token for `size` bytes at `pointer`. [local] [stream] Costs no system call after the first for a buffer.
-
-- `pointer`: anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
-  allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
-  until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
-  this one if that one is dead.
-- `size`: bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
-- `options`: NULL for the defaults.
-- `out_token`: receives the token.
-- `capacity`: bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
-- `out_size`: receives the length of the token.
-- returns INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
-  directory is not private), PEER_FAILED, CUDA. Since 0.1."""
+"""Make a token for `size` bytes at `pointer`. [local] [stream]"""
 @waiting symm_ipc_export(pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_ipc_export_options_t}, out_token::Ptr{Cvoid}, capacity::Csize_t, out_size::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
-
-"""Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1."""
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
-
-"""Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream] Imports of one buffer in one process share
-one mapping; after the first, importing another piece of it is local.
-
-- `token`: as made by symm_ipc_export(), exactly `token_size` bytes.
-- `options`: NULL for the defaults.
-- `out` [out]: one import, for symm_ipc_release().
-- returns INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
-  UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
-  INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
-  answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1."""
+"""Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]"""
 @waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
-
-"""Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1."""
+"""Address of the imported piece. [local]"""
 @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-
-"""Bytes of the imported piece. [local] Since 0.1."""
+"""Bytes of the imported piece. [local]"""
 @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
-
-"""Describe an import. [local] Since 0.1."""
+"""Describe an import. [local]"""
 @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
-
-"""End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
-before is over. Since 0.1."""
+"""End an import. [local] [stream]"""
 @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
-
-"""End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
-may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
-
-- `pointer`: inside memory that this process can export.
-- `size`: bytes, > 0.
-- `timeout_ms`: 0: \$SYMM_TIMEOUT_MS, else 60,000.
-- returns TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
-  a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
-  INVALID_ARGUMENT. Since 0.1."""
+"""End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. [local] [blocking]"""
 @waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
-
-"""Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
-symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
-
-- `out` [in,out]: what was done since the last collection; NULL: not asked for."""
+"""Free what is provably free. [local]"""
 @call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
-
-"""Ask for the state of sharing. [local] Since 0.1."""
+"""Ask for the state of sharing. [local]"""
 @call symm_ipc_stats(out::Ptr{symm_ipc_stats_t})::symm_status_t

@@ -16,7 +16,7 @@ pub const HEADER: &str = "../../../capi/include/symm/symm.h";
 pub const OUTPUT: &str = "../symm-sys/src/generated.rs";
 
 const HEAD: &str = "// SPDX-License-Identifier: Apache-2.0
-// Types, constants and functions of `symm.h`, for the macros of header.rs.
+// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
 // Generated from symm.h by bindings/rust/generate. Do not edit.
 
 ";
@@ -133,7 +133,7 @@ fn print(items: Vec<Item>) -> String {
     prettyplease::unparse(&tree)
 }
 
-/// The function's documentation, then all of its declaration in one line.
+/// The first sentence of the function's documentation, then all of its declaration in one line.
 fn one_line(function: ForeignItem) -> String {
     let mut block: syn::ItemForeignMod = parse_quote!(
         unsafe extern "C" {}
@@ -143,5 +143,15 @@ fn one_line(function: ForeignItem) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
     let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
     let declaration = declaration.join(" ").replace("( ", "(").replace(", )", ")");
-    docs.iter().map(|line| format!("{line}\n")).collect::<String>() + &declaration + "\n"
+    let docs: Vec<_> = docs.iter().map(|line| line.trim_start_matches("///").trim()).collect();
+    format!("/// {}\n{declaration}\n", first_sentence(&docs.join(" ")))
+}
+
+/// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the header's and the safe layer's to say.
+fn first_sentence(text: &str) -> &str {
+    let mut end = text.find(". ").map_or(text.len(), |dot| dot + 1);
+    while let Some(tag) = text[end..].strip_prefix(" \\[").and_then(|rest| rest.find(']')) {
+        end += " \\[".len() + tag + 1;
+    }
+    &text[..end]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Types, constants and functions of `symm.h`, for the macros of header.rs.
+// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
 // Generated from symm.h by bindings/rust/generate. Do not edit.
 
 use crate::MissingSymbol;
@@ -445,297 +445,134 @@ pub struct symm_ipc_stats_t {
 }
 
 functions! {
-/// Version of the loaded library, encoded like SYMM_VERSION. \[local\] Never fails. Since 0.1.
+/// Version of the loaded library, encoded like SYMM_VERSION. \[local\]
 pub fn symm_version() -> u32;
-/// Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. \[local\] Never NULL.
-/// Since 0.1.
+/// Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. \[local\]
 pub fn symm_build_info() -> *const ::core::ffi::c_char;
-/// Static name of a status, "unknown status" for a value of a newer library. \[local\] Never NULL. Since 0.1.
+/// Static name of a status, "unknown status" for a value of a newer library. \[local\]
 pub fn symm_status_string(status: symm_status_t) -> *const ::core::ffi::c_char;
-/// Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. \[local\] Valid until
-/// the next failing call on this thread. Never NULL. Since 0.1.
+/// Message of the last failing call on this thread: one line of UTF-8, "" before the first failure. \[local\]
 pub fn symm_last_error() -> *const ::core::ffi::c_char;
-/// What the last failing call on this thread failed of, and who is to blame. \[local\] A failure of this call itself becomes the
-/// last one. Since 0.1.
-///
-/// * `out`: struct_size set by the caller; at most that many bytes are written.
-///
-/// Returns INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1.
+/// What the last failing call on this thread failed of, and who is to blame. \[local\]
 pub fn symm_last_failure(out: *mut symm_failure_t) -> symm_status_t;
 /// Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. \[local\]
-/// Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
-/// to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
-///
-/// Returns INVALID_ARGUMENT for an unknown level.
 pub fn symm_set_log_callback(callback: symm_log_callback_t, user: *mut ::core::ffi::c_void, level: symm_log_level_t) -> symm_status_t;
-/// Size of one element in bytes. \[local\] Since 0.1.
-///
-/// Returns INVALID_ARGUMENT for an unknown dtype.
+/// Size of one element in bytes. \[local\]
 pub fn symm_dtype_size(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
-/// Number of devices of a back end. The host back end has one. AUTO resolves as symm_group_create() would. \[local\]
-/// Since 0.1.
-///
-/// Returns UNAVAILABLE when the back end cannot be used here; the message says why.
+/// Number of devices of a back end.
 pub fn symm_device_count(backend: symm_backend_t, out_count: *mut i32) -> symm_status_t;
-/// Describe device `device` of `backend`. \[local\] Since 0.1.
-///
-/// * `out`: struct_size set by the caller; at most that many bytes are written.
-///
-/// Returns UNAVAILABLE when the back end cannot be used, INVALID_ARGUMENT for a device out of range.
+/// Describe device `device` of `backend`. \[local\]
 pub fn symm_device_info(backend: symm_backend_t, device: i32, out: *mut symm_device_info_t) -> symm_status_t;
-/// Links between the devices of a back end. \[local\] Since 0.1.
-///
-/// * `out_class`: class of the whole.
-/// * `out_links`: row-major matrix \[device_count\]\[device_count\] of the number of direct links; the diagonal is 0.
-/// NULL with capacity 0 asks for the class only.
-/// * `capacity`: elements that out_links holds; at least device_count \* device_count.
-///
-/// Returns UNAVAILABLE, INVALID_ARGUMENT.
+/// Links between the devices of a back end. \[local\]
 pub fn symm_topology(backend: symm_backend_t, out_class: *mut symm_topology_class_t, out_links: *mut i32, capacity: usize) -> symm_status_t;
-/// Set the first `struct_size` bytes of `config` to the defaults. \[local\] Since 0.1.
-///
-/// Returns INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1.
+/// Set the first `struct_size` bytes of `config` to the defaults. \[local\]
 pub fn symm_group_config_init(config: *mut symm_group_config_t, struct_size: usize) -> symm_status_t;
-/// Form a group. \[collective\] \[blocking, create_timeout_ms\] All ranks succeed or all fail with the same status, and a failure
-/// leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
-/// that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
-///
-/// * `config`: NULL for the defaults.
-/// * `out`: one reference, for symm_group_release().
-///
-/// Returns INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
-/// SYSTEM, OUT_OF_MEMORY.
+/// Form a group. \[collective\] \[blocking, create_timeout_ms\]
 pub fn symm_group_create(config: *const symm_group_config_t, out: *mut *mut symm_group_t) -> symm_status_t;
-/// Divide a group. \[collective over `group`\] \[blocking, create_timeout_ms\] Ranks that pass the same color form a new group,
-/// ordered by key, then by rank. Groups may overlap with others made earlier; their signals never meet. Since 0.1.
-///
-/// * `color`: >= 0, or negative to be in no new group: then \*out is set to NULL.
-///
-/// Returns as symm_group_create().
+/// Divide a group. \[collective over `group`\] \[blocking, create_timeout_ms\]
 pub fn symm_group_split(group: *mut symm_group_t, color: i32, key: i32, out: *mut *mut symm_group_t) -> symm_status_t;
-/// This process's rank in the group. \[local\] Since 0.1.
+/// This process's rank in the group. \[local\]
 pub fn symm_group_rank(group: *mut symm_group_t, out_rank: *mut i32) -> symm_status_t;
-/// Number of ranks. \[local\] Since 0.1.
+/// Number of ranks. \[local\]
 pub fn symm_group_size(group: *mut symm_group_t, out_size: *mut i32) -> symm_status_t;
-/// Describe a group. \[local\] Since 0.1.
+/// Describe a group. \[local\]
 pub fn symm_group_info(group: *mut symm_group_t, out: *mut symm_group_info_t) -> symm_status_t;
-/// Ask whether the group was revoked, and why. \[local\] Never waits. Since 0.1.
+/// Ask whether the group was revoked, and why. \[local\]
 pub fn symm_group_status(group: *mut symm_group_t, out: *mut symm_group_status_t) -> symm_status_t;
-/// Revoke the group on all ranks: pending and later calls return ABORTED. \[local\] Never waits; any thread; idempotent.
-///
-/// * `reason`: shown in the messages; NULL for none. Since 0.1.
+/// Revoke the group on all ranks: pending and later calls return ABORTED. \[local\]
 pub fn symm_group_abort(group: *mut symm_group_t, reason: *const ::core::ffi::c_char) -> symm_status_t;
-/// Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
-/// \[collective\] \[blocking\] Optional. Afterwards only queries and release are allowed. Since 0.1.
-///
-/// Returns TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same.
+/// Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. \[collective\] \[blocking\]
 pub fn symm_group_finalize(group: *mut symm_group_t, timeout_ms: u64) -> symm_status_t;
-/// Add a reference. \[local\] Since 0.1.
+/// Add a reference. \[local\]
 pub fn symm_group_retain(group: *mut symm_group_t) -> symm_status_t;
-/// Drop a reference. \[local\] NULL is accepted. Peers that still wait for this rank get PEER_FAILED. Since 0.1.
+/// Drop a reference. \[local\]
 pub fn symm_group_release(group: *mut symm_group_t);
-/// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\] The buffer may be rendezvoused on this
-/// group and on any other group of the same device. Since 0.1.
-/// With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
-/// rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
-/// device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
-/// allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
-///
-/// * `size`: bytes, > 0.
-/// * `flags`: 0, or as described at enum symm_alloc_flag_values.
-///
-/// Returns OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
-/// (SYMM_ALLOC_HOST or its node; the message says why), CUDA.
+/// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\]
 pub fn symm_alloc(group: *mut symm_group_t, size: usize, flags: u64, out: *mut *mut symm_buffer_t) -> symm_status_t;
-/// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\]
-/// \[blocking\] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
-/// (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
-/// adopted and allocated buffers.
-///
-/// The buffer refers to the physical memory and maps it once more: symm_buffer_pointer() is a new address of the same bytes,
-/// which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
-/// While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
-/// allocation that the piece lies in.
-///
-/// * `pointer`: anywhere inside a mapped allocation, a multiple of 16.
-/// * `size`: bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
-/// expandable segments) can be adopted piece by piece.
-///
-/// Returns INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
-/// could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1.
+/// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\] \[blocking\]
 pub fn symm_buffer_adopt(group: *mut symm_group_t, pointer: *const ::core::ffi::c_void, size: usize, out: *mut *mut symm_buffer_t) -> symm_status_t;
-/// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\] symm_device_info()
-/// says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
-///
-/// * `offset`: bytes from the start of the buffer; the address there must be a multiple of the host's page size.
-/// * `size`: bytes, > 0, within the buffer; the descriptor covers whole pages, so up to a page less one byte more.
-/// * `out_fd`: a descriptor of this piece, which starts at offset 0 of it and is closed on exec. The caller's, to close;
-/// use it no longer than the buffer or a memory of it lives.
-///
-/// Returns INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1.
+/// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\]
 pub fn symm_buffer_export_dmabuf(buffer: *mut symm_buffer_t, offset: usize, size: usize, out_fd: *mut i32) -> symm_status_t;
-/// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\] Valid while the buffer or a memory of it
-/// lives. Since 0.1.
+/// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\]
 pub fn symm_buffer_pointer(buffer: *mut symm_buffer_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Bytes asked for. \[local\] Since 0.1.
+/// Bytes asked for. \[local\]
 pub fn symm_buffer_size(buffer: *mut symm_buffer_t, out_bytes: *mut usize) -> symm_status_t;
-/// Add a reference. \[local\] Since 0.1.
+/// Add a reference. \[local\]
 pub fn symm_buffer_retain(buffer: *mut symm_buffer_t) -> symm_status_t;
-/// Drop a reference. \[local\] NULL is accepted. Since 0.1.
+/// Drop a reference. \[local\]
 pub fn symm_buffer_release(buffer: *mut symm_buffer_t);
-/// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking, create_timeout_ms\] All or nothing.
-/// Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
-/// Since 0.1.
-///
-/// * `buffer`: of the same size on all ranks.
-/// * `tag`: calls with equal tags meet, in the order in which they are made; 0 is as good as any.
-///
-/// Returns MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY.
+/// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking, create_timeout_ms\]
 pub fn symm_rendezvous(group: *mut symm_group_t, buffer: *mut symm_buffer_t, tag: u64, out: *mut *mut symm_memory_t) -> symm_status_t;
-/// Describe a memory. \[local\] Since 0.1.
+/// Describe a memory. \[local\]
 pub fn symm_memory_info(memory: *mut symm_memory_t, out: *mut symm_memory_info_t) -> symm_status_t;
-/// Address at which rank `rank`'s block is mapped here. \[local\] Valid while the memory lives, even after that rank died.
-/// Since 0.1.
+/// Address at which rank `rank`'s block is mapped here. \[local\]
 pub fn symm_memory_pointer(memory: *mut symm_memory_t, rank: i32, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Address of rank `rank`'s signal pad: uint32_t pad\[channel\]\[source rank\], zero at first. \[local\] A word is written by its
-/// source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
-/// symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
-/// uint32_t taken\[channel\]\[source rank\]. Since 0.1.
+/// Address of rank `rank`'s signal pad: uint32_t pad\[channel\]\[source rank\], zero at first. \[local\]
 pub fn symm_memory_signal_pad(memory: *mut symm_memory_t, rank: i32, out_pad: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). \[local\] Valid
-/// while the memory lives. Since 0.1.
+/// Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). \[local\]
 pub fn symm_memory_pointer_table(memory: *mut symm_memory_t, out_table: *mut *const *mut ::core::ffi::c_void) -> symm_status_t;
-/// Table of the `size` pad addresses, as symm_memory_pointer_table(). \[local\] Since 0.1.
+/// Table of the `size` pad addresses, as symm_memory_pointer_table(). \[local\]
 pub fn symm_memory_signal_pad_table(memory: *mut symm_memory_t, out_table: *mut *const *mut ::core::ffi::c_void) -> symm_status_t;
-/// Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
-/// multimem instructions of the device (compute capability 9.0); any other access is undefined. \[local\] Valid while the memory
-/// lives. Only a group that asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1 on all ranks) has such addresses, and none
-/// where on any rank SYMM_MULTICAST=0, NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1 or TORCH_SYMM_MEM_DISABLE_MULTICAST=1 is set,
-/// the driver or a device has no multicast, ranks share a device, or setting it up fails. Everything else works without.
-/// Since 0.1.
-///
-/// Returns UNAVAILABLE if there is none; the message says why, as symm_memory_info() does.
+/// Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the multimem instructions of the device (compute capability 9.0); any other access is undefined. \[local\]
 pub fn symm_memory_multicast_pointer(memory: *mut symm_memory_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. \[local\] An adopted block is
-/// found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
-///
-/// * `out`: one reference, for symm_memory_release(); may be NULL.
-/// * `out_rank`: whose block it is; may be NULL.
-/// * `out_offset`: bytes from the start of the block; may be NULL.
-///
-/// Returns INVALID_ARGUMENT if no memory of the group maps the address.
+/// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. \[local\]
 pub fn symm_memory_find(group: *mut symm_group_t, address: *const ::core::ffi::c_void, out: *mut *mut symm_memory_t, out_rank: *mut i32, out_offset: *mut usize) -> symm_status_t;
-/// Add a reference. \[local\] Since 0.1.
+/// Add a reference. \[local\]
 pub fn symm_memory_retain(memory: *mut symm_memory_t) -> symm_status_t;
-/// Drop a reference. \[local\] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1.
+/// Drop a reference. \[local\]
 pub fn symm_memory_release(memory: *mut symm_memory_t);
-/// Wait until all ranks of a set are here. \[collective over the set\] \[stream\] What they wrote before is visible after.
-/// Barriers on different channels, and of different sets, are independent. Since 0.1.
-///
-/// * `ranks`: distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
-/// * `channel`: 0 .. channels-1.
-///
-/// Returns TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT.
+/// Wait until all ranks of a set are here. \[collective over the set\] \[stream\]
 pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, timeout_ms: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\] Never waits; any number may be
-/// outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1.
+/// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\]
 pub fn symm_put_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Take one signal from `rank` on `channel`, waiting for it if need be. \[local\] \[stream\] Since 0.1.
-///
-/// Returns TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
-/// revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED.
+/// Take one signal from `rank` on `channel`, waiting for it if need be. \[local\] \[stream\]
 pub fn symm_wait_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, timeout_ms: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\] `source` may be any memory of this process and may
-/// be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1.
+/// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
 pub fn symm_put(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\] \[stream\] Since 0.1.
+/// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\] \[stream\]
 pub fn symm_get(memory: *mut symm_memory_t, rank: i32, offset: usize, destination: *mut ::core::ffi::c_void, size: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// symm_put(), then symm_put_signal() on `channel`, in one call. \[local\] \[stream\] Since 0.1.
+/// symm_put(), then symm_put_signal() on `channel`, in one call. \[local\] \[stream\]
 pub fn symm_put_with_signal(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. \[local\] \[stream\] Since 0.1.
+/// Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. \[local\] \[stream\]
 pub fn symm_fill32(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u32, count: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
-/// (release order). \[local\] \[stream\] Since 0.1.
+/// Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). \[local\] \[stream\]
 pub fn symm_write_value32(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Set the first `struct_size` bytes of `options` to the defaults. \[local\] Since 0.1.
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_collective_options_init(options: *mut symm_collective_options_t, struct_size: usize) -> symm_status_t;
-/// recv\[i\] = op over ranks r of send_r\[i\], i \< count, on every rank. In place: send == recv. Since 0.1.
+/// recv\[i\] = op over ranks r of send_r\[i\], i \< count, on every rank.
 pub fn symm_allreduce(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, op: symm_op_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// recv\[i\] = op over ranks r of send_r\[rank \* recv_count + i\], i \< recv_count; send has size \* recv_count elements.
-/// In place: recv == send + rank \* recv_count elements. Since 0.1.
 pub fn symm_reduce_scatter(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, recv_count: usize, dtype: symm_dtype_t, op: symm_op_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// recv\[r \* send_count + i\] = send_r\[i\], i \< send_count; recv has size \* send_count elements.
-/// In place: send == recv + rank \* send_count elements. Since 0.1.
 pub fn symm_allgather(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, send_count: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// recv\[i\] = send_root\[i\], i \< count; send is read on the root only. In place: send == recv. Since 0.1.
+/// recv\[i\] = send_root\[i\], i \< count; send is read on the root only.
 pub fn symm_broadcast(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, root: i32, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// recv\[i\] = op over ranks r of send_r\[i\] on the root; recv is written on the root only. In place: send == recv.
-/// Since 0.1.
+/// recv\[i\] = op over ranks r of send_r\[i\] on the root; recv is written on the root only.
 pub fn symm_reduce(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, op: symm_op_t, root: i32, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// recv\[r \* count + i\] = send_r\[rank \* count + i\], i \< count; both have size \* count elements. In place: send == recv.
-/// Since 0.1.
+/// recv\[r \* count + i\] = send_r\[rank \* count + i\], i \< count; both have size \* count elements.
 pub fn symm_alltoall(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Which algorithm a collective would use if every rank passed memory like this rank's. \[local\] Since 0.1.
-///
-/// * `count`: as the collective's own count argument.
-/// * `op`: ignored where the collective has none.
+/// Which algorithm a collective would use if every rank passed memory like this rank's. \[local\]
 pub fn symm_collective_plan(group: *mut symm_group_t, collective: symm_collective_t, send: *const ::core::ffi::c_void, recv: *const ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, op: symm_op_t, options: *const symm_collective_options_t, out: *mut symm_plan_info_t) -> symm_status_t;
-/// Set the first `struct_size` bytes of `options` to the defaults. \[local\] Since 0.1.
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_ipc_export_options_init(options: *mut symm_ipc_export_options_t, struct_size: usize) -> symm_status_t;
-/// Make a token for `size` bytes at `pointer`. \[local\] \[stream\] Costs no system call after the first for a buffer.
-///
-/// * `pointer`: anywhere inside a buffer of symm_alloc() or an import of symm_ipc_import(); with CUDA also inside any
-/// allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
-/// until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
-/// this one if that one is dead.
-/// * `size`: bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
-/// * `options`: NULL for the defaults.
-/// * `out_token`: receives the token.
-/// * `capacity`: bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
-/// * `out_size`: receives the length of the token.
-///
-/// Returns INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
-/// directory is not private), PEER_FAILED, CUDA. Since 0.1.
+/// Make a token for `size` bytes at `pointer`. \[local\] \[stream\]
 pub fn symm_ipc_export(pointer: *const ::core::ffi::c_void, size: usize, options: *const symm_ipc_export_options_t, out_token: *mut ::core::ffi::c_void, capacity: usize, out_size: *mut usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Set the first `struct_size` bytes of `options` to the defaults. \[local\] Since 0.1.
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_ipc_import_options_init(options: *mut symm_ipc_import_options_t, struct_size: usize) -> symm_status_t;
-/// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\] Imports of one buffer in one process share
-/// one mapping; after the first, importing another piece of it is local.
-///
-/// * `token`: as made by symm_ipc_export(), exactly `token_size` bytes.
-/// * `options`: NULL for the defaults.
-/// * `out`: one import, for symm_ipc_release().
-///
-/// Returns INVALID_ARGUMENT (not a token, cut short, damaged, forged), UNSUPPORTED (made by a newer library),
-/// UNAVAILABLE (made on another machine or by another user; its GPU or directory is not visible here),
-/// INVALID_HANDLE (the memory was released or withdrawn), PEER_FAILED (the exporter is gone), TIMEOUT (it does not
-/// answer), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.1.
+/// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\]
 pub fn symm_ipc_import(token: *const ::core::ffi::c_void, token_size: usize, options: *const symm_ipc_import_options_t, out: *mut *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Address of the imported piece. \[local\] Valid until symm_ipc_release(), even after the exporter died. Since 0.1.
+/// Address of the imported piece. \[local\]
 pub fn symm_ipc_pointer(ipc: *mut symm_ipc_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Bytes of the imported piece. \[local\] Since 0.1.
+/// Bytes of the imported piece. \[local\]
 pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
-/// Describe an import. \[local\] Since 0.1.
+/// Describe an import. \[local\]
 pub fn symm_ipc_info(ipc: *mut symm_ipc_t, out: *mut symm_ipc_info_t) -> symm_status_t;
-/// End an import. \[local\] \[stream\] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
-/// before is over. Since 0.1.
+/// End an import. \[local\] \[stream\]
 pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void);
-/// End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
-/// may be written anew and exported again. \[local\] \[blocking\] Tokens of other pieces stay valid.
-///
-/// * `pointer`: inside memory that this process can export.
-/// * `size`: bytes, > 0.
-/// * `timeout_ms`: 0: $SYMM_TIMEOUT_MS, else 60,000.
-///
-/// Returns TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
-/// a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
-/// INVALID_ARGUMENT. Since 0.1.
+/// End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. \[local\] \[blocking\]
 pub fn symm_ipc_withdraw(pointer: *const ::core::ffi::c_void, size: usize, timeout_ms: u64) -> symm_status_t;
-/// Free what is provably free. \[local\] Never waits. Looks only at consumers that have released something, never at all leases.
-/// symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
-///
-/// * `out`: what was done since the last collection; NULL: not asked for.
+/// Free what is provably free. \[local\]
 pub fn symm_ipc_collect(out: *mut symm_ipc_report_t) -> symm_status_t;
-/// Ask for the state of sharing. \[local\] Since 0.1.
+/// Ask for the state of sharing. \[local\]
 pub fn symm_ipc_stats(out: *mut symm_ipc_stats_t) -> symm_status_t;
 }
