@@ -26,9 +26,7 @@ do not, once it is gone.
 """
 function CUDA.CuArray{T}(memory::SymmMemory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
     Symm.dtype(T)
-    offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
-    offset + prod(dims) * sizeof(T) <= memory.bytes ||
-        throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $(memory.bytes) bytes"))
+    Symm.require_within(T, memory.bytes, dims, offset)
     pointer_ = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
     return Symm.hold(unsafe_wrap(CuArray, pointer_, dims; own=false), memory)
 end

@@ -44,10 +44,14 @@ struct SymmArray{T,N} <: MappedArray{T,N}
 end
 
 function wrap_block(::Type{T}, block, bytes, dims, offset) where {T}
+    require_within(T, bytes, dims, offset)
+    return unsafe_wrap(Array, Ptr{T}(block + offset), dims)
+end
+
+function require_within(::Type{T}, bytes, dims, offset) where {T}
     offset >= 0 && offset % sizeof(T) == 0 || throw(ArgumentError("offset $offset is not a multiple of $(sizeof(T)) bytes"))
     all(>=(0), dims) && offset + widemul(prod(widen.(dims)), sizeof(T)) <= bytes ||
         throw(ArgumentError("$(join(dims, '×')) elements of $T from byte $offset on are more than the block of $bytes bytes"))
-    return unsafe_wrap(Array, Ptr{T}(block + offset), dims)
 end
 
 SymmArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = SymmArray{T}(memory, Dims(dims); options...)

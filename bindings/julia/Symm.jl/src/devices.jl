@@ -7,12 +7,10 @@ What is known of each device of a back end: a vector of named tuples with `name`
 `multicast_reason`, ...
 """
 function devices(backend::Symbol=:auto)
-    count = Ref{Int32}(0)
-    check(symm_device_count(value_of(BACKENDS, backend), count))
-    return map(0:(count[] - 1)) do device
-        out = sized(symm_device_info_t)
-        check(symm_device_info(value_of(BACKENDS, backend), device, out))
-        (; fields(out[])..., backend=name_of(BACKENDS, out[].backend))
+    code = value_of(BACKENDS, backend)
+    return map(0:(given(Int32, symm_device_count, code) - 1)) do device
+        about = filled(symm_device_info_t, symm_device_info, code, device)
+        (; about..., backend=name_of(BACKENDS, about.backend))
     end
 end
 
@@ -23,10 +21,10 @@ The links between the devices of a back end: `class` (`:fully_connected`, `:hybr
 of direct links.
 """
 function topology(backend::Symbol=:auto)
-    count = Ref{Int32}(0)
-    check(symm_device_count(value_of(BACKENDS, backend), count))
-    class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count[], count[])
-    check(symm_topology(value_of(BACKENDS, backend), class, links, length(links)))
+    code = value_of(BACKENDS, backend)
+    count = given(Int32, symm_device_count, code)
+    class, links = Ref{symm_topology_class_t}(0), zeros(Int32, count, count)
+    check(symm_topology(code, class, links, length(links)))
     return (class=name_of(TOPOLOGIES, class[]), links=permutedims(links))  # the library's matrix has its rows together
 end
 

@@ -34,7 +34,7 @@ status_name(status) = get(STATUS_NAMES, status, "unknown status $status")
 function last_failure()
     out = sized(symm_failure_t)
     symm_last_failure(out)
-    failure = fields(out[])
+    failure = fields(out)
     return SymmError(
         failure.status, failure.message, failure.rank < 0 ? nothing : Int(failure.rank), failure.pid == 0 ? nothing : Int(failure.pid)
     )

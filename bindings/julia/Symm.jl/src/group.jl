@@ -15,7 +15,7 @@ collective on all ranks), `multicast` (multicast addresses for the group's memor
 
 Its fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases it; what was made from it stays valid.
 """
-mutable struct Group
+mutable struct Group <: Handle{symm_group_t}
     handle::Ptr{symm_group_t}
     rank::Int
     size::Int
@@ -23,9 +23,8 @@ mutable struct Group
 
     # Takes over the reference to `handle`.
     function Group(handle::Ptr{symm_group_t})
-        info = sized(symm_group_info_t)
-        check(symm_group_info(handle, info))
-        return finalizer(release, new(handle, info[].rank, info[].size, name_of(BACKENDS, info[].backend)))
+        info = filled(symm_group_info_t, symm_group_info, handle)
+        return finalizer(release, new(handle, info.rank, info.size, name_of(BACKENDS, info.backend)))
     end
 end
 
@@ -68,11 +67,7 @@ function Group(
     end
 end
 
-function create(config)
-    out = Ref{Ptr{symm_group_t}}(C_NULL)
-    check(symm_group_create_without_callbacks(config, out))
-    return Group(out[])
-end
+create(config) = Group(given(Ptr{symm_group_t}, symm_group_create_without_callbacks, config))
 
 function create(config, call::StoreCall)
     out = Ref{Ptr{symm_group_t}}(C_NULL)
@@ -87,16 +82,6 @@ function create(config, call::StoreCall)
     return Group(out[])
 end
 
-function release(group::Group)
-    handle, group.handle = group.handle, C_NULL
-    handle == C_NULL || symm_group_release(handle)
-    return nothing
-end
-
-Base.close(group::Group) = release(group)
-Base.isopen(group::Group) = group.handle != C_NULL
-Base.cconvert(::Type{Ptr{symm_group_t}}, group::Group) = group
-Base.unsafe_convert(::Type{Ptr{symm_group_t}}, group::Group) = group.handle
 Base.show(io::IO, group::Group) =
     print(io, "Group(rank ", group.rank, " of ", group.size, ", ", group.backend, isopen(group) ? ")" : ", closed)")
 
@@ -107,9 +92,8 @@ Divide a group. Collective. Ranks that pass the same color form a new group, in 
 `nothing`.
 """
 function Base.split(group::Group, color::Integer, key::Integer=group.rank)
-    out = Ref{Ptr{symm_group_t}}(C_NULL)
-    check(symm_group_split(group, color, key, out))
-    return out[] == C_NULL ? nothing : Group(out[])
+    part = given(Ptr{symm_group_t}, symm_group_split, group, color, key)
+    return part == C_NULL ? nothing : Group(part)
 end
 
 """
@@ -117,11 +101,7 @@ end
 
 What is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ...
 """
-function info(group::Group)
-    out = sized(symm_group_info_t)
-    check(symm_group_info(group, out))
-    return fields(out[])
-end
+info(group::Group) = filled(symm_group_info_t, symm_group_info, group)
 
 """
     status(group)
@@ -129,11 +109,7 @@ end
 Health of a group, as a named tuple: `status` (`Symm.SYMM_OK`, or why the group was revoked), `failed_rank` (-1 if none), `failed_pid`,
 `message`. Never waits.
 """
-function status(group::Group)
-    out = sized(symm_group_status_t)
-    check(symm_group_status(group, out))
-    return fields(out[])
-end
+status(group::Group) = filled(symm_group_status_t, symm_group_status, group)
 
 """
     abort(group, reason="")

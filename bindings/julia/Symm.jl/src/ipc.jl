@@ -58,15 +58,11 @@ import_token(::Type{T}, token::AbstractVector{UInt8}, dims::Integer...; options.
     ImportedArray{T}(open_token(token; options...), made -> isempty(dims) ? (made.bytes ÷ sizeof(T),) : Dims(dims))
 
 """Memory of another process, made by [`import_token`](@ref)."""
-mutable struct Import
+mutable struct Import <: Handle{symm_ipc_t}
     handle::Ptr{symm_ipc_t}
     bytes::Int
 
-    function Import(handle::Ptr{symm_ipc_t})
-        size = Ref{Csize_t}(0)
-        check(symm_ipc_size(handle, size))
-        return new(handle, size[])
-    end
+    Import(handle::Ptr{symm_ipc_t}) = new(handle, given(Csize_t, symm_ipc_size, handle))
 end
 
 """An array of imported host memory, made by [`import_token`](@ref)."""
@@ -88,12 +84,6 @@ struct ImportedArray{T,N} <: MappedArray{T,N}
     end
 end
 
-function release(made::Import, stream=C_NULL)
-    handle, made.handle = made.handle, C_NULL
-    handle == C_NULL || symm_ipc_release(handle, stream)
-    return nothing
-end
-
 """
     close(import; stream=nothing)
     close(imported_array)
@@ -102,21 +92,9 @@ End the lease, on the device when what was issued on `stream` before is over.
 """
 Base.close(made::Import; stream=nothing) = release(made, ipc_stream(stream))
 Base.close(A::ImportedArray) = close(A.import_)
-Base.isopen(made::Import) = made.handle != C_NULL
-Base.cconvert(::Type{Ptr{symm_ipc_t}}, made::Import) = made
-Base.unsafe_convert(::Type{Ptr{symm_ipc_t}}, made::Import) = made.handle
 
-function Base.pointer(made::Import)
-    out = Ref{Ptr{Cvoid}}(C_NULL)
-    check(symm_ipc_pointer(made, out))
-    return out[]
-end
-
-function info(made::Import)
-    out = sized(symm_ipc_info_t)
-    check(symm_ipc_info(made, out))
-    return fields(out[])
-end
+Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)
+info(made::Import) = filled(symm_ipc_info_t, symm_ipc_info, made)
 info(A::ImportedArray) = info(A.import_)
 
 """
@@ -135,19 +113,11 @@ end
 Free what is provably free, without waiting. What was done since the last time, as a named tuple: `leases_ended`, `blocks_freed`,
 `bytes_freed`, `blocks_in_limbo`, ...
 """
-function ipc_collect()
-    out = sized(symm_ipc_report_t)
-    check(symm_ipc_collect(out))
-    return fields(out[])
-end
+ipc_collect() = filled(symm_ipc_report_t, symm_ipc_collect)
 
 """
     ipc_stats()
 
 The state of sharing in this process, as a named tuple: `tokens`, `leased`, `limbo_blocks`, `imported`, ...
 """
-function ipc_stats()
-    out = sized(symm_ipc_stats_t)
-    check(symm_ipc_stats(out))
-    return fields(out[])
-end
+ipc_stats() = filled(symm_ipc_stats_t, symm_ipc_stats)

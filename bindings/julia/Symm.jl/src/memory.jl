@@ -8,7 +8,7 @@ One rank's allocation on the group's device, zeroed. Local.
 With `host` it lies in memory of the host, pinned, which devices and host reach alike: on NUMA node `node`, or else on the one nearest to the
 device (in a host group, to the calling thread).
 """
-mutable struct Buffer
+mutable struct Buffer <: Handle{symm_buffer_t}
     handle::Ptr{symm_buffer_t}
     bytes::Int
 
@@ -20,9 +20,7 @@ function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Noth
     node === nothing || 0 <= node < 0xFFFF || throw(ArgumentError("node: $node is not in 0 .. 65534"))
     flags = host ? UInt64(SYMM_ALLOC_HOST) : UInt64(0)
     node === nothing || (flags |= UInt64(node + 1) << SYMM_ALLOC_NODE_SHIFT)
-    out = Ref{Ptr{symm_buffer_t}}(C_NULL)
-    check(symm_alloc(group, bytes, flags, out))
-    return Buffer(out[], bytes)
+    return Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, flags), bytes)
 end
 
 """
@@ -33,11 +31,8 @@ memory, so the owner may free its own at any time, and is never touched. Local.
 
 `address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
 """
-function adopt(group::Group, address, bytes::Integer)
-    out = Ref{Ptr{symm_buffer_t}}(C_NULL)
-    check(symm_buffer_adopt(group, operand(address), bytes, out))
-    return Buffer(out[], bytes)
-end
+adopt(group::Group, address, bytes::Integer) =
+    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, operand(address), bytes), bytes)
 
 """
     Symm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
@@ -45,11 +40,8 @@ end
 A descriptor, an `RawFD`, of a piece of a buffer as DMA-BUF, for a device of another kind to map. The caller closes it, before the buffer and the memories of
 it go. The address at `offset` must be a multiple of the page size; the size is rounded up to whole pages.
 """
-function export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset)
-    fd = Ref{Int32}(-1)
-    check(symm_buffer_export_dmabuf(buffer, offset, bytes, fd))
-    return RawFD(fd[])
-end
+export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - offset) =
+    RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
 
 """
     SymmMemory(group, buffer; tag=0)
@@ -61,7 +53,7 @@ A buffer after the exchange: every rank's block is mapped here. Collective; the 
 [`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
 (`Memory` is Julia's own since 1.11.)
 """
-mutable struct SymmMemory
+mutable struct SymmMemory <: Handle{symm_memory_t}
     handle::Ptr{symm_memory_t}
     group::Group
     rank::Int
@@ -70,17 +62,13 @@ mutable struct SymmMemory
 
     # Takes over the reference to `handle`.
     function SymmMemory(handle::Ptr{symm_memory_t}, group::Group)
-        about = sized(symm_memory_info_t)
-        check(symm_memory_info(handle, about))
-        return finalizer(release, new(handle, group, about[].rank, about[].size, about[].bytes))
+        about = filled(symm_memory_info_t, symm_memory_info, handle)
+        return finalizer(release, new(handle, group, about.rank, about.size, about.bytes))
     end
 end
 
-function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0)
-    out = Ref{Ptr{symm_memory_t}}(C_NULL)
-    check(symm_rendezvous(group, buffer, tag, out))
-    return SymmMemory(out[], group)
-end
+SymmMemory(group::Group, buffer::Buffer; tag::Integer=0) =
+    SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, tag), group)
 
 function SymmMemory(group::Group, bytes::Integer; tag::Integer=0)
     buffer = Buffer(group, bytes)
@@ -88,21 +76,6 @@ function SymmMemory(group::Group, bytes::Integer; tag::Integer=0)
         return SymmMemory(group, buffer; tag=tag)
     finally
         close(buffer)  # the memory keeps the block
-    end
-end
-
-for (Handle, handle, free) in ((:Buffer, :symm_buffer_t, :symm_buffer_release), (:SymmMemory, :symm_memory_t, :symm_memory_release))
-    @eval begin
-        # Also the finalizer: local, and neither waits nor fails, whatever was released before.
-        function release(x::$Handle)
-            handle, x.handle = x.handle, C_NULL
-            handle == C_NULL || $free(handle)
-            return nothing
-        end
-        Base.close(x::$Handle) = release(x)
-        Base.isopen(x::$Handle) = x.handle != C_NULL
-        Base.cconvert(::Type{Ptr{$handle}}, x::$Handle) = x
-        Base.unsafe_convert(::Type{Ptr{$handle}}, x::$Handle) = x.handle
     end
 end
 
@@ -127,28 +100,15 @@ Base.show(io::IO, m::SymmMemory) =
 
 Address of a block. Valid while the buffer or a memory of it is open.
 """
-function Base.pointer(buffer::Buffer)
-    out = Ref{Ptr{Cvoid}}(C_NULL)
-    check(symm_buffer_pointer(buffer, out))
-    return out[]
-end
-
-function Base.pointer(memory::SymmMemory, rank::Integer=memory.rank)
-    out = Ref{Ptr{Cvoid}}(C_NULL)
-    check(symm_memory_pointer(memory, rank, out))
-    return out[]
-end
+Base.pointer(buffer::Buffer) = given(Ptr{Cvoid}, symm_buffer_pointer, buffer)
+Base.pointer(memory::SymmMemory, rank::Integer=memory.rank) = given(Ptr{Cvoid}, symm_memory_pointer, memory, rank)
 
 """
     Symm.signal_pad(memory, rank)
 
 Address of a rank's signal pad, `UInt32[size, channels]` in Julia's order, indexed by source rank and channel.
 """
-function signal_pad(memory::SymmMemory, rank::Integer)
-    out = Ref{Ptr{Cvoid}}(C_NULL)
-    check(symm_memory_signal_pad(memory, rank, out))
-    return Ptr{UInt32}(out[])
-end
+signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt32}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
 
 """
     Symm.pointer_table(memory)
@@ -156,17 +116,8 @@ end
 
 Address of the table of all ranks' blocks or pads, readable by the group's device: for kernels of your own.
 """
-function pointer_table(memory::SymmMemory)
-    out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
-    check(symm_memory_pointer_table(memory, out))
-    return out[]
-end
-
-function signal_pad_table(memory::SymmMemory)
-    out = Ref{Ptr{Ptr{Cvoid}}}(C_NULL)
-    check(symm_memory_signal_pad_table(memory, out))
-    return out[]
-end
+pointer_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_pointer_table, memory)
+signal_pad_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_signal_pad_table, memory)
 
 """
     Symm.multicast_pointer(memory)
@@ -174,17 +125,9 @@ end
 Address by which the multimem instructions of the device reach all ranks' blocks at once. Without one the call fails with
 `SYMM_ERR_UNAVAILABLE` and the reason, which `Symm.info(memory).multicast_reason` is too.
 """
-function multicast_pointer(memory::SymmMemory)
-    out = Ref{Ptr{Cvoid}}(C_NULL)
-    check(symm_memory_multicast_pointer(memory, out))
-    return out[]
-end
+multicast_pointer(memory::SymmMemory) = given(Ptr{Cvoid}, symm_memory_multicast_pointer, memory)
 
-function info(memory::SymmMemory)
-    out = sized(symm_memory_info_t)
-    check(symm_memory_info(memory, out))
-    return fields(out[])
-end
+info(memory::SymmMemory) = filled(symm_memory_info_t, symm_memory_info, memory)
 
 """
     Symm.find(group, address)

@@ -8,12 +8,11 @@ Which algorithm a collective would use if every rank passed memory like this ran
 """
 function plan(collective::Symbol, to, from, op, group::Group=group_of(to, from); algorithm=nothing)
     code = value_of(COLLECTIVES, collective)
-    out = sized(symm_plan_info_t)
-    check(symm_collective_plan(
-        group, code, operand(from), operand(to), own_count(collective, to, from, group), dtype(eltype(from)), reduction(op),
-        options(algorithm, nothing), out,
-    ))
-    return (; fields(out[])..., algorithm=name_of(ALGORITHMS, out[].algorithm))
+    found = filled(
+        symm_plan_info_t, symm_collective_plan, group, code, operand(from), operand(to), own_count(collective, to, from, group),
+        dtype(eltype(from)), reduction(op), options(algorithm, nothing),
+    )
+    return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end
 plan(collective::Symbol, to, from, group::Group=group_of(to, from); keywords...) = plan(collective, to, from, +, group; keywords...)
 

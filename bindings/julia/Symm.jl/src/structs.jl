@@ -13,21 +13,37 @@ function sized(::Type{T}) where {T}
     return ref
 end
 
+"""The `T` that `f(arguments..., out)` writes."""
+function given(::Type{T}, f::F, arguments...) where {T,F}
+    out = Ref{T}()
+    check(f(arguments..., out))
+    return out[]
+end
+
+"""The [`fields`](@ref) of the struct that `f(arguments..., out)` fills."""
+function filled(::Type{T}, f::F, arguments...) where {T,F}
+    out = sized(T)
+    check(f(arguments..., out))
+    return fields(out)
+end
+
 """`with(struct; field=value, ...)`: a changed copy."""
 function with(value::T; changes...) where {T}
     return T((get(changes, name, getfield(value, name)) for name in fieldnames(T))...)
 end
 
-"""The text in a `char` array."""
-text(bytes::NTuple{N,UInt8}) where {N} = String(collect(Iterators.takewhile(!iszero, bytes)))
-
 """The fields of an info struct as a named tuple, without its size and with text as strings."""
-function fields(value::T) where {T}
-    names = filter(!=(:struct_size), fieldnames(T))
-    return NamedTuple{names}(map(name -> plain(getfield(value, name)), names))
+function fields(ref::Ref{T}) where {T}
+    chosen = 2:fieldcount(T)  # the first is the size
+    GC.@preserve ref begin
+        # Read where they lie, since the compiler takes many seconds over tuples of hundreds of characters.
+        address = Ptr{Cvoid}(Base.unsafe_convert(Ptr{T}, ref))
+        values = [plain(fieldtype(T, n), address + fieldoffset(T, n)) for n in chosen]
+        return NamedTuple{Tuple(fieldname(T, n) for n in chosen)}(Tuple(values))
+    end
 end
-plain(value::NTuple{N,UInt8}) where {N} = text(value)
-plain(value) = value
+plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
+plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
 """Deadlines are in seconds here, `Inf` for none and `nothing` for the default."""
 milliseconds(::Nothing) = UInt64(0)
