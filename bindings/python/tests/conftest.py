@@ -14,12 +14,40 @@ import traceback
 import uuid
 from pathlib import Path
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import symm
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PATIENCE = 60.0  # bounds a failing test only
+OPTIONS = {"backend": "host", "timeout": 20, "create_timeout": 20}
+
+
+def numpy_type(dtype):
+    return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
+
+
+def on_threads(size, body):
+    """The results of body(0), ..., body(size - 1) on threads; the first exception of one is raised."""
+    results, errors = [None] * size, []
+
+    def one(rank):
+        try:
+            results[rank] = body(rank)
+        except BaseException as error:
+            errors.append(error)
+
+    workers = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(PATIENCE)
+        assert not worker.is_alive(), "a rank hangs"
+    if errors:
+        raise errors[0]
+    return results
 
 
 class Process:
@@ -90,10 +118,8 @@ def fork(address, tmp_path):
     started, over = [], tmp_path / "over"
 
     def start(size, body, **options):
-        settings = {"backend": "host", "timeout": 20, "create_timeout": 20} | options
-
         def run(rank):
-            group = symm.Group.join(rank, size, address, **settings)
+            group = symm.Group.join(rank, size, address, **(OPTIONS | options))
             kept.append(group)
             return body(group)
 
@@ -124,26 +150,12 @@ def threads():
 
     def run(size, body, **options):
         place = f"thread://{uuid.uuid4()}"
-        results, errors = [None] * size, []
 
         def one(rank):
-            try:
-                with symm.Group.join(
-                    rank, size, place, **({"backend": "host", "timeout": 20, "create_timeout": 20} | options)
-                ) as group:
-                    results[rank] = body(group)
-            except BaseException as error:
-                errors.append(error)
+            with symm.Group.join(rank, size, place, **(OPTIONS | options)) as group:
+                return body(group)
 
-        workers = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(PATIENCE)
-            assert not worker.is_alive(), "a rank hangs"
-        if errors:
-            raise errors[0]
-        return results
+        return on_threads(size, one)
 
     return run
 

@@ -8,16 +8,12 @@ import subprocess
 import sys
 import weakref
 
-import ml_dtypes
 import numpy as np
 import pytest
+from conftest import numpy_type
 
 import symm
 from symm.dtypes import ALL, dtype_of
-
-
-def numpy_type(dtype):
-    return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=lambda dtype: dtype.name)

@@ -3,16 +3,12 @@
 
 import array as arrays
 
-import ml_dtypes
 import numpy as np
 import pytest
+from conftest import numpy_type
 
 import symm
 from symm.dtypes import ALL
-
-
-def numpy_type(dtype):
-    return np.dtype(dtype.long_name if dtype.format else getattr(ml_dtypes, dtype.long_name))
 
 
 def value(rank, i):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from conftest import on_threads
 
 import symm
 
@@ -109,25 +110,14 @@ def test_messages_belong_to_their_thread(threads):
 
 
 def test_many_threads_on_one_group(alone):
-    import threading
-
-    errors = []
     array = alone.empty(1024)
 
     def work(number):
-        try:
-            for _ in range(50):
-                part = array[number * 8 : number * 8 + 8]
-                part.put(np.full(8, number, np.float32), 0, signal=number)
-                part.wait_signal(0, number)
-                assert (part.numpy() == number).all()
-                alone.empty(4)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(50):
+            part = array[number * 8 : number * 8 + 8]
+            part.put(np.full(8, number, np.float32), 0, signal=number)
+            part.wait_signal(0, number)
+            assert (part.numpy() == number).all()
+            alone.empty(4)
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-    assert errors == []
+    on_threads(8, work)

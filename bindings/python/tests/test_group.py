@@ -2,12 +2,12 @@
 import copy
 import math
 import pickle
-import queue
 import threading
 import time
 import uuid
 
 import pytest
+from conftest import OPTIONS, on_threads
 
 import symm
 
@@ -139,27 +139,6 @@ class DictStore:
             if not self.change.wait_for(lambda: key in self.values, timeout):
                 raise TimeoutError(key)
             return self.values[key]
-
-
-def on_threads(size, body):
-    results = queue.Queue()
-
-    def one(rank):
-        try:
-            results.put((rank, body(rank)))
-        except BaseException as error:
-            results.put((rank, error))
-
-    workers = [threading.Thread(target=one, args=(rank,)) for rank in range(size)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(60)
-        assert not worker.is_alive()
-    return [answer for _, answer in sorted((results.get() for _ in range(size)), key=lambda pair: pair[0])]
-
-
-OPTIONS = {"backend": "host", "create_timeout": 20}
 
 
 def met(group):

@@ -25,10 +25,20 @@ from symm.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from typing_extensions import TypedDict, Unpack
+
     from symm._operand import Operand
     from symm._view import View
 
     AnyOperand: TypeAlias = Operand | View
+
+    class CallOptions(TypedDict, total=False):
+        """What all six take, as `Collectives.allreduce()` says."""
+
+        algorithm: Algorithm | str | None
+        timeout: float | None
+        stream: Any
+
 
 _allreduce = raw.symm_allreduce
 
@@ -62,13 +72,16 @@ class Collectives:
 
         def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> AnyOperand: ...
 
-    def _pair(self, send: Any, recv: Any, stream: Any) -> tuple[AnyOperand, AnyOperand, int]:
-        """Both operands, of which `recv` is None when in place, and the stream."""
+    def _begin(
+        self, send: Any, recv: Any, algorithm: Algorithm | str | None = None, timeout: float | None = None, stream: Any = None
+    ) -> tuple[AnyOperand, AnyOperand, tuple[int, int] | None, int]:
+        """Both operands, of which `recv` is None when in place, and the options and the stream as the library takes them."""
         number = self._stream(stream, send, recv)
-        if recv is None or recv is send:
-            both = self._operand(send, "send", number, written=True)
-            return both, both, number
-        return self._operand(send, "send", number), self._operand(recv, "recv", number, written=True), number
+        in_place = recv is None or recv is send
+        source = target = self._operand(send, "send", number, written=in_place)
+        if not in_place:
+            target = self._operand(recv, "recv", number, written=True)
+        return source, target, _options(algorithm, timeout), number
 
     def _part(self, elements: int) -> int:
         """Elements of each rank's part of an array."""
@@ -110,72 +123,41 @@ class Collectives:
         ):
             source: AnyOperand = send
             target: AnyOperand = recv
-            number = 0
+            options, number = _options(algorithm, timeout), 0
         else:
-            source, target, number = self._pair(send, recv, stream)
+            source, target, options, number = self._begin(send, recv, algorithm, timeout, stream)
             if target is not source:
                 _require(target, source)
-        options = None if algorithm is None and timeout is None else _options(algorithm, timeout)
         op = op if type(op) is Op else member(Op, op)
         _allreduce(self._handle, source.pointer, target.pointer, source.size, source.code, op, options, number)
 
-    def reduce_scatter(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
+    def reduce_scatter(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, **options: Unpack[CallOptions]) -> None:
         """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
 
         Args:
             send: size * n elements.
             recv: n elements; None: in place, into this rank's part of `send`.
             op: see `allreduce()`.
-            algorithm: see `allreduce()`.
-            timeout: see `allreduce()`.
-            stream: see above.
+            **options: algorithm, timeout, stream; see `allreduce()`.
         """
-        source, target, number = self._pair(send, recv, stream)
+        source, target, how, number = self._begin(send, recv, **options)
         count = self._part(source.size)
         pointer = target.pointer
         if target is source:
             pointer += self.rank * count * source.dtype.itemsize
         else:
             _require(target, source, divisor=self.size)
-        raw.symm_reduce_scatter(
-            self._handle,
-            source.pointer,
-            pointer,
-            count,
-            source.code,
-            member(Op, op),
-            _options(algorithm, timeout),
-            number,
-        )
+        raw.symm_reduce_scatter(self._handle, source.pointer, pointer, count, source.code, member(Op, op), how, number)
 
-    def allgather(
-        self,
-        send: Any,
-        recv: Any,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
+    def allgather(self, send: Any, recv: Any, **options: Unpack[CallOptions]) -> None:
         """``recv[r * n + i]`` = rank r's ``send[i]``, i < n.
 
         Args:
             send: n elements; None: in place, this rank's part of `recv`.
             recv: size * n elements.
-            algorithm: see `allreduce()`.
-            timeout: see `allreduce()`.
-            stream: see above.
+            **options: algorithm, timeout, stream; see `allreduce()`.
         """
-        source, target, number = self._pair(recv if send is None else send, recv, stream)
+        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
         count = source.size
         pointer = source.pointer
         if target is source:
@@ -183,60 +165,22 @@ class Collectives:
             pointer += self.rank * count * source.dtype.itemsize
         else:
             _require(target, source, factor=self.size)
-        raw.symm_allgather(
-            self._handle,
-            pointer,
-            target.pointer,
-            count,
-            target.code,
-            _options(algorithm, timeout),
-            number,
-        )
+        raw.symm_allgather(self._handle, pointer, target.pointer, count, target.code, how, number)
 
-    def broadcast(
-        self,
-        send: Any,
-        recv: Any = None,
-        root: int = 0,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
+    def broadcast(self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]) -> None:
         """``recv[i]`` = the root's ``send[i]``, on every rank.
 
         Args:
             send: n elements, read on the root only.
             recv: n elements; None: in place.
             root: whose elements.
-            algorithm: see `allreduce()`.
-            timeout: see `allreduce()`.
-            stream: see above.
+            **options: algorithm, timeout, stream; see `allreduce()`.
         """
-        source, target, number = self._pair(send, recv, stream)
+        source, target, how, number = self._begin(send, recv, **options)
         _require(target, source)
-        raw.symm_broadcast(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            source.size,
-            source.code,
-            root,
-            _options(algorithm, timeout),
-            number,
-        )
+        raw.symm_broadcast(self._handle, source.pointer, target.pointer, source.size, source.code, root, how, number)
 
-    def reduce(
-        self,
-        send: Any,
-        recv: Any = None,
-        op: Op | str = Op.SUM,
-        root: int = 0,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
+    def reduce(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, root: int = 0, **options: Unpack[CallOptions]) -> None:
         """``recv[i]`` = op over all ranks of ``send[i]``, on the root only.
 
         Args:
@@ -244,53 +188,23 @@ class Collectives:
             recv: n elements, written on the root only; None: in place.
             op: see `allreduce()`.
             root: who receives.
-            algorithm: see `allreduce()`.
-            timeout: see `allreduce()`.
-            stream: see above.
+            **options: algorithm, timeout, stream; see `allreduce()`.
         """
-        source, target, number = self._pair(send, recv, stream)
+        source, target, how, number = self._begin(send, recv, **options)
         _require(target, source)
-        raw.symm_reduce(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            source.size,
-            source.code,
-            member(Op, op),
-            root,
-            _options(algorithm, timeout),
-            number,
-        )
+        raw.symm_reduce(self._handle, source.pointer, target.pointer, source.size, source.code, member(Op, op), root, how, number)
 
-    def alltoall(
-        self,
-        send: Any,
-        recv: Any = None,
-        *,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
-    ) -> None:
+    def alltoall(self, send: Any, recv: Any = None, **options: Unpack[CallOptions]) -> None:
         """``recv[r * n + i]`` = rank r's ``send[rank * n + i]``, i < n.
 
         Args:
             send: size * n elements.
             recv: size * n elements; None: in place.
-            algorithm: see `allreduce()`.
-            timeout: see `allreduce()`.
-            stream: see above.
+            **options: algorithm, timeout, stream; see `allreduce()`.
         """
-        source, target, number = self._pair(send, recv, stream)
+        source, target, how, number = self._begin(send, recv, **options)
         _require(target, source)
-        raw.symm_alltoall(
-            self._handle,
-            source.pointer,
-            target.pointer,
-            self._part(source.size),
-            source.code,
-            _options(algorithm, timeout),
-            number,
-        )
+        raw.symm_alltoall(self._handle, source.pointer, target.pointer, self._part(source.size), source.code, how, number)
 
     def plan(
         self,
@@ -311,7 +225,7 @@ class Collectives:
             algorithm: force one.
         """
         kind = member(Collective, collective)
-        source, target, _ = self._pair(recv if send is None else send, recv, None)
+        source, target, how, _ = self._begin(recv if send is None else send, recv, algorithm)
         count = source.size
         send_at, recv_at = source.pointer, target.pointer
         if kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (kind == Collective.ALLGATHER and target is source):
@@ -319,7 +233,4 @@ class Collectives:
         if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
             part = source.pointer + self.rank * count * source.dtype.itemsize
             send_at, recv_at = (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
-        found = raw.symm_collective_plan(
-            self._handle, kind, send_at, recv_at, count, source.code, member(Op, op), _options(algorithm, None)
-        )
-        return Plan.read(found)
+        return Plan.read(raw.symm_collective_plan(self._handle, kind, send_at, recv_at, count, source.code, member(Op, op), how))

@@ -24,83 +24,60 @@ class SymmError(Exception):
     rank: int | None = None
     pid: int | None = None
 
+    def __init_subclass__(cls, *, status: Status | None = None) -> None:
+        cls.status = cls.status if status is None else status
 
-class InvalidArgumentError(SymmError, ValueError):
+
+class InvalidArgumentError(SymmError, ValueError, status=Status.INVALID_ARGUMENT):
     """An argument is out of range or does not fit the others; the message names it."""
 
-    status = Status.INVALID_ARGUMENT
 
-
-class InvalidHandleError(SymmError, ValueError):
+class InvalidHandleError(SymmError, ValueError, status=Status.INVALID_HANDLE):
     """The object was closed, its group was finalized, or it belongs to the parent of this process."""
 
-    status = Status.INVALID_HANDLE
 
-
-class OutOfMemoryError(SymmError, MemoryError):
+class OutOfMemoryError(SymmError, MemoryError, status=Status.OUT_OF_MEMORY):
     """Host or device memory, or a limit on it, is exhausted."""
 
-    status = Status.OUT_OF_MEMORY
 
-
-class UnavailableError(SymmError):
+class UnavailableError(SymmError, status=Status.UNAVAILABLE):
     """There is no such device, driver, launcher or feature on this machine."""
 
-    status = Status.UNAVAILABLE
 
-
-class UnsupportedError(SymmError, NotImplementedError):
+class UnsupportedError(SymmError, NotImplementedError, status=Status.UNSUPPORTED):
     """This library does not do that."""
 
-    status = Status.UNSUPPORTED
 
-
-class DeadlineError(SymmError, TimeoutError):
+class DeadlineError(SymmError, TimeoutError, status=Status.TIMEOUT):
     """A deadline passed; the message names who was awaited."""
 
-    status = Status.TIMEOUT
 
-
-class AbortedError(SymmError):
+class AbortedError(SymmError, status=Status.ABORTED):
     """``Group.abort()`` was called, here or on another rank."""
 
-    status = Status.ABORTED
 
-
-class PeerFailedError(SymmError, ConnectionError):
+class PeerFailedError(SymmError, ConnectionError, status=Status.PEER_FAILED):
     """A rank died or left; the message gives its rank and process id."""
 
-    status = Status.PEER_FAILED
 
-
-class MismatchError(SymmError, ValueError):
+class MismatchError(SymmError, ValueError, status=Status.MISMATCH):
     """Ranks disagree on a size, an operation, a data type or a count."""
 
-    status = Status.MISMATCH
 
-
-class SystemCallError(SymmError):
+class SystemCallError(SymmError, status=Status.SYSTEM):
     """A system call failed; the message names it and its errno."""
 
-    status = Status.SYSTEM
 
-
-class CudaError(SymmError):
+class CudaError(SymmError, status=Status.CUDA):
     """A call of the CUDA driver failed; the message names it and its result."""
 
-    status = Status.CUDA
 
-
-class BusyError(SymmError):
+class BusyError(SymmError, status=Status.BUSY):
     """The object is in use."""
 
-    status = Status.BUSY
 
-
-class InternalError(SymmError):
+class InternalError(SymmError, status=Status.INTERNAL):
     """A defect of the library."""
-
-    status = Status.INTERNAL
 
 
 _classes = {kind.status: kind for kind in SymmError.__subclasses__()}

@@ -81,7 +81,7 @@ class Group(Collectives, Owned):
             UnavailableError: no launcher, or the back end cannot be used here.
             DeadlineError: not all ranks came; the message names the missing.
         """
-        return cls._create(0, 0, address, None, **options)
+        return cls.join(0, 0, address, **options)
 
     @classmethod
     def join(
@@ -98,6 +98,7 @@ class Group(Collectives, Owned):
         check: bool = False,
         overlapping_devices: bool = False,
         multicast: bool = False,
+        _store: stores.Callbacks | None = None,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout] All ranks succeed, or all fail alike.
 
@@ -122,20 +123,24 @@ class Group(Collectives, Owned):
             PeerFailedError: a rank died meanwhile.
             MismatchError: ranks gave different arguments.
         """
-        return cls._create(
+        flags = (
+            (GroupFlag.CHECK if check else 0)
+            | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
+            | (GroupFlag.MULTICAST if multicast else 0)
+        )
+        config = (
             rank,
             size,
+            int(member(Backend, backend)),
+            raw.SYMM_DEVICE_AUTO if device is None else device,
+            int(flags),
             address,
-            None,
-            backend=backend,
-            device=device,
-            timeout=timeout,
-            create_timeout=create_timeout,
-            name=name,
-            check=check,
-            overlapping_devices=overlapping_devices,
-            multicast=multicast,
+            _store,
+            milliseconds(create_timeout),
+            milliseconds(timeout),
+            name,
         )
+        return cls(raw.symm_group_create(config))
 
     @classmethod
     def from_store(cls, store: stores.Store, rank: int, size: int, **options: Any) -> Group:
@@ -150,7 +155,7 @@ class Group(Collectives, Owned):
             size: number of ranks.
             **options: see `join()`.
         """
-        return cls._create(rank, size, None, stores.Callbacks(store), **options)
+        return cls.join(rank, size, _store=stores.Callbacks(store), **options)
 
     @classmethod
     def from_torch(cls, store: Any = None, rank: int | None = None, size: int | None = None, **options: Any) -> Group:
@@ -186,43 +191,7 @@ class Group(Collectives, Owned):
 
             communicator = MPI.COMM_WORLD
         with stores.directory_of_communicator(communicator) as address:
-            return cls._create(communicator.Get_rank(), communicator.Get_size(), address, None, **options)
-
-    @classmethod
-    def _create(
-        cls,
-        rank: int,
-        size: int,
-        address: str | None,
-        store: stores.Callbacks | None,
-        *,
-        backend: Backend | str = Backend.AUTO,
-        device: int | None = None,
-        timeout: float | None = None,
-        create_timeout: float | None = None,
-        name: str = "",
-        check: bool = False,
-        overlapping_devices: bool = False,
-        multicast: bool = False,
-    ) -> Group:
-        flags = (
-            (GroupFlag.CHECK if check else 0)
-            | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
-            | (GroupFlag.MULTICAST if multicast else 0)
-        )
-        config = (
-            rank,
-            size,
-            int(member(Backend, backend)),
-            raw.SYMM_DEVICE_AUTO if device is None else device,
-            int(flags),
-            address,
-            store,
-            milliseconds(create_timeout),
-            milliseconds(timeout),
-            name,
-        )
-        return cls(raw.symm_group_create(config))
+            return cls.join(communicator.Get_rank(), communicator.Get_size(), address, **options)
 
     def split(self, color: int, key: int = 0) -> Group | None:
         """Divide the group. [collective] [blocking, create_timeout]
