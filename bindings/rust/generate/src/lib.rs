@@ -78,8 +78,8 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
     Ok([
         format!("{HEAD}use crate::MissingSymbol;\n\n{}", print(types)),
         list("enums", enums.into_iter().map(Enum::print).collect()),
-        list("constants", print(constants)),
-        list("structs", structs.replace("Debug, Copy, Clone, ", "")),
+        list("constants", rows(&print(constants), "pub const")),
+        list("structs", rows(&structs.replace("Debug, Copy, Clone, ", ""), "    pub")),
         list("functions", functions),
     ]
     .concat())
@@ -117,7 +117,7 @@ impl Enum {
             let text = print(vec![Item::Const(constant)]);
             let start = text.find("pub const").unwrap_or_default();
             let value = text[start..].split_once("= ").map_or("", |(_, value)| value.trim_end().trim_end_matches(';'));
-            out += &format!("{}{word} = {c_name} = {value},\n", &text[..start]);
+            out += &rows(&format!("{}{word} = {c_name} = {value},\n", &text[..start]), &word);
         }
         out + "}\n"
     }
@@ -131,6 +131,23 @@ fn print(items: Vec<Item>) -> String {
     let mut tree = syn::File { shebang: None, attrs: Vec::new(), items };
     comments::OneLineEach.visit_file_mut(&mut tree);
     prettyplease::unparse(&tree)
+}
+
+/// One row each for what begins with `kind`: a line of documentation stands in the same line.
+fn rows(text: &str, kind: &str) -> String {
+    let (mut out, mut docs) = (String::new(), Vec::new());
+    for line in text.lines() {
+        if line.trim_start().starts_with("///") {
+            docs.push(line);
+        } else if let ([doc], true) = (&docs[..], line.starts_with(kind)) {
+            let (indent, doc) = doc.split_once("///").unwrap_or_default();
+            out += &format!("{indent}#[doc = {:?}] {}\n", doc.trim(), line.trim_start());
+            docs.clear();
+        } else {
+            docs.drain(..).chain([line]).for_each(|line| out += &format!("{line}\n"));
+        }
+    }
+    out
 }
 
 /// The first sentence of the function's documentation, then all of its declaration in one line.

@@ -21,32 +21,19 @@ enums! {
 /// Result of a call. Values are fixed for ever; new ones may be added.
 pub enum Status: symm_status_t {
 Ok = SYMM_OK = 0,
-/// an argument is out of range; the message names it
-InvalidArgument = SYMM_ERR_INVALID_ARGUMENT = -1,
-/// NULL, released, of another type, or inherited through fork()
-InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
-/// host or device memory, or a limit on it
-OutOfMemory = SYMM_ERR_OUT_OF_MEMORY = -3,
-/// no such device, driver, launcher or feature on this machine
-Unavailable = SYMM_ERR_UNAVAILABLE = -4,
-/// this library does not do that (for instance a newer struct)
-Unsupported = SYMM_ERR_UNSUPPORTED = -5,
-/// a deadline passed; the message names who was awaited
-Timeout = SYMM_ERR_TIMEOUT = -6,
-/// symm_group_abort() was called, here or on another rank
-Aborted = SYMM_ERR_ABORTED = -7,
-/// a rank died or left; the message gives its rank and pid
-PeerFailed = SYMM_ERR_PEER_FAILED = -8,
-/// ranks disagree (size, operation, data type, count ...)
-Mismatch = SYMM_ERR_MISMATCH = -9,
-/// a system call failed; the message names it and its errno
-System = SYMM_ERR_SYSTEM = -10,
-/// a CUDA driver call failed; the message names it and its result
-Cuda = SYMM_ERR_CUDA = -11,
-/// the object is in use
-Busy = SYMM_ERR_BUSY = -12,
-/// a defect of this library
-Internal = SYMM_ERR_INTERNAL = -13,
+#[doc = "an argument is out of range; the message names it"] InvalidArgument = SYMM_ERR_INVALID_ARGUMENT = -1,
+#[doc = "NULL, released, of another type, or inherited through fork()"] InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
+#[doc = "host or device memory, or a limit on it"] OutOfMemory = SYMM_ERR_OUT_OF_MEMORY = -3,
+#[doc = "no such device, driver, launcher or feature on this machine"] Unavailable = SYMM_ERR_UNAVAILABLE = -4,
+#[doc = "this library does not do that (for instance a newer struct)"] Unsupported = SYMM_ERR_UNSUPPORTED = -5,
+#[doc = "a deadline passed; the message names who was awaited"] Timeout = SYMM_ERR_TIMEOUT = -6,
+#[doc = "symm_group_abort() was called, here or on another rank"] Aborted = SYMM_ERR_ABORTED = -7,
+#[doc = "a rank died or left; the message gives its rank and pid"] PeerFailed = SYMM_ERR_PEER_FAILED = -8,
+#[doc = "ranks disagree (size, operation, data type, count ...)"] Mismatch = SYMM_ERR_MISMATCH = -9,
+#[doc = "a system call failed; the message names it and its errno"] System = SYMM_ERR_SYSTEM = -10,
+#[doc = "a CUDA driver call failed; the message names it and its result"] Cuda = SYMM_ERR_CUDA = -11,
+#[doc = "the object is in use"] Busy = SYMM_ERR_BUSY = -12,
+#[doc = "a defect of this library"] Internal = SYMM_ERR_INTERNAL = -13,
 }
 /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane.
 pub enum Dtype: symm_dtype_t {
@@ -60,10 +47,8 @@ F16 = SYMM_DTYPE_F16 = 528,
 F32 = SYMM_DTYPE_F32 = 544,
 F64 = SYMM_DTYPE_F64 = 576,
 Bf16 = SYMM_DTYPE_BF16 = 1040,
-/// finite-only variant (DLPack float8_e4m3fn); results saturate at +-448
-F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
-/// results saturate at +-57344
-F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
+#[doc = "finite-only variant (DLPack float8_e4m3fn); results saturate at +-448"] F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
+#[doc = "results saturate at +-57344"] F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
 }
 /// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
 /// has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
@@ -78,10 +63,8 @@ Prod = SYMM_OP_PROD = 4,
 }
 /// What memory a group works on.
 pub enum Backend: symm_backend_t {
-/// CUDA where a device is usable, else host
-Auto = SYMM_BACKEND_AUTO = 0,
-/// memory shared between processes of one machine
-Host = SYMM_BACKEND_HOST = 1,
+#[doc = "CUDA where a device is usable, else host"] Auto = SYMM_BACKEND_AUTO = 0,
+#[doc = "memory shared between processes of one machine"] Host = SYMM_BACKEND_HOST = 1,
 Cuda = SYMM_BACKEND_CUDA = 2,
 }
 /// Collective operations, for symm_collective_plan().
@@ -97,20 +80,13 @@ Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5,
 /// they are used only where they are asked for.
 pub enum Algorithm: symm_algorithm_t {
 Auto = SYMM_ALGORITHM_AUTO = 0,
-/// flag in data: the message rides in the line that signals it
-Ll = SYMM_ALGORITHM_LL = 1,
-/// every rank publishes its input, every rank combines all
-OneShot = SYMM_ALGORITHM_ONE_SHOT = 2,
-/// each rank combines its slice and stores it to all; on the host without a copy
-TwoShot = SYMM_ALGORITHM_TWO_SHOT = 3,
-/// the same in chunks through library memory; any buffer
-TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
-/// 8 ranks, each touching 4 neighbours only
-HybridCubeMesh = SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
-/// every rank loads the sum from send's multicast address; not in place
-MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
-/// each rank loads the sum of its slice and stores it to all, by multicast
-MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
+#[doc = "flag in data: the message rides in the line that signals it"] Ll = SYMM_ALGORITHM_LL = 1,
+#[doc = "every rank publishes its input, every rank combines all"] OneShot = SYMM_ALGORITHM_ONE_SHOT = 2,
+#[doc = "each rank combines its slice and stores it to all; on the host without a copy"] TwoShot = SYMM_ALGORITHM_TWO_SHOT = 3,
+#[doc = "the same in chunks through library memory; any buffer"] TwoShotStaged = SYMM_ALGORITHM_TWO_SHOT_STAGED = 4,
+#[doc = "8 ranks, each touching 4 neighbours only"] HybridCubeMesh = SYMM_ALGORITHM_HYBRID_CUBE_MESH = 5,
+#[doc = "every rank loads the sum from send's multicast address; not in place"] MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
+#[doc = "each rank loads the sum of its slice and stores it to all, by multicast"] MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
 }
 /// Class of the links between devices.
 pub enum TopologyClass: symm_topology_class_t {
@@ -128,26 +104,20 @@ Debug = SYMM_LOG_DEBUG = 4,
 }
 
 constants! {
-/// No deadline.
-pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
+#[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
 pub const SYMM_VERSION_MAJOR: u32 = 0;
 pub const SYMM_VERSION_MINOR: u32 = 1;
 pub const SYMM_VERSION_PATCH: u32 = 0;
 pub const SYMM_VERSION: u32 = 256;
 pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
-/// the local rank's share: device (local rank modulo device count)
-pub const SYMM_DEVICE_AUTO: i32 = -1;
-/// several ranks may use one CUDA device
-pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
-/// compare the arguments of every collective on all ranks; as SYMM_CHECK=1
-pub const SYMM_GROUP_CHECK: u64 = 2;
+#[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
+#[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
+#[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
 /// multicast addresses for the group's memories, where they can be had; as
 /// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()
 pub const SYMM_GROUP_MULTICAST: u64 = 4;
-/// memory of the host, pinned, which devices and the host reach alike
-pub const SYMM_ALLOC_HOST: u64 = 1;
-/// 0 there: the node nearest to the device; with the host back end, to the calling thread
-pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
+#[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
+#[doc = "0 there: the node nearest to the device; with the host back end, to the calling thread"] pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
 }
 
 structs! {
@@ -166,56 +136,37 @@ pub struct symm_ipc {
 /// The last failure of this thread, whole. Filled by symm_last_failure().
 pub struct symm_failure_t {
     pub struct_size: usize,
-    /// SYMM_OK before the first failure
-    pub status: symm_status_t,
-    /// the rank to blame, as numbered in the group of the call; -1: nobody in particular
-    pub rank: i32,
-    /// its process, as its own machine numbers it; 0: not known
-    pub pid: i64,
-    /// as symm_last_error()
-    pub message: [::core::ffi::c_char; 1024usize],
+    #[doc = "SYMM_OK before the first failure"] pub status: symm_status_t,
+    #[doc = "the rank to blame, as numbered in the group of the call; -1: nobody in particular"] pub rank: i32,
+    #[doc = "its process, as its own machine numbers it; 0: not known"] pub pid: i64,
+    #[doc = "as symm_last_error()"] pub message: [::core::ffi::c_char; 1024usize],
 }
 /// What is known of one device. Filled by symm_device_info().
 pub struct symm_device_info_t {
     pub struct_size: usize,
     pub backend: symm_backend_t,
     pub device: i32,
-    /// total memory
-    pub memory_bytes: u64,
-    /// processors this process may use, or multiprocessors
-    pub compute_units: i32,
-    /// 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)
-    pub multicast: i32,
-    /// 1 if memory can be shared across machines
-    pub fabric: i32,
-    /// 1 if memory can be exported as DMA-BUF
-    pub dmabuf: i32,
-    /// product name
-    pub name: [::core::ffi::c_char; 128usize],
-    /// GPU UUID; for the host, the boot id
-    pub uuid: [::core::ffi::c_char; 64usize],
-    /// why multicast is 0, else ""
-    pub multicast_reason: [::core::ffi::c_char; 128usize],
-    /// why fabric is 0, else ""
-    pub fabric_reason: [::core::ffi::c_char; 128usize],
-    /// why dmabuf is 0, else ""
-    pub dmabuf_reason: [::core::ffi::c_char; 128usize],
-    /// 1 if SYMM_ALLOC_HOST can be had
-    pub host_memory: i32,
-    /// of the host, nearest to the device; -1 if unknown, and for the host itself
-    pub numa_node: i32,
-    /// why host_memory is 0, else ""
-    pub host_memory_reason: [::core::ffi::c_char; 128usize],
+    #[doc = "total memory"] pub memory_bytes: u64,
+    #[doc = "processors this process may use, or multiprocessors"] pub compute_units: i32,
+    #[doc = "1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)"] pub multicast: i32,
+    #[doc = "1 if memory can be shared across machines"] pub fabric: i32,
+    #[doc = "1 if memory can be exported as DMA-BUF"] pub dmabuf: i32,
+    #[doc = "product name"] pub name: [::core::ffi::c_char; 128usize],
+    #[doc = "GPU UUID; for the host, the boot id"] pub uuid: [::core::ffi::c_char; 64usize],
+    #[doc = "why multicast is 0, else \"\""] pub multicast_reason: [::core::ffi::c_char; 128usize],
+    #[doc = "why fabric is 0, else \"\""] pub fabric_reason: [::core::ffi::c_char; 128usize],
+    #[doc = "why dmabuf is 0, else \"\""] pub dmabuf_reason: [::core::ffi::c_char; 128usize],
+    #[doc = "1 if SYMM_ALLOC_HOST can be had"] pub host_memory: i32,
+    #[doc = "of the host, nearest to the device; -1 if unknown, and for the host itself"] pub numa_node: i32,
+    #[doc = "why host_memory is 0, else \"\""] pub host_memory_reason: [::core::ffi::c_char; 128usize],
 }
 /// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
 /// is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
 /// status, which then fails the creation. A key is set once.
 pub struct symm_store_t {
     pub struct_size: usize,
-    /// passed to every function
-    pub user: *mut ::core::ffi::c_void,
-    /// Store `size` bytes under `key`.
-    pub set: ::core::option::Option<
+    #[doc = "passed to every function"] pub user: *mut ::core::ffi::c_void,
+    #[doc = "Store `size` bytes under `key`."] pub set: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
             key: *const ::core::ffi::c_char,
@@ -240,30 +191,21 @@ pub struct symm_store_t {
 /// How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init().
 pub struct symm_group_config_t {
     pub struct_size: usize,
-    /// this rank; read only if size > 0
-    pub rank: i32,
-    /// number of ranks; 0: rank and size come from the bootstrap
-    pub size: i32,
-    /// must be the same on all ranks
-    pub backend: symm_backend_t,
-    /// CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it
-    pub device: i32,
-    /// enum symm_group_flag_values
-    pub flags: u64,
+    #[doc = "this rank; read only if size > 0"] pub rank: i32,
+    #[doc = "number of ranks; 0: rank and size come from the bootstrap"] pub size: i32,
+    #[doc = "must be the same on all ranks"] pub backend: symm_backend_t,
+    #[doc = "CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it"] pub device: i32,
+    #[doc = "enum symm_group_flag_values"] pub flags: u64,
     /// Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
     /// "env://"         rank and size from the launcher (SYMM_\*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
     /// single process); sources that disagree are an error.
     /// "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
     /// "thread://name"  ranks are threads of this process; `name` is any string.
     pub bootstrap: *const ::core::ffi::c_char,
-    /// if not NULL, used instead of `bootstrap`; needs size > 0
-    pub store: *const symm_store_t,
-    /// for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
-    pub create_timeout_ms: u64,
-    /// for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
-    pub timeout_ms: u64,
-    /// tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
-    pub name: *const ::core::ffi::c_char,
+    #[doc = "if not NULL, used instead of `bootstrap`; needs size > 0"] pub store: *const symm_store_t,
+    #[doc = "for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000"] pub create_timeout_ms: u64,
+    #[doc = "for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
+    #[doc = "tells apart concurrent groups with the same bootstrap; shown in messages; NULL: \"\""] pub name: *const ::core::ffi::c_char,
 }
 /// What is known of a group. Filled by symm_group_info().
 pub struct symm_group_info_t {
@@ -272,175 +214,112 @@ pub struct symm_group_info_t {
     pub size: i32,
     pub backend: symm_backend_t,
     pub device: i32,
-    /// the same on all ranks, different for every group
-    pub id: u64,
-    /// barrier channels, and signal channels of each memory: 0 .. channels-1
-    pub channels: i32,
-    /// peers whose death is noticed by their closed socket only, for want of a pidfd
-    pub unwatched_peers: i32,
-    /// connection attempts refused during creation: wrong user or wrong group
-    pub rejected_connections: u64,
-    /// what the ranks were found by, for instance "env:// (Open MPI)"
-    pub bootstrap: [::core::ffi::c_char; 64usize],
+    #[doc = "the same on all ranks, different for every group"] pub id: u64,
+    #[doc = "barrier channels, and signal channels of each memory: 0 .. channels-1"] pub channels: i32,
+    #[doc = "peers whose death is noticed by their closed socket only, for want of a pidfd"] pub unwatched_peers: i32,
+    #[doc = "connection attempts refused during creation: wrong user or wrong group"] pub rejected_connections: u64,
+    #[doc = "what the ranks were found by, for instance \"env:// (Open MPI)\""] pub bootstrap: [::core::ffi::c_char; 64usize],
     pub name: [::core::ffi::c_char; 64usize],
-    /// 1 if its memories are given multicast addresses
-    pub multicast: i32,
-    /// why multicast is 0, else ""; the same on all ranks
-    pub multicast_reason: [::core::ffi::c_char; 192usize],
+    #[doc = "1 if its memories are given multicast addresses"] pub multicast: i32,
+    #[doc = "why multicast is 0, else \"\"; the same on all ranks"] pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 /// Health of a group. Filled by symm_group_status().
 pub struct symm_group_status_t {
     pub struct_size: usize,
-    /// SYMM_OK, or why the group was revoked
-    pub status: symm_status_t,
-    /// rank that caused it, -1 if none
-    pub failed_rank: i32,
-    /// its process id where known, else 0
-    pub failed_pid: i64,
-    /// "" while status is SYMM_OK
-    pub message: [::core::ffi::c_char; 256usize],
+    #[doc = "SYMM_OK, or why the group was revoked"] pub status: symm_status_t,
+    #[doc = "rank that caused it, -1 if none"] pub failed_rank: i32,
+    #[doc = "its process id where known, else 0"] pub failed_pid: i64,
+    #[doc = "\"\" while status is SYMM_OK"] pub message: [::core::ffi::c_char; 256usize],
 }
 /// What is known of a memory. Filled by symm_memory_info().
 pub struct symm_memory_info_t {
     pub struct_size: usize,
     pub rank: i32,
-    /// ranks
-    pub size: i32,
-    /// of each block
-    pub bytes: u64,
-    /// the same on all ranks
-    pub id: u64,
-    /// signal channels
-    pub channels: i32,
-    /// of each pad: channels \* size \* 4
-    pub signal_pad_bytes: i32,
-    /// 1 if it has a multicast address, then on all ranks
-    pub multicast: i32,
-    /// why multicast is 0, else ""; the same on all ranks
-    pub multicast_reason: [::core::ffi::c_char; 192usize],
+    #[doc = "ranks"] pub size: i32,
+    #[doc = "of each block"] pub bytes: u64,
+    #[doc = "the same on all ranks"] pub id: u64,
+    #[doc = "signal channels"] pub channels: i32,
+    #[doc = "of each pad: channels \\* size \\* 4"] pub signal_pad_bytes: i32,
+    #[doc = "1 if it has a multicast address, then on all ranks"] pub multicast: i32,
+    #[doc = "why multicast is 0, else \"\"; the same on all ranks"] pub multicast_reason: [::core::ffi::c_char; 192usize],
 }
 /// Options of one collective call; NULL means the defaults.
 pub struct symm_collective_options_t {
     pub struct_size: usize,
-    /// force one; must be the same on all ranks
-    pub algorithm: symm_algorithm_t,
-    /// 0: the group's
-    pub timeout_ms: u64,
+    #[doc = "force one; must be the same on all ranks"] pub algorithm: symm_algorithm_t,
+    #[doc = "0: the group's"] pub timeout_ms: u64,
 }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
 pub struct symm_plan_info_t {
     pub struct_size: usize,
     pub algorithm: symm_algorithm_t,
-    /// parts into which the work is divided among the ranks
-    pub slices: i32,
-    /// bytes moved per step and rank when staged, else 0
-    pub chunk_bytes: u64,
-    /// 1 if results bypass the cache
-    pub nontemporal: i32,
+    #[doc = "parts into which the work is divided among the ranks"] pub slices: i32,
+    #[doc = "bytes moved per step and rank when staged, else 0"] pub chunk_bytes: u64,
+    #[doc = "1 if results bypass the cache"] pub nontemporal: i32,
     pub reason: [::core::ffi::c_char; 192usize],
 }
 /// How to export; NULL means the defaults.
 pub struct symm_ipc_export_options_t {
     pub struct_size: usize,
-    /// keep the memory for this token, though its buffer is released, for as long from now; 0: do not
-    pub hold_ms: u64,
-    /// or until so many imports of this token were made; 0: only hold_ms ends it
-    pub hold_imports: u64,
+    #[doc = "keep the memory for this token, though its buffer is released, for as long from now; 0: do not"] pub hold_ms: u64,
+    #[doc = "or until so many imports of this token were made; 0: only hold_ms ends it"] pub hold_imports: u64,
 }
 /// How to import; NULL means the defaults.
 pub struct symm_ipc_import_options_t {
     pub struct_size: usize,
-    /// for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
-    pub timeout_ms: u64,
-    /// where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
-    pub directory: *const ::core::ffi::c_char,
-    /// CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
-    pub device: i32,
+    #[doc = "for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
+    #[doc = "where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path"] pub directory: *const ::core::ffi::c_char,
+    #[doc = "CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory"] pub device: i32,
 }
 /// What is known of an import. Filled by symm_ipc_info().
 pub struct symm_ipc_info_t {
     pub struct_size: usize,
     pub backend: symm_backend_t,
-    /// for which it is mapped here; 0 with the host back end
-    pub device: i32,
-    /// of the piece
-    pub bytes: u64,
-    /// of the piece in the exporter's block
-    pub offset: u64,
-    /// of that block
-    pub block_bytes: u64,
-    /// as the exporter itself knows it
-    pub exporter_pid: i64,
-    /// 0 once its death or departure was noticed
-    pub exporter_alive: i32,
+    #[doc = "for which it is mapped here; 0 with the host back end"] pub device: i32,
+    #[doc = "of the piece"] pub bytes: u64,
+    #[doc = "of the piece in the exporter's block"] pub offset: u64,
+    #[doc = "of that block"] pub block_bytes: u64,
+    #[doc = "as the exporter itself knows it"] pub exporter_pid: i64,
+    #[doc = "0 once its death or departure was noticed"] pub exporter_alive: i32,
 }
 /// What a collection did. Filled by symm_ipc_collect().
 #[derive(Default, PartialEq, Eq)]
 pub struct symm_ipc_report_t {
     pub struct_size: usize,
-    /// found released by their holders
-    pub leases_ended: u64,
-    /// of holders that died
-    pub leases_written_off: u64,
-    /// released buffers that nobody holds any more
-    pub blocks_freed: u64,
-    /// of these
-    pub bytes_freed: u64,
-    /// of other processes' memory, kept here for the next import
-    pub mappings_dropped: u64,
-    /// released buffers that somebody still holds
-    pub blocks_in_limbo: u64,
-    /// of these
-    pub bytes_in_limbo: u64,
+    #[doc = "found released by their holders"] pub leases_ended: u64,
+    #[doc = "of holders that died"] pub leases_written_off: u64,
+    #[doc = "released buffers that nobody holds any more"] pub blocks_freed: u64,
+    #[doc = "of these"] pub bytes_freed: u64,
+    #[doc = "of other processes' memory, kept here for the next import"] pub mappings_dropped: u64,
+    #[doc = "released buffers that somebody still holds"] pub blocks_in_limbo: u64,
+    #[doc = "of these"] pub bytes_in_limbo: u64,
 }
 /// The state of sharing in this process. Filled by symm_ipc_stats().
 #[derive(Default, PartialEq, Eq)]
 pub struct symm_ipc_stats_t {
     pub struct_size: usize,
-    /// made so far
-    pub tokens: u64,
-    /// that can be imported now
-    pub exported_blocks: u64,
-    /// of these
-    pub exported_bytes: u64,
-    /// leases given so far
-    pub grants: u64,
-    /// leases that others, and this process, hold on memory of this process
-    pub leased: u64,
-    /// on which there are leases
-    pub leased_blocks: u64,
-    /// released, but still held
-    pub limbo_blocks: u64,
-    /// of these
-    pub limbo_bytes: u64,
-    /// on which a holder that is gone may still write; never to be used again
-    pub quarantined_blocks: u64,
-    /// of these
-    pub quarantined_bytes: u64,
-    /// leases of dead holders so far
-    pub written_off: u64,
-    /// imports refused so far: forged, stale
-    pub refused: u64,
-    /// of other users, or that broke the protocol
-    pub rejected_connections: u64,
-    /// processes connected to this one
-    pub consumers: u64,
-    /// imports from other processes that are not released; those of its own count as `leased`
-    pub imported: u64,
-    /// mapped here for them, or kept for the next
-    pub imported_blocks: u64,
-    /// of these
-    pub imported_bytes: u64,
-    /// processes to which this one is connected
-    pub exporters: u64,
-    /// run so far
-    pub collections: u64,
-    /// age of the oldest lease, 0 if there is none
-    pub oldest_lease_ms: u64,
-    /// its holder, 0 if the pid is not visible here
-    pub oldest_lease_pid: i64,
-    /// of the holder, in clock ticks since boot (/proc/\<pid>/stat, field 22), 0 if unknown
-    pub oldest_lease_start_time: u64,
+    #[doc = "made so far"] pub tokens: u64,
+    #[doc = "that can be imported now"] pub exported_blocks: u64,
+    #[doc = "of these"] pub exported_bytes: u64,
+    #[doc = "leases given so far"] pub grants: u64,
+    #[doc = "leases that others, and this process, hold on memory of this process"] pub leased: u64,
+    #[doc = "on which there are leases"] pub leased_blocks: u64,
+    #[doc = "released, but still held"] pub limbo_blocks: u64,
+    #[doc = "of these"] pub limbo_bytes: u64,
+    #[doc = "on which a holder that is gone may still write; never to be used again"] pub quarantined_blocks: u64,
+    #[doc = "of these"] pub quarantined_bytes: u64,
+    #[doc = "leases of dead holders so far"] pub written_off: u64,
+    #[doc = "imports refused so far: forged, stale"] pub refused: u64,
+    #[doc = "of other users, or that broke the protocol"] pub rejected_connections: u64,
+    #[doc = "processes connected to this one"] pub consumers: u64,
+    #[doc = "imports from other processes that are not released; those of its own count as `leased`"] pub imported: u64,
+    #[doc = "mapped here for them, or kept for the next"] pub imported_blocks: u64,
+    #[doc = "of these"] pub imported_bytes: u64,
+    #[doc = "processes to which this one is connected"] pub exporters: u64,
+    #[doc = "run so far"] pub collections: u64,
+    #[doc = "age of the oldest lease, 0 if there is none"] pub oldest_lease_ms: u64,
+    #[doc = "its holder, 0 if the pid is not visible here"] pub oldest_lease_pid: i64,
+    #[doc = "of the holder, in clock ticks since boot (/proc/\\<pid>/stat, field 22), 0 if unknown"] pub oldest_lease_start_time: u64,
 }
 }
 
