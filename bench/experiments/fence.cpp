@@ -18,7 +18,7 @@ void counter_role(int device) {
   send_message(kSocket, 0);
   Message message = expect_message(kSocket, "the memory");
   const SharedMemory memory(message.fd.get(), SharedMemory::kUnit);
-  message.fd.close();
+  message.fd.reset();
   count_up(memory.words(), stream);
   receive_message(kSocket);  // it is killed here
 }

@@ -99,14 +99,14 @@ void killed_imports(int gpus) {
     Killed first;
     kill_some(memory, 0, 0, 1, first);  // what the first one of all costs
     const size_t before = settled_free_memory();
-    const int descriptors = open_descriptors();
+    const size_t descriptors = support::open_descriptors();
     Killed killed;
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < kThreads; ++t)
       threads.emplace_back([&, t] { kill_some(memory, static_cast<int>(t) % gpus, t + 1, kKills / kThreads, killed); });
     for (std::thread& thread : threads) thread.join();
     gpu::expect(killed.all == kKills, "as many importers were killed as should be");
-    const int after = open_descriptors();
+    const size_t after = support::open_descriptors();
     gpu::expect(after == descriptors,
                 "descriptors: " + std::to_string(descriptors) + " before the kills, " + std::to_string(after) + " after");
     gpu::expect(memory_comes_back(before), "memory is free again after importers were killed");
@@ -122,7 +122,8 @@ void killed_imports(int gpus) {
     answer("importers killed: within", where + " (" + std::to_string(killed.cycles) + " cycles)");
     answer("importers killed: free memory, after minus before",
            text_of((static_cast<double>(now) - static_cast<double>(before)) / 1048576) + " MiB");
-    answer("importers killed: descriptors, after minus before", std::to_string(after - descriptors));
+    answer("importers killed: descriptors, after minus before",
+           std::to_string(static_cast<long>(after) - static_cast<long>(descriptors)));
   }
   gpu::expect(memory_comes_back(free_at_first), "the memory that dead importers had mapped is given back by its owner");
 }

@@ -54,7 +54,7 @@ void exporter_killed() {
     Clock::time_point start;
     {
       const SharedMemory memory(message.fd.get(), kBytes);
-      message.fd.close();
+      message.fd.reset();
       const Mapped<Reading> reading;
       read_on(memory.words(), kCount, value, reading.get(), stream);
       if (!soon([&] { return look(reading->rounds) > 3; })) gpu::give_up("the reading kernel does not start");

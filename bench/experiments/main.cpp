@@ -88,8 +88,7 @@ int main(int argc, char** argv) {
     if (argc > 3 && std::strcmp(argv[3], question.name) != 0) continue;
     const auto start = experiments::Clock::now();
     const std::chrono::seconds limit(90 + 2 * trials);
-    const experiments::Totals totals =
-        experiments::run_question(argv[0], question.name, long{gpus} * kManyTrials + trials, limit);
+    const experiments::Totals totals = experiments::run_question(question.name, long{gpus} * kManyTrials + trials, limit);
     std::printf("%s: %d passed, %d failed in %.1f s\n", question.name, totals.passed, totals.failed,
                 experiments::microseconds(start, experiments::Clock::now()) * 1e-6);
     passed += totals.passed;

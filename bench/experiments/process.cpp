@@ -4,13 +4,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <vector>
 
@@ -18,15 +16,6 @@
 
 namespace experiments {
 namespace {
-
-bool wait_until(const std::function<bool()>& so, std::chrono::milliseconds limit, useconds_t pause) {
-  const auto end = Clock::now() + limit;
-  while (!so()) {
-    if (Clock::now() > end) return false;
-    if (pause != 0) usleep(pause);
-  }
-  return true;
-}
 
 // What the process of a question sends to the first one.
 struct Order {
@@ -75,44 +64,27 @@ bool receive_bytes(int socket, void* bytes, size_t size, Descriptor& fd) {
   return true;
 }
 
-struct Process {
-  pid_t pid = -1;
+struct Started {
+  support::Process process;
   Descriptor pidfd;
 };
 
-// Ends with its parent, whatever becomes of that.
-Process start(const char* program, const char* kind, const char* name, int64_t argument, int socket) {
-  const std::string number = std::to_string(argument);
-  const pid_t parent = getpid();
-  Process made;
-  made.pid = fork();
-  if (made.pid == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+Started start(const char* kind, const char* name, int64_t argument, int socket) {
+  support::Process process([&] {
     // A descriptor that is 3 already would keep its close-on-exec flag.
-    if (getppid() != parent || (socket == kSocket ? fcntl(socket, F_SETFD, 0) : dup2(socket, kSocket)) < 0) std::_Exit(126);
-    execl(program, program, kind, name, number.c_str(), static_cast<char*>(nullptr));
-    std::_Exit(127);
-  }
-  if (made.pid < 0) gpu::give_up("fork");
-  made.pidfd = Descriptor(static_cast<int>(syscall(SYS_pidfd_open, made.pid, 0)));
-  if (made.pidfd.get() < 0) gpu::give_up("pidfd_open");
-  return made;
+    if ((socket == kSocket ? fcntl(socket, F_SETFD, 0) : dup2(socket, kSocket)) < 0) std::_Exit(126);
+    support::run_again({kind, name, std::to_string(argument)});
+  });
+  Descriptor pidfd(static_cast<int>(syscall(SYS_pidfd_open, process.pid(), 0)));
+  if (!pidfd) gpu::give_up("pidfd_open");
+  return {std::move(process), std::move(pidfd)};
 }
 
 }  // namespace
 
-bool eventually(const std::function<bool()>& so, std::chrono::milliseconds limit) { return wait_until(so, limit, 50); }
-bool soon(const std::function<bool()>& so, std::chrono::milliseconds limit) { return wait_until(so, limit, 0); }
-
 bool is_readable(int fd) {
   pollfd entry{fd, POLLIN, 0};
   return poll(&entry, 1, 0) == 1;
-}
-
-int open_descriptors() {
-  int count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
 }
 
 void send_message(int socket, int64_t value, int fd) { send_bytes(socket, &value, sizeof value, fd); }
@@ -152,14 +124,14 @@ void Child::await_death() const {
   if (!eventually([&] { return is_readable(pidfd_.get()); })) gpu::give_up("a killed process does not end");
 }
 
-Totals run_question(const char* program, const std::string& question, int64_t argument, std::chrono::seconds limit) {
+Totals run_question(const std::string& question, int64_t argument, std::chrono::seconds limit) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) gpu::give_up("socketpair");
   const Descriptor mine(pair[0]);
   Descriptor theirs(pair[1]);
-  std::vector<Process> processes;
-  processes.push_back(start(program, "question", question.c_str(), argument, theirs.get()));
-  theirs.close();
+  std::vector<Started> processes;
+  processes.push_back(start("question", question.c_str(), argument, theirs.get()));
+  theirs.reset();
 
   std::optional<Totals> counted;
   const auto end = Clock::now() + limit;
@@ -173,20 +145,13 @@ Totals run_question(const char* program, const std::string& question, int64_t ar
       counted = order.counted;
       continue;
     }
-    processes.push_back(start(program, "role", order.role, order.argument, socket.get()));
-    socket.close();  // before anybody is told: its end is to be open in the process alone
-    send_message(mine.get(), processes.back().pid, processes.back().pidfd.get());
+    processes.push_back(start("role", order.role, order.argument, socket.get()));
+    socket.reset();  // before anybody is told: its end is to be open in the process alone
+    send_message(mine.get(), processes.back().process.pid(), processes.back().pidfd.get());
   }
-  if (Clock::now() < end) eventually([&] { return is_readable(processes[0].pidfd.get()); });
-  int status = 0;
-  bool in_time = true;
-  for (size_t i = 0; i < processes.size(); ++i) {
-    if (!is_readable(processes[i].pidfd.get())) {
-      ::kill(processes[i].pid, SIGKILL);
-      in_time = in_time && i != 0;
-    }
-    waitpid(processes[i].pid, i == 0 ? &status : nullptr, 0);
-  }
+  const bool in_time = processes[0].process.reap(Clock::now() < end ? 10'000 : 0);
+  const int status = processes[0].process.wait();
+  processes.clear();  // kills those that are left
   if (!in_time) std::printf("FAILED: %s: still running after %d s\n", question.c_str(), static_cast<int>(limit.count()));
   Totals totals = counted.value_or(Totals{});
   if (!counted || !in_time || !WIFEXITED(status) || WEXITSTATUS(status) != (totals.failed == 0 ? 0 : 1)) {

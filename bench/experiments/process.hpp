@@ -4,15 +4,15 @@
 // and starts further ones at that one's request, so that nobody inherits a context or a descriptor of the driver.
 #pragma once
 
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
+
+#include "core/base/fd.hpp"
+#include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
 
 namespace experiments {
 
@@ -22,28 +22,12 @@ inline double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
 
-// Looks every 50 us; false when the time is over.
-bool eventually(const std::function<bool()>& so, std::chrono::milliseconds limit = std::chrono::seconds(10));
+// Looks every 50 us; false when the time, in milliseconds, is over.
+inline bool eventually(const std::function<bool()>& so, int limit = 10'000) { return support::eventually(so, limit, 50); }
 // The same without a pause between looks.
-bool soon(const std::function<bool()>& so, std::chrono::milliseconds limit = std::chrono::seconds(10));
+inline bool soon(const std::function<bool()>& so, int limit = 10'000) { return support::eventually(so, limit, 0); }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { close(); }
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
+using Descriptor = symm::Fd;
 
 struct Message {
   int64_t value = 0;
@@ -61,7 +45,7 @@ class Child {
   Child(const std::string& role, int64_t argument);
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
-  void close_socket() { socket_.close(); }
+  void close_socket() { socket_.reset(); }
   void kill() const;
   // Waits until its pidfd says that it is gone; gives up after 10 seconds.
   void await_death() const;
@@ -72,7 +56,6 @@ class Child {
 };
 
 bool is_readable(int fd);
-int open_descriptors();  // of this process
 
 // What a process was started for: its end of the socket is descriptor 3.
 inline constexpr int kSocket = 3;
@@ -82,7 +65,7 @@ struct Totals {
   int failed = 0;
 };
 // For the first process: runs a question, starts what it asks for, and ends all of it.
-Totals run_question(const char* program, const std::string& question, int64_t argument, std::chrono::seconds limit);
+Totals run_question(const std::string& question, int64_t argument, std::chrono::seconds limit);
 // For the process of a question: what it counted.
 void report_totals(Totals totals);
 

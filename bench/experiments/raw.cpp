@@ -103,12 +103,12 @@ size_t settled_free_memory() {
         last = now;
         return same == 10;
       },
-      std::chrono::seconds(3));
+      3'000);
   return last;
 }
 
 bool memory_comes_back(size_t before) {
-  return eventually([&] { return free_memory() + kSlack >= before; }, std::chrono::seconds(5));
+  return eventually([&] { return free_memory() + kSlack >= before; }, 5'000);
 }
 
 void answer(const std::string& question, const std::string& figure) {

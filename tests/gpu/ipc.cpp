@@ -3,19 +3,19 @@
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
 // order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
 // cycles.
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
-#include <filesystem>
 
 #include "tests/gpu/external_allocation.hpp"
 
 namespace {
+
+using support::eventually;
+
+constexpr int kLimit = 240'000;  // milliseconds
 
 using gpu::cuda;
 using gpu::expect;
@@ -33,15 +33,6 @@ std::string title;
 
 void reach(int step) { facts->step[step] = 1; }
 
-bool eventually(const std::function<bool()>& so) {
-  const auto start = std::chrono::steady_clock::now();
-  while (!so()) {
-    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(30)) return false;
-    usleep(200);
-  }
-  return true;
-}
-
 void wait_for(int step) {
   if (!eventually([&] { return facts->step[step] != 0; })) gpu::give_up(title + ": nobody came to step " + std::to_string(step));
 }
@@ -50,52 +41,28 @@ void check(bool ok, const std::string& what) {
   expect(ok, title + ": " + what + (ok ? "" : std::string(" (") + symm_last_error() + ")"));
 }
 
-symm_ipc_stats_t stats() {
-  symm_ipc_stats_t now{};
-  now.struct_size = sizeof now;
-  symm(symm_ipc_stats(&now), "symm_ipc_stats");
-  return now;
-}
-
+// Of a group of one, which all buffers of this process share, and which nobody releases.
 struct Owned {
-  explicit Owned(size_t bytes) {
-    symm(symm_alloc(group(), bytes, 0, &buffer), "symm_alloc");
-    symm(symm_buffer_pointer(buffer, &data), "symm_buffer_pointer");
+  explicit Owned(size_t bytes) : buffer(group().allocate(bytes)), data(buffer.span().data()) {}
+  static const symm::Group& group() {
+    static const auto* made = new symm::Group(gpu::form(0, 1, 0, "thread://ipc", 20'000));
+    return *made;
   }
-  ~Owned() { symm_buffer_release(buffer); }
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  static symm_group_t* group() {
-    static symm_group_t* made = nullptr;
-    if (made != nullptr) return made;
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.size = 1;
-    config.backend = SYMM_BACKEND_CUDA;
-    config.device = 0;
-    config.bootstrap = "thread://ipc";
-    symm(symm_group_create(&config, &made), "symm_group_create");
-    return made;
-  }
-  symm_buffer_t* buffer = nullptr;
-  void* data = nullptr;
+  symm::Buffer buffer;
+  void* data;
 };
 
-void export_it(void* data, size_t bytes, cudaStream_t stream) {
+void export_it(const void* data, size_t bytes, cudaStream_t stream) {
   symm(symm_ipc_export(data, bytes, nullptr, facts->token, sizeof facts->token, &facts->size, stream), "symm_ipc_export");
 }
 
-struct Import {
-  Import(cudaStream_t stream, int device) {
-    symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
-    options.device = device;
-    options.timeout_ms = 20000;
-    symm(symm_ipc_import(facts->token, facts->size, &options, &ipc, stream), "symm_ipc_import");
-    symm(symm_ipc_pointer(ipc, &data), "symm_ipc_pointer");
-  }
-  void release(cudaStream_t stream) { symm_ipc_release(std::exchange(ipc, nullptr), stream); }
-  symm_ipc_t* ipc = nullptr;
-  void* data = nullptr;
-};
+// Released on `stream`.
+symm::Import import_it(cudaStream_t stream, int device) {
+  symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+  options.device = device;
+  options.timeout_ms = 20000;
+  return symm::Import({reinterpret_cast<const std::byte*>(facts->token), facts->size}, options, stream);
+}
 
 int first_of(const void* data, cudaStream_t stream) {
   int value = -1;
@@ -140,18 +107,18 @@ void order(bool exporter, cudaStream_t stream, int device) {
     check(status == SYMM_OK, std::string("withdraw: ") + symm_status_string(status));
     check(facts->over == 1, "the lease ended when the importer's stream was done, not before");
     check(first_of(owned.data, stream) == 0x02020202, "what the importer wrote is there");
-    check(stats().quarantined_blocks == 0, "nothing in quarantine");
+    check(symm::ipc_stats().quarantined_blocks == 0, "nothing in quarantine");
     reach(2);
   } else {
     wait_for(0);
-    Import import(stream, device);
-    check(first_of(import.data, stream) == 0x01010101, "what the producer's stream wrote is there");
+    symm::Import import = import_it(stream, device);
+    check(first_of(import.span().data(), stream) == 0x01010101, "what the producer's stream wrote is there");
     delay(stream, 300);
-    fill(import.data, 2, kBytes, stream);
+    fill(import.span().data(), 2, kBytes, stream);
     cuda(cudaLaunchHostFunc(
              stream, [](void*) { facts->over = 1; }, nullptr),
          "cudaLaunchHostFunc");
-    import.release(stream);
+    import.reset();
     check(facts->over == 0, "release does not wait");
     reach(1);
     wait_for(2);
@@ -162,11 +129,11 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
   if (exporter) {
     size_t before = 0;
     {
-      Owned owned(kBytes * 8);
+      const Owned owned(kBytes * 8);
       before = free_memory();
       export_it(owned.data, kBytes, stream);
       reach(0);
-      check(eventually([] { return stats().written_off == 1; }), "the dead importer's lease is written off");
+      check(eventually([] { return symm::ipc_stats().written_off == 1; }), "the dead importer's lease is written off");
       check(symm_ipc_withdraw(owned.data, kBytes * 8, 20000) == SYMM_ERR_PEER_FAILED, "its memory is not to be used again");
       fill(owned.data, 3, kBytes, stream);
       check(first_of(owned.data, stream) == 0x03030303, "the exporter's context goes on");
@@ -176,11 +143,11 @@ void importer_killed(bool exporter, cudaStream_t stream, int device) {
             return free_memory() >= before + kBytes * 8;
           }),
           "the memory came back");
-    check(stats().limbo_blocks == 0 && stats().quarantined_blocks == 0, "nothing is left");
+    check(symm::ipc_stats().limbo_blocks == 0 && symm::ipc_stats().quarantined_blocks == 0, "nothing is left");
   } else {
     wait_for(0);
-    const Import import(stream, device);
-    for (int i = 0; i < 200; ++i) fill(import.data, 9, kBytes, stream);  // in the middle of its work
+    const symm::Import import = import_it(stream, device);
+    for (int i = 0; i < 200; ++i) fill(import.span().data(), 9, kBytes, stream);  // in the middle of its work
     raise(SIGKILL);
   }
 }
@@ -200,22 +167,19 @@ void exporter_killed(bool exporter, cudaStream_t stream, int device) {
     raise(SIGKILL);
   } else {
     wait_for(0);
-    Import import(stream, device);
-    check(first_of(import.data, stream) == 0x04040404, "the data");
+    symm::Import import = import_it(stream, device);
+    check(first_of(import.span().data(), stream) == 0x04040404, "the data");
     reach(1);
     wait_for(2);
-    Import waiting(stream, device);
+    symm::Import waiting = import_it(stream, device);
     usleep(20'000);
     check(cudaStreamQuery(stream) == cudaErrorNotReady, "the stream waits for the producer");
     reach(3);
     check(eventually([&] { return cudaStreamQuery(stream) == cudaSuccess; }), "the stream is not left waiting for the dead");
-    check(first_of(import.data, stream) == 0x04040404, "the dead exporter's data stays");
-    symm_ipc_info_t info{};
-    info.struct_size = sizeof info;
-    symm(symm_ipc_info(import.ipc, &info), "symm_ipc_info");
-    check(info.exporter_alive == 0, "its death is known");
-    import.release(stream);
-    waiting.release(stream);
+    check(first_of(import.span().data(), stream) == 0x04040404, "the dead exporter's data stays");
+    check(import.info().exporter_alive == 0, "its death is known");
+    import.reset();
+    waiting.reset();
     cuda(cudaStreamSynchronize(stream), "synchronise");
   }
 }
@@ -232,10 +196,10 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
       if (!eventually([&] { return facts->step[1] == i; })) gpu::give_up(title + ": the importer does not come");
     } else {
       if (!eventually([&] { return facts->step[0] == i; })) gpu::give_up(title + ": the exporter does not come");
-      Import import(stream, device);
-      const int value = first_of(import.data, stream);
+      symm::Import import = import_it(stream, device);
+      const int value = first_of(import.span().data(), stream);
       if (value != i % 100 * 0x01010101) gpu::give_up(title + ": wrong data");
-      import.release(stream);
+      import.reset();
       facts->step[1] = i;
     }
     if (i == kCycles / 10) before = free_memory();
@@ -243,7 +207,7 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
   constexpr size_t kSlack = size_t{16} << 20;  // what is in flight in the other process
   check(eventually([&] {
           symm_ipc_collect(nullptr);
-          const symm_ipc_stats_t now = stats();
+          const symm_ipc_stats_t now = symm::ipc_stats();
           return now.limbo_blocks == 0 && now.leased == 0 && now.imported_blocks == 0 && free_memory() + kSlack >= before;
         }),
         "free memory is what it was: " + std::to_string(before) + ", now " + std::to_string(free_memory()));
@@ -255,9 +219,9 @@ void cycles(bool exporter, cudaStream_t stream, int device) {
 void somebody_elses(bool exporter, cudaStream_t stream, int device) {
   if (!exporter) {
     wait_for(0);
-    Import import(stream, device);
-    check(first_of(import.data, stream) == 0x05050505, "an interior piece of somebody else's allocation");
-    import.release(stream);
+    symm::Import import = import_it(stream, device);
+    check(first_of(import.span().data(), stream) == 0x05050505, "an interior piece of somebody else's allocation");
+    import.reset();
     reach(1);
     wait_for(2);
     return;
@@ -267,11 +231,11 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
   fill(data + 4096, 5, 4096, stream);
   export_it(data + 4096, 4096, stream);
   export_it(data + 4096, 4096, stream);
-  check(stats().exported_blocks == 1, "one allocation, exported twice");
+  check(symm::ipc_stats().exported_blocks == 1, "one allocation, exported twice");
   reach(0);
   wait_for(1);
   check(symm_ipc_withdraw(data, kBytes, 20000) == SYMM_OK, "withdraw ends it");
-  check(stats().exported_blocks == 0, "and gives up the reference");
+  check(symm::ipc_stats().exported_blocks == 0, "and gives up the reference");
   reach(2);
 }
 
@@ -298,18 +262,10 @@ constexpr View kViews[] = {{"one GPU", "0", "0", SYMM_DEVICE_AUTO, 1},
                            {"two GPUs, seen in another order", "0,1", "1,0", SYMM_DEVICE_AUTO, 2},
                            {"two GPUs, the memory's not visible", "0", "1", 0, 2}};
 
-Facts* map_facts(const std::string& directory) {
-  const int fd = open((directory + "/facts").c_str(), O_RDWR | O_CREAT, 0600);
-  if (fd < 0 || ftruncate(fd, sizeof(Facts)) != 0) gpu::give_up("facts");
-  void* memory = mmap(nullptr, sizeof(Facts), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  if (memory == MAP_FAILED) gpu::give_up("mmap");
-  return static_cast<Facts*>(memory);
-}
-
 int role_main(size_t view, size_t test, bool exporter, const std::string& directory) {
   title = std::string(kViews[view].name) + ", " + kTests[test].name + (exporter ? ", exporter" : ", importer");
-  facts = map_facts(directory);
+  const support::Shared<Facts> shared(directory + "/facts");
+  facts = &*shared;
   cuda(cudaSetDevice(exporter || kViews[view].device == SYMM_DEVICE_AUTO ? (exporter || kViews[view].gpus == 1 ? 0 : 1) : 0),
        "cudaSetDevice");
   cudaStream_t stream = nullptr;
@@ -323,19 +279,6 @@ int role_main(size_t view, size_t test, bool exporter, const std::string& direct
   kTests[test].body(exporter, stream, kViews[view].device);
   cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   return gpu::role_result();
-}
-
-pid_t start(size_t view, size_t test, bool exporter, const char* directory) {
-  std::fflush(stdout);
-  const pid_t pid = fork();
-  if (pid != 0) return pid;
-  setenv("CUDA_VISIBLE_DEVICES", exporter ? kViews[view].exporter : kViews[view].importer, 1);
-  setenv("SYMM_IPC_DIRECTORY", directory, 1);
-  const std::string v = std::to_string(view);
-  const std::string t = std::to_string(test);
-  execl("/proc/self/exe", "ipc", "role", v.c_str(), t.c_str(), exporter ? "exporter" : "importer", directory,
-        static_cast<char*>(nullptr));
-  std::_Exit(127);
 }
 
 const bool kRole = [] {
@@ -352,17 +295,19 @@ TEST_P(Ipc, BetweenTwoProcesses) {
   const auto [view, test] = GetParam();
   if (kViews[view].gpus > gpu::machine().devices) GTEST_SKIP() << kViews[view].name << " needs " << kViews[view].gpus << " GPUs";
   SCOPED_TRACE(std::string(kViews[view].name) + ", " + kTests[test].name);
-  char directory[] = "/tmp/symm-gpu-ipc-XXXXXX";
-  ASSERT_NE(mkdtemp(directory), nullptr);
-  const pid_t pids[2] = {start(view, test, true, directory), start(view, test, false, directory)};
+  const support::TemporaryDirectory directory;
+  const char* const roles[] = {"exporter", "importer"};
+  support::Processes processes(2, [&](int i) {
+    setenv("CUDA_VISIBLE_DEVICES", i == 0 ? kViews[view].exporter : kViews[view].importer, 1);
+    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
+    support::run_again({"role", std::to_string(view), std::to_string(test), roles[i], directory.path()});
+  });
   for (int i = 0; i < 2; ++i) {
-    int status = 0;
-    waitpid(pids[i], &status, 0);
+    const int status = processes[i].wait(kLimit);
     const bool right = kTests[test].dies == i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                                               : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    expect(right, std::string(i == 0 ? "exporter" : "importer") + " ended with " + std::to_string(status));
+    expect(right, std::string(roles[i]) + " ended with " + std::to_string(status));
   }
-  std::filesystem::remove_all(directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Views, Ipc,

@@ -6,7 +6,11 @@
 #include "tests/gpu/world.hpp"
 
 int main(int argc, char** argv) {
-  if (gpu::role() != nullptr && argc > 1 && std::string(argv[1]) == "role") return gpu::role()(argc - 2, argv + 2);
+  if (gpu::role() != nullptr && argc > 1 && std::string(argv[1]) == "role") {
+    int result = 1;
+    gpu::or_give_up([&] { result = gpu::role()(argc - 2, argv + 2); });
+    return result;
+  }
   testing::InitGoogleTest(&argc, argv);
   bool fitting = false;
   gpu::Machine& machine = gpu::machine();

@@ -6,7 +6,7 @@
 
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
-#include <symm/symm.h>
+#include <symm/symm.hpp>
 
 #include <atomic>
 #include <barrier>
@@ -14,8 +14,10 @@
 #include <cstdlib>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
 
 namespace gpu {
 
@@ -73,6 +75,15 @@ inline void symm(symm_status_t status, const char* what) {
   if (status != SYMM_OK) give_up(std::string(what) + ": " + symm_status_string(status) + ": " + symm_last_error());
 }
 
+// What throws ends the process.
+inline void or_give_up(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    give_up(error.what());
+  }
+}
+
 struct Rank {
   int rank = 0;
   int size = 0;
@@ -99,52 +110,52 @@ inline std::string unique_name() {
   return "gpu-test-" + std::to_string(next++);
 }
 
+inline ::symm::Group form(int rank, int size, int device, const std::string& bootstrap, uint64_t timeout_ms, uint64_t flags = 0,
+                          const char* name = nullptr) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.rank = rank;
+  config.size = size;
+  config.backend = SYMM_BACKEND_CUDA;
+  config.device = device;
+  config.bootstrap = bootstrap.c_str();
+  config.name = name;
+  config.create_timeout_ms = 60000;
+  config.timeout_ms = timeout_ms;
+  config.flags = flags;
+  return ::symm::Group::create(config);
+}
+
 // Runs `body` on every rank of a new group; ends the process if a rank cannot be set up.
 inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t timeout_ms = 20000,
                       uint64_t flags = 0) {
   int devices = 0;
   cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (size > devices) flags |= SYMM_GROUP_OVERLAPPING_DEVICES;
   const std::string bootstrap = "thread://" + unique_name();
   std::barrier<> together(size);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      cuda(cudaSetDevice(r % devices), "cudaSetDevice");
-      Rank rank;
-      rank.rank = r;
-      rank.size = size;
-      cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
-      cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
-      cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
-      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-      config.rank = r;
-      config.size = size;
-      config.backend = SYMM_BACKEND_CUDA;
-      config.device = r % devices;
-      config.bootstrap = bootstrap.c_str();
-      config.create_timeout_ms = 60000;
-      config.timeout_ms = timeout_ms;
-      config.flags = flags | (size > devices ? SYMM_GROUP_OVERLAPPING_DEVICES : 0);
-      symm(symm_group_create(&config, &rank.group), "symm_group_create");
-      symm_buffer_t* buffer = nullptr;
-      symm(symm_alloc(rank.group, Rank::kBlock, 0, &buffer), "symm_alloc");
-      symm(symm_rendezvous(rank.group, buffer, 0, &rank.memory), "symm_rendezvous");
-      void* pointer = nullptr;
-      symm(symm_buffer_pointer(buffer, &pointer), "symm_buffer_pointer");
-      rank.block = static_cast<char*>(pointer);
-      symm_buffer_release(buffer);
+  support::as_threads(size, [&](int r) {
+    cuda(cudaSetDevice(r % devices), "cudaSetDevice");
+    Rank rank;
+    rank.rank = r;
+    rank.size = size;
+    cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
+    or_give_up([&] {
+      const ::symm::Group group = form(r, size, r % devices, bootstrap, timeout_ms, flags);
+      const ::symm::Memory memory = group.rendezvous(group.allocate(Rank::kBlock));
+      rank.group = group.get();
+      rank.memory = memory.get();
+      rank.block = memory.span<char>().data();
       together.arrive_and_wait();
       body(rank, together);
       together.arrive_and_wait();
-      symm_memory_release(rank.memory);
-      symm_group_release(rank.group);
-      together.arrive_and_wait();
-      cudaFree(rank.ordinary);
-      cudaStreamDestroy(rank.stream);
-      cudaStreamDestroy(rank.second);
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+    together.arrive_and_wait();
+    cudaFree(rank.ordinary);
+    cudaStreamDestroy(rank.stream);
+    cudaStreamDestroy(rank.second);
+  });
 }
 
 }  // namespace gpu
