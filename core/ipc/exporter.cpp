@@ -31,13 +31,13 @@ void Exporter::leave() noexcept {
 
 // ---- on the monitor's thread
 
-void Exporter::let_in() noexcept {
+template <class Work>
+void Exporter::turn(const Work& work) noexcept {
   try {
     DeferredWork after;
     const std::lock_guard lock(mutex_);
     if (!importers_) return;
-    listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
-                      statistics_.total.rejected_connections);
+    work();
     settle(after);
     announce();
   } catch (const std::exception& error) {
@@ -45,16 +45,15 @@ void Exporter::let_in() noexcept {
   }
 }
 
+void Exporter::let_in() noexcept {
+  turn([this] {
+    listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
+                      statistics_.total.rejected_connections);
+  });
+}
+
 void Exporter::take_turn(uint64_t importer, bool dead) noexcept {
-  try {
-    DeferredWork after;
-    const std::lock_guard lock(mutex_);
-    importers_->take_turn(importer, dead);
-    settle(after);
-    announce();
-  } catch (const std::exception& error) {
-    log::write(log::Level::error, "sharing by tokens: %s", error.what());
-  }
+  turn([&] { importers_->take_turn(importer, dead); });
 }
 
 // ---- tokens
@@ -73,6 +72,7 @@ Token Exporter::make_token(const Source& source, uint64_t bytes, const ExportOpt
   const Position position = words != nullptr ? words->mark(stream, source.device) : Position{};
   DeferredWork after;
   const std::lock_guard lock(mutex_);
+  listener_->start();
   tend(after);
   Export* of = exports_->find(source.block->data());
   if (of != nullptr && source.adopted && !of->memory->still_at_owner()) {

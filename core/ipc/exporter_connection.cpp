@@ -86,9 +86,7 @@ ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerPr
 
 void ExporterConnection::nudge(bool now) noexcept {
   if (!ring_.nudge_is_due(now)) return;
-  Packet packet;
-  packet.type = PacketType::nudge;
-  connection_.post(encode(packet));
+  connection_.post(encode({.type = PacketType::nudge}));
 }
 
 void ExporterConnection::write_or_defer(const LeaseRing::Event& event) {
@@ -104,13 +102,12 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
       token.offset + token.bytes > mapping->block->size() || !ring_.flush()) {
     return {};
   }
-  LeaseRing::Event event;
-  event.kind = LeaseRing::Kind::claim;
-  event.lease = last_lease_ + 1;
-  event.block = token.block;
-  event.number = token.number;
-  event.offset = token.offset;
-  event.bytes = token.bytes;
+  LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
+                         .lease = last_lease_ + 1,
+                         .block = token.block,
+                         .number = token.number,
+                         .offset = token.offset,
+                         .bytes = token.bytes};
   if (!ring_.write(event)) {
     nudge(true);
     return {};
@@ -135,12 +132,7 @@ bool ExporterConnection::release(const LeasedMapping& leased, const Token& token
   --leased.mapping->users;
   try {
     if (alive()) {
-      LeaseRing::Event event;
-      event.kind = LeaseRing::Kind::release;
-      event.lease = leased.lease;
-      event.word = position.word;
-      event.value = position.value;
-      write_or_defer(event);
+      write_or_defer({.kind = LeaseRing::Kind::release, .word = position.word, .value = position.value, .lease = leased.lease});
     }
     mappings_.forget(*leased.mapping, garbage);
   } catch (const std::bad_alloc&) {
@@ -155,9 +147,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
   Mappings::Garbage garbage;
   LeasedMapping asked;
   const auto reply = std::make_shared<Reply>();
-  Packet request;
-  request.type = PacketType::request;
-  request.token = token;
+  Packet request{.type = PacketType::request, .token = token};
   {
     const std::lock_guard lock(mutex_);
     asked.mapping = mappings_.place(token, device);
@@ -201,12 +191,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     const std::lock_guard lock(mutex_);
     awaited_.reset();
     --asked.mapping->users;
-    if (may_be_granted && alive()) {
-      LeaseRing::Event event;
-      event.kind = LeaseRing::Kind::cancel;
-      event.lease = asked.lease;
-      write_or_defer(event);
-    }
+    if (may_be_granted && alive()) write_or_defer({.kind = LeaseRing::Kind::cancel, .lease = asked.lease});
     mappings_.forget(*asked.mapping, garbage);
     throw;
   }
@@ -308,9 +293,7 @@ bool ExporterConnection::close_if_idle() {
   if (!mappings_.empty() || awaited_) return false;
   if (alive()) {
     if (!ring_.flush()) return false;
-    Packet packet;
-    packet.type = PacketType::bye;
-    connection_.send_now(encode(packet));
+    connection_.send_now(encode({.type = PacketType::bye}));
   }
   return true;
 }

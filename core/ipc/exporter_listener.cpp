@@ -27,7 +27,9 @@ ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_
   spare_ = spare();
 }
 
-void ExporterListener::start() { watching_ = Monitor::current().watch(listener_->get(), weak_from_this()); }
+void ExporterListener::start() {
+  if (listener_ && watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
+}
 
 void ExporterListener::close() noexcept {
   if (watching_ != 0) Monitor::current().forget(std::exchange(watching_, 0));
@@ -47,7 +49,7 @@ void ExporterListener::accept(const std::function<void(PeerFd)>& admit, uint64_t
     try {
       const PeerFd refused = listener_->accept(rejected);
     } catch (const Error&) {
-      Monitor::current().forget(std::exchange(watching_, 0));  // another thread took it
+      Monitor::current().forget(std::exchange(watching_, 0));  // another thread took it: the next export listens again
     }
     spare_ = spare();
   }

@@ -17,7 +17,7 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
  public:
   // `on_connect` is called on the monitor's thread when somebody connects. Throws what the directory and the socket say.
   ExporterListener(const Id& exporter, std::function<void()> on_connect);
-  void start();           // Throws Error(system)
+  void start();           // unless it listens already. Throws Error(system)
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }
 

@@ -28,11 +28,8 @@ ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, Exp
       ring_(std::move(ring)) {}
 
 void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
-  Packet welcome;
-  welcome.type = PacketType::welcome;
-  welcome.descriptors = 2;
   const int fds[] = {ring_.fd(), board};
-  if (!send(welcome, fds)) throw Error(Status::peer_failed, "it went at once");
+  if (!send({.type = PacketType::welcome, .descriptors = 2}, fds)) throw Error(Status::peer_failed, "it went at once");
   ring_.will_not_be_shared();
   connection_.start(self);
 }
@@ -132,9 +129,7 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
 void ImporterConnection::drain() {
   if (!is_trusted_) return;
   if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded()) {
-    Packet room;
-    room.type = PacketType::nudge;
-    connection_.post(encode(room));  // a queue without room for it holds an earlier one
+    connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
   }
   if (leases_.on_streams()) statistics_.recent.leases_ended += leases_.drain(exports_, ring_.words());
 }
@@ -149,10 +144,7 @@ void ImporterConnection::tell_retired() noexcept {
   if (!connection_.open()) untold_.clear();
   try {
     while (!untold_.empty()) {
-      Packet packet;
-      packet.type = PacketType::retired;
-      packet.block = untold_.back();
-      if (!send(packet, {})) return;
+      if (!send({.type = PacketType::retired, .block = untold_.back()}, {})) return;
       untold_.pop_back();
     }
   } catch (const std::exception&) {

@@ -48,10 +48,7 @@ const char* decode_body(Reader in, Packet& packet) {
 }  // namespace
 
 Packet refusal_of(uint64_t lease) {
-  Packet refusal;
-  refusal.type = PacketType::refusal;
-  refusal.lease = lease;
-  refusal.failure = current_failure();
+  Packet refusal{.type = PacketType::refusal, .lease = lease, .failure = current_failure()};
   refusal.failure.pid = getpid();
   return refusal;
 }

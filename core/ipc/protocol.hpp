@@ -36,11 +36,11 @@ struct Packet {
   uint32_t descriptors = 0;
   uint64_t lease = 0;
   bool wants_memory = false;
-  Token token;
+  Token token{};
   uint64_t block = 0;
   uint64_t block_bytes = 0;
   uint64_t mapped_bytes = 0;
-  Failure failure;
+  Failure failure{};
 };
 
 // What refuses `lease`, in a catch block: the failure, with this process as the one that says it.

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 
@@ -22,13 +23,6 @@ int digit(char c) {
 }
 
 }  // namespace
-
-// FNV-1a: against damage on the way, not against malice, for which there is the secret.
-uint64_t checksum(std::span<const std::byte> bytes) {
-  uint64_t value = 0xCBF29CE484222325U;
-  for (const std::byte b : bytes) value = (value ^ std::to_integer<uint64_t>(b)) * 0x100000001B3U;
-  return value;
-}
 
 std::vector<std::byte> encode(const Token& token) {
   if (token.directory.size() > kMaxDirectory) {
@@ -50,7 +44,7 @@ std::vector<std::byte> encode(const Token& token) {
   out.number(token.position.word);
   out.number(static_cast<uint32_t>(token.directory.size()));
   out.text(token.directory);
-  out.number(checksum(out.bytes_));
+  out.number(fnv1a(out.bytes_));  // against damage on the way, not against malice, for which there is the secret
   return std::move(out.bytes_);
 }
 
@@ -76,7 +70,7 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   const auto directory = in.number<uint32_t>();
   if (directory != length - kTokenFixed - kChecksum) return {Status::invalid_argument, "its parts do not fit: damaged?"};
   token.directory = in.text(directory);
-  if (in.number<uint64_t>() != checksum(bytes.first(length - kChecksum))) {
+  if (in.number<uint64_t>() != fnv1a(bytes.first(length - kChecksum))) {
     return {Status::invalid_argument, "its checksum is wrong: damaged on the way, or forged"};
   }
   if (token.backend != kHost && token.backend != kCuda) return {Status::invalid_argument, "it is of an unknown back end"};

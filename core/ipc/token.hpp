@@ -9,7 +9,7 @@
 //   16  machine       32  gpu             48  exporter          64  secret           (16 bytes each)
 //   80  u64 block     88  u64 number      96  u64 offset       104  u64 bytes
 //  112  u64 pid      120  u64 position   128  u32 word         132  u32 length of the directory, which follows
-//  end  u64 checksum of everything before
+//  end  u64 checksum of everything before (FNV-1a)
 #pragma once
 
 #include "core/backend/provider.hpp"
@@ -47,9 +47,6 @@ struct TokenFault {
   const char* why = "";
 };
 [[nodiscard]] TokenFault decode(std::span<const std::byte> bytes, Token& token);
-
-// For the fuzzer, which could not guess it.
-uint64_t checksum(std::span<const std::byte> bytes);
 
 // Takes the same time wherever they differ.
 bool same_secret(const Id& a, const Id& b) noexcept;

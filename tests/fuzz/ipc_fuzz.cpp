@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/base/hash.hpp"
 #include "core/ipc/protocol.hpp"
 
 namespace {
@@ -31,7 +32,7 @@ std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
   };
   put(8, whole.size(), 4);
   put(132, whole.size() - symm::ipc::kTokenFixed - 8, 4);
-  put(whole.size() - 8, symm::ipc::checksum({whole.data(), whole.size() - 8}), 8);
+  put(whole.size() - 8, symm::fnv1a(std::span(whole.data(), whole.size() - 8)), 8);
   return whole;
 }
 
