@@ -106,7 +106,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.rejected_connections = of.rejected_connections();
     write_text(filled.bootstrap, of.bootstrap());
     write_text(filled.name, of.name());
-    const std::string why_no_multicast = of.transport().why_no_multicast();
+    const std::string why_no_multicast = of.transport().device().why_no_multicast();
     filled.multicast = why_no_multicast.empty() ? 1 : 0;
     write_text(filled.multicast_reason, why_no_multicast);
     symm::capi::write_struct(filled, out);
@@ -117,7 +117,7 @@ symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_status_t, message), "out");
     Group& of = *group_of(group);
-    of.transport().check_device_errors();
+    of.transport().device().check_device_errors();
     const symm::Failure failure = of.revocation().failure();
     symm_group_status_t filled{};
     filled.status = static_cast<int32_t>(failure.status);

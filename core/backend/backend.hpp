@@ -67,7 +67,7 @@ struct Placement {
   int node = kNearest;   // the NUMA node of that
   static constexpr int kNearest = -1;
   size_t unit =
-      1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (Transport::block_unit())
+      1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (DeviceTransport::block_unit())
 };
 
 // A message to a peer, of the same size for every transport of a back end.
@@ -140,9 +140,37 @@ class OutOfBand {
   virtual Fd hand_out(int fd) = 0;
 };
 
+// What a transport of a device does beside; by itself, what one of the host's memory does, which is nothing.
+class DeviceTransport {
+ public:
+  virtual ~DeviceTransport() = default;
+  // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
+  virtual void check_device_errors() {}
+  // A memory of the group came, and is about to go.
+  virtual void memory_added(const MemoryView&) {}
+  virtual void memory_removed(const MemoryView&) noexcept {}
+  // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
+  virtual std::string why_no_multicast() const { return "host memory"; }
+  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
+  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
+    memory.why_no_multicast = why_no_multicast();
+  }
+  // Blocks that are to be given one are a multiple of so many bytes.
+  virtual size_t block_unit() const noexcept { return 1; }
+  // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
+  struct Tables {
+    void* const* blocks = nullptr;
+    void* const* pads = nullptr;
+  };
+  virtual Tables device_tables(const MemoryView&) const { return {}; }
+};
+
 class Transport {
  public:
+  Transport() = default;
   virtual ~Transport() = default;
+  Transport(const Transport&) = delete;
+  Transport& operator=(const Transport&) = delete;
   // Creation, in this order: share() on every rank, then connect() with what every peer shared.
   virtual OutgoingMessage share() const = 0;
   virtual void connect(int peer, Message message, const PeerIdentity& identity) = 0;
@@ -162,25 +190,15 @@ class Transport {
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
-  // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
-  virtual void check_device_errors() {}
-  // A memory of the group came, and is about to go.
-  virtual void memory_added(const MemoryView&) {}
-  // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
-  virtual std::string why_no_multicast() const { return "host memory"; }
-  // [collective] Give a memory whose blocks are mapped everywhere, by rank in `blocks`, its multicast address, or the reason.
-  virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
-    memory.why_no_multicast = why_no_multicast();
-  }
-  // Blocks that are to be given one are a multiple of so many bytes.
-  virtual size_t block_unit() const noexcept { return 1; }
-  // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
-  struct Tables {
-    void* const* blocks = nullptr;
-    void* const* pads = nullptr;
-  };
-  virtual Tables device_tables(const MemoryView&) const { return {}; }
-  virtual void memory_removed(const MemoryView&) noexcept {}
+  // What it does beside. Asked in every call, so it is no virtual function.
+  DeviceTransport& device() noexcept { return *device_; }
+
+ protected:
+  explicit Transport(DeviceTransport& device) noexcept : device_(&device) {}
+
+ private:
+  DeviceTransport no_device_;
+  DeviceTransport* device_ = &no_device_;
 };
 
 class Backend {

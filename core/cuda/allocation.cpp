@@ -14,10 +14,14 @@ namespace {
 
 CUmemAllocationProp properties(const Device& device, CUmemLocation location, bool fabric) {
   CUmemAllocationProp prop{};
-  prop.type = kPinned;
-  prop.requestedHandleTypes = kPosixFd | (fabric ? kFabric : 0);
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR | (fabric ? CU_MEM_HANDLE_TYPE_FABRIC : 0);
   prop.location = location;
-  prop.allocFlags.gpuDirectRDMACapable = location.type == kOnDevice && device.attribute(kRdmaWithVmm) != 0 ? 1 : 0;
+  prop.allocFlags.gpuDirectRDMACapable =
+      location.type == CU_MEM_LOCATION_TYPE_DEVICE &&
+              device.attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) != 0
+          ? 1
+          : 0;
   return prop;
 }
 
@@ -36,7 +40,7 @@ bool known_without_fabric(const Device& device) {
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
   const auto [entry, first] = known.reason.try_emplace(device.ordinal());
-  if (first && device.attribute(kFabricSupported) == 0)
+  if (first && device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0)
     entry->second = "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
   return !entry->second.empty();
 }
@@ -63,14 +67,15 @@ void Allocation::map() {
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
   // The driver overlooks which node is named: the host is one.
-  const CUmemAccessDesc access[] = {{{kOnDevice, device_->handle()}, kReadWrite}, {{kOnHostNode, 0}, kReadWrite}};
+  const CUmemAccessDesc access[] = {{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE},
+                                    {{CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE}};
   driver.require(driver.cuMemSetAccess(address_, mapped_, access, on_host_ ? 2 : 1), "cuMemSetAccess",
                  format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
 }
 
 std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill,
                                                size_t multiple_of) {
-  return make(device, bytes, {kOnDevice, device->handle()}, fill, multiple_of);
+  return make(device, bytes, {CU_MEM_LOCATION_TYPE_DEVICE, device->handle()}, fill, multiple_of);
 }
 
 std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node) {
@@ -78,7 +83,7 @@ std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Dev
     throw Error(Status::unavailable, "flags: no memory of the host: " + reason);
   // A machine without NUMA has node 0.
   if (node == Placement::kNearest) node = std::max(node_of(*device), 0);
-  return make(device, bytes, {kOnHostNode, node}, 0, 1);
+  return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, 0, 1);
 }
 
 std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
@@ -87,22 +92,23 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   device->reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
-  made->on_host_ = location.type == kOnHostNode;
+  made->on_host_ = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
   const bool fabric = !made->on_host_ && !known_without_fabric(*device);
   CUmemAllocationProp prop = properties(*device, location, fabric);
   size_t unit = 0;
-  driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, kRecommended), "cuMemGetAllocationGranularity");
+  driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+                 "cuMemGetAllocationGranularity");
   if (unit != 0) unit = std::lcm(unit, multiple_of);  // granularities are powers of two
   if (unit == 0 || bytes > SIZE_MAX - unit)
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   CUresult result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
-  if (result != kSuccess && result != kOutOfMemory && fabric) {
+  if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && fabric) {
     const std::string reason = "cuMemCreate with a fabric handle: " + driver.text(result);
     prop = properties(*device, location, false);
     result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
-    if (result == kSuccess) learn_without_fabric(*device, reason);
+    if (result == CUDA_SUCCESS) learn_without_fabric(*device, reason);
   }
   driver.require(result, "cuMemCreate", format("%zu bytes on %s", made->mapped_, place.c_str()));
   made->has_handle_ = true;
@@ -119,9 +125,9 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
-  driver.require(
-      driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())), kPosixFd),
-      "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
+  driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
+                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                 "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
   made->has_handle_ = true;
   made->map();
   return made;
@@ -157,22 +163,22 @@ std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& dev
 bool Allocation::is_mapped_at(const std::byte* address) const noexcept {
   const Driver& driver = device_->driver();
   CUmemGenericAllocationHandle handle = 0;
-  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(address)) != kSuccess) return false;
+  if (driver.cuMemRetainAllocationHandle(&handle, const_cast<std::byte*>(address)) != CUDA_SUCCESS) return false;
   driver.cuMemRelease(handle);
   return handle == handle_;
 }
 
 std::string Allocation::host_memory_reason(const Device& device) {
-  if (device.attribute(kVmmOnHostNodes) != 0) return "";
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) != 0) return "";
   return "the driver offers none that can be shared (CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)";
 }
 
 std::string Allocation::dmabuf_reason(const Device& device) {
   if (const std::string missing = device.driver().without("cuMemGetHandleForAddressRange"); !missing.empty()) return missing;
-  return device.attribute(kDmabufSupported) == 0 ? "the device has no DMA-BUF export" : "";
+  return device.attribute(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0 ? "the device has no DMA-BUF export" : "";
 }
 
-int Allocation::node_of(const Device& device) { return device.attribute(kHostNode, -1); }
+int Allocation::node_of(const Device& device) { return device.attribute(CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, -1); }
 
 Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   if (const std::string reason = dmabuf_reason(*device_); !reason.empty())
@@ -180,9 +186,10 @@ Fd Allocation::export_dmabuf(size_t offset, size_t bytes) const {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   int raw = -1;
-  const CUresult result = driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, kDmabufFd, 0);
+  const CUresult result =
+      driver.cuMemGetHandleForAddressRange(&raw, address() + offset, bytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
   const std::string what = format("%zu bytes at %zu", bytes, offset);
-  if (result == kNotSupported) {
+  if (result == CUDA_ERROR_NOT_SUPPORTED) {
     throw Error(Status::unavailable, format("buffer: cannot be exported as DMA-BUF: cuMemGetHandleForAddressRange: %s: %s",
                                             driver.text(result).c_str(), what.c_str()));
   }
@@ -197,7 +204,8 @@ int Allocation::fd() const {
     const Driver& driver = device_->driver();
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     int raw = -1;
-    driver.require(driver.cuMemExportToShareableHandle(&raw, handle_, kPosixFd, 0), "cuMemExportToShareableHandle");
+    driver.require(driver.cuMemExportToShareableHandle(&raw, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                   "cuMemExportToShareableHandle");
     fd_.reset(raw);
   }
   return fd_.get();

@@ -63,7 +63,7 @@ class CudaBackend final : public Backend {
     CUdeviceptr base = 0;
     size_t bytes = 0;
     const bool is_known =
-        device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == kSuccess;
+        device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
     throw Error(Status::invalid_argument,
                 format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
                        is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
@@ -93,7 +93,8 @@ int device_count() {
 
 std::shared_ptr<Backend> open(int device, int local_rank) {
   auto opened = Device::open(device < 0 ? local_rank % device_count() : device);
-  if (opened->attribute(kVmmSupported) == 0 || opened->attribute(kPosixFdSupported) == 0) {
+  if (opened->attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) == 0 ||
+      opened->attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) == 0) {
     throw Error(Status::unavailable,
                 format("device %d has no virtual memory management with file descriptors", opened->ordinal()));
   }

@@ -5,7 +5,7 @@
 
 namespace symm::cuda {
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
-  return {call, facts_, is_multimem(call.algorithm) ? why_no_multimem(call) : std::string()};
+  return {call, facts_, is_multimem(call.algorithm) ? multicast_.why_no_multimem(call) : std::string()};
 }
 
 Plan CudaTransport::possible_plan(const PlanInput& input) const {
@@ -77,16 +77,16 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   if (is_multimem(chosen.algorithm)) {
     // Again, for the addresses; meanwhile another thread may have let go of the memory.
     const auto find = [&](const char* operand, const void* pointer) {
-      MulticastPlace place = multicast_place(operand, pointer, unit);
+      MulticastMemories::Place place = multicast_.place(operand, pointer, unit);
       if (!place.reason.empty()) throw Error(Status::invalid_argument, place.reason);
       return place;
     };
-    const MulticastPlace send = find("send", call.send);
+    const MulticastMemories::Place send = find("send", call.send);
     args.send_multicast = send.address;
     args.send_memory = send.memory;
     args.send_offset = send.offset;
     if (chosen.algorithm == Algorithm::multimem_two_shot) {
-      const MulticastPlace recv = find("recv", call.recv);
+      const MulticastMemories::Place recv = find("recv", call.recv);
       args.recv_multicast = recv.address;
       args.recv_memory = recv.memory;
       args.recv_offset = recv.offset;

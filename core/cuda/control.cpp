@@ -44,20 +44,60 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
   return control;
 }
 
+Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device) {
+  const auto known = [](uint32_t operation) {
+    switch (static_cast<Operation>(operation)) {
+      case Operation::barrier: return "barrier";
+      case Operation::wait_signal: return "wait_signal";
+    }
+    return name_of(static_cast<Collective>(operation));
+  };
+  const int peer = record.peer;
+  const bool valid = peer >= 0 && peer < context.size;
+  const long long pid = valid ? context.pids[static_cast<size_t>(peer)] : 0;
+  const std::string what = format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
+  switch (static_cast<WaitError>(record.trouble)) {
+    case WaitError::timeout:
+      return {Status::timeout, peer, pid,
+              format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
+                     record.expected, record.seen)};
+    case WaitError::departed:
+      return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
+    case WaitError::mismatch: {
+      const auto text = [](uint64_t packed, uint64_t count) { return CallSignature::unpacked(packed, count).text(); };
+      return {Status::mismatch, peer, pid,
+              format("rank %d makes %s, rank %d makes %s", context.rank, text(record.my_detail, record.my_count).c_str(), peer,
+                     text(record.peer_detail, record.peer_count).c_str())};
+    }
+    case WaitError::unknown_memory:
+      return {Status::mismatch, peer, pid,
+              format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
+    case WaitError::other_place:
+      return {
+          Status::mismatch, peer, pid,
+          format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
+                 "ranks",
+                 known(record.operation), peer, context.rank)};
+    case WaitError::none: break;
+  }
+  return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
+}
+
 ErrorMailbox::ErrorMailbox(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const Driver& driver = device_->driver();
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   void* host = nullptr;
-  driver.require(driver.cuMemHostAlloc(&host, kPage, kMappedPortable), "cuMemHostAlloc", "an error record");
+  driver.require(driver.cuMemHostAlloc(&host, kPage, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP), "cuMemHostAlloc",
+                 "an error record");
   std::memset(host, 0, kPage);
   host_ = static_cast<std::byte*>(host);
   CUresult result = driver.cuMemHostGetDevicePointer(&address_, host, 0);
   const char* call = "cuMemHostGetDevicePointer";
-  if (result == kSuccess) {
+  if (result == CUDA_SUCCESS) {
     call = "cuStreamCreate";
-    result = driver.cuStreamCreate(&stream_, kNonBlocking);
+    result = driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING);
   }
-  if (result != kSuccess) {
+  if (result != CUDA_SUCCESS) {
     driver.cuMemFreeHost(host);
     driver.require(result, call);
   }

@@ -18,6 +18,9 @@ Tuning tuning_of(const PlanValues& values);
 // Zero, except for what the push kernels poll, which is all ones at rest.
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout);
 
+// What a kernel that gave up has written, in words.
+Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device);
+
 // Pinned host memory that the device can reach.
 class ErrorMailbox {
  public:

@@ -14,7 +14,7 @@ LinkFacts::Bus pack(const std::string& bus) {
 }
 
 // What a peer sent may not end where it should.
-std::string text_of(const LinkFacts::Bus& bus) { return {bus.begin(), std::find(bus.begin(), bus.end(), '\0')}; }
+std::string text_of_bus(const LinkFacts::Bus& bus) { return {bus.begin(), std::find(bus.begin(), bus.end(), '\0')}; }
 
 }  // namespace
 
@@ -46,12 +46,12 @@ std::optional<CubeMesh> cube_mesh_of(std::span<const LinkFacts> ranks) {
   std::vector<NvLinks> ends;
   for (const LinkFacts& facts : ranks) {
     if (facts.are_known == 0) return {};
-    buses.push_back(text_of(facts.bus));
+    buses.push_back(text_of_bus(facts.bus));
     if (std::count(buses.begin(), buses.end(), buses.back()) > 1) return {};
     NvLinks links;
     links.to_switches = facts.to_switches;
     for (size_t i = 0; i < facts.to_gpus.size() && static_cast<int32_t>(i) < facts.direct; ++i)
-      links.to_gpus.push_back(text_of(facts.to_gpus[i]));
+      links.to_gpus.push_back(text_of_bus(facts.to_gpus[i]));
     ends.push_back(std::move(links));
   }
   return find_cube_mesh(links_between(buses, ends));

@@ -41,10 +41,10 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   CUuuid uuid{};
   driver.require(driver.cuDeviceGetUuid(&uuid, device->device_), "cuDeviceGetUuid");
   std::memcpy(device->uuid_.data(), uuid.bytes, sizeof uuid.bytes);
-  device->multiprocessors_ = device->attribute(kMultiprocessors);
+  device->multiprocessors_ = device->attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_), "cuDevicePrimaryCtxRetain");
   const ContextGuard current(*device);
-  driver.require(driver.cuStreamCreate(&device->stream_, kNonBlocking), "cuStreamCreate");
+  driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   return device;
 }
 
@@ -61,14 +61,14 @@ Device::~Device() {
 CUevent Device::record_use(CUstream stream) {
   const std::lock_guard lock(mutex_);
   CUevent& event = events_[stream];
-  if (event == nullptr) driver_.require(driver_.cuEventCreate(&event, kWithoutTiming), "cuEventCreate");
+  if (event == nullptr) driver_.require(driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   driver_.require(driver_.cuEventRecord(event, stream), "cuEventRecord");
   return event;
 }
 
 bool Device::idle() noexcept {
   for (const auto& [stream, event] : events_) {
-    if (event != nullptr && driver_.cuEventQuery(event) == kNotReady) return false;
+    if (event != nullptr && driver_.cuEventQuery(event) == CUDA_ERROR_NOT_READY) return false;
   }
   return true;
 }
@@ -108,7 +108,7 @@ void Device::reclaim() noexcept {
 
 int Device::attribute(int which, int unknown) const noexcept {
   int value = 0;
-  return driver_.cuDeviceGetAttribute(&value, which, device_) == kSuccess ? value : unknown;
+  return driver_.cuDeviceGetAttribute(&value, which, device_) == CUDA_SUCCESS ? value : unknown;
 }
 
 std::string text_of(const Uuid& uuid) {
@@ -123,19 +123,19 @@ std::string text_of(const Uuid& uuid) {
 ContextGuard::ContextGuard(const Device& device, Capture capture) : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
-  if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context()) {
+  if (driver.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device.context()) {
     driver.require(driver.cuCtxPushCurrent(device.context()), "cuCtxPushCurrent");
     pushed_ = true;
   }
-  if (capture == Capture::relaxed) relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
+  if (capture == Capture::relaxed) relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
 }
 
 ContextGuard::ContextGuard(const Device& device, std::nothrow_t) noexcept : device_(device) {
   const Driver& driver = device.driver();
   CUcontext current = nullptr;
-  if (driver.cuCtxGetCurrent(&current) != kSuccess || current != device.context())
-    pushed_ = driver.cuCtxPushCurrent(device.context()) == kSuccess;
-  relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == kSuccess;
+  if (driver.cuCtxGetCurrent(&current) != CUDA_SUCCESS || current != device.context())
+    pushed_ = driver.cuCtxPushCurrent(device.context()) == CUDA_SUCCESS;
+  relaxed_ = driver.cuThreadExchangeStreamCaptureMode(&mode_) == CUDA_SUCCESS;
 }
 
 ContextGuard::~ContextGuard() {

@@ -81,7 +81,7 @@ class ContextGuard {
   const Device& device_;
   bool pushed_ = false;
   bool relaxed_ = false;
-  int mode_ = kRelaxedCapture;
+  int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
 }  // namespace symm::cuda

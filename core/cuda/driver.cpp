@@ -19,7 +19,7 @@ struct Loaded {
 std::string version_text(int version) { return format("%d.%d", version / 1000, version % 1000 / 10); }
 
 // The driver stays loaded: its threads and exit handlers do not survive an unload.
-Loaded load() {
+Loaded load_driver() {
   Loaded loaded;
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -38,7 +38,7 @@ Loaded load() {
   {                                                                                                             \
     void* entry = nullptr;                                                                                      \
     int status = 0;                                                                                             \
-    if (find(#name, &entry, since, 0, &status) != kSuccess || entry == nullptr) {                               \
+    if (find(#name, &entry, since, 0, &status) != CUDA_SUCCESS || entry == nullptr) {                           \
       loaded.reason = "the CUDA driver has no " #name " of CUDA " + version_text(since) + ", which symm needs"; \
       return loaded;                                                                                            \
     }                                                                                                           \
@@ -46,25 +46,25 @@ Loaded load() {
   }
   SYMM_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
-#define SYMM_DRIVER_FIND(name, since, parameters)                            \
-  {                                                                          \
-    void* entry = nullptr;                                                   \
-    int status = 0;                                                          \
-    if (find(#name, &entry, since, 0, &status) != kSuccess) entry = nullptr; \
-    driver.name = reinterpret_cast<decltype(driver.name)>(entry);            \
+#define SYMM_DRIVER_FIND(name, since, parameters)                                \
+  {                                                                              \
+    void* entry = nullptr;                                                       \
+    int status = 0;                                                              \
+    if (find(#name, &entry, since, 0, &status) != CUDA_SUCCESS) entry = nullptr; \
+    driver.name = reinterpret_cast<decltype(driver.name)>(entry);                \
   }
   SYMM_OPTIONAL_DRIVER_CALLS(SYMM_DRIVER_FIND)
 #undef SYMM_DRIVER_FIND
-  if (const CUresult result = driver.cuInit(0); result != kSuccess) {
+  if (const CUresult result = driver.cuInit(0); result != CUDA_SUCCESS) {
     loaded.reason = "cuInit: " + driver.text(result);
     return loaded;
   }
   int devices = 0;
-  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != kSuccess || devices == 0) {
-    loaded.reason = result != kSuccess ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device";
+  if (const CUresult result = driver.cuDeviceGetCount(&devices); result != CUDA_SUCCESS || devices == 0) {
+    loaded.reason = result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device";
     return loaded;
   }
-  if (driver.cuDriverGetVersion(&version) == kSuccess && version < 12000) {
+  if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000) {
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
   }
   return loaded;
@@ -75,8 +75,8 @@ Loaded load() {
 std::string Driver::text(CUresult result) const {
   const char* name = nullptr;
   const char* explanation = nullptr;
-  if (cuGetErrorName(result, &name) != kSuccess || name == nullptr) return format("CUDA error %d", result);
-  if (cuGetErrorString(result, &explanation) != kSuccess || explanation == nullptr) return name;
+  if (cuGetErrorName(result, &name) != CUDA_SUCCESS || name == nullptr) return format("CUDA error %d", result);
+  if (cuGetErrorString(result, &explanation) != CUDA_SUCCESS || explanation == nullptr) return name;
   return format("%s (%s)", name, explanation);
 }
 
@@ -90,14 +90,14 @@ std::string Driver::without(const char* call) const {
 }
 
 void Driver::require(CUresult result, const char* call, const std::string& what) const {
-  if (result == kSuccess) return;
-  throw Error(result == kOutOfMemory ? Status::out_of_memory : Status::cuda,
+  if (result == CUDA_SUCCESS) return;
+  throw Error(result == CUDA_ERROR_OUT_OF_MEMORY ? Status::out_of_memory : Status::cuda,
               format("%s: %s%s%s", call, text(result).c_str(), what.empty() ? "" : ": ", what.c_str()));
 }
 
 const Driver& driver() {
   // Leaked, because handles may be released while static objects are destroyed.
-  static const Loaded* loaded = new Loaded(load());
+  static const Loaded* loaded = new Loaded(load_driver());
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;
 }

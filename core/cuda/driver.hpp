@@ -72,37 +72,38 @@ struct CUmulticastObjectProp {
   unsigned long long flags;
 };
 
-inline constexpr CUresult kSuccess = 0;
-inline constexpr CUresult kOutOfMemory = 2;
-inline constexpr CUresult kNotSupported = 801;
-inline constexpr CUresult kNotFound = 500;
-inline constexpr CUresult kNotReady = 600;
-inline constexpr int kPinned = 1;                   // CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kOnDevice = 1;                 // CU_MEM_LOCATION_TYPE_DEVICE
-inline constexpr int kOnHostNode = 3;               // CU_MEM_LOCATION_TYPE_HOST_NUMA
-inline constexpr int kPosixFd = 1;                  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-inline constexpr int kFabric = 8;                   // CU_MEM_HANDLE_TYPE_FABRIC
-inline constexpr int kReadWrite = 3;                // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
-inline constexpr int kRecommended = 1;              // CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
-inline constexpr int kMinimum = 0;                  // CU_MULTICAST_GRANULARITY_MINIMUM
-inline constexpr unsigned kNonBlocking = 1;         // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kWithoutTiming = 2;       // CU_EVENT_DISABLE_TIMING
-inline constexpr unsigned kMappedPortable = 1 | 2;  // CU_MEMHOSTALLOC_PORTABLE | DEVICEMAP
-inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
-inline constexpr int kDmabufFd = 1;                 // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
-inline constexpr int kEarlyLaunch = 6;              // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-inline constexpr int kRelaxedCapture = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
-inline constexpr int kMultiprocessors = 16;         // CU_DEVICE_ATTRIBUTE_*
-inline constexpr int kComputeMajor = 75;
-inline constexpr int kComputeMinor = 76;
-inline constexpr int kVmmSupported = 102;
-inline constexpr int kPosixFdSupported = 103;
-inline constexpr int kRdmaWithVmm = 110;
-inline constexpr int kDmabufSupported = 124;
-inline constexpr int kFabricSupported = 128;
-inline constexpr int kMulticastSupported = 132;
-inline constexpr int kHostNode = 134;
-inline constexpr int kVmmOnHostNodes = 141;
+inline constexpr CUresult CUDA_SUCCESS = 0;
+inline constexpr CUresult CUDA_ERROR_OUT_OF_MEMORY = 2;
+inline constexpr CUresult CUDA_ERROR_NOT_SUPPORTED = 801;
+inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
+inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
+inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
+inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
+inline constexpr int CU_MEM_LOCATION_TYPE_HOST_NUMA = 3;
+inline constexpr int CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1;
+inline constexpr int CU_MEM_HANDLE_TYPE_FABRIC = 8;
+inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
+inline constexpr int CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
+inline constexpr int CU_MULTICAST_GRANULARITY_MINIMUM = 0;
+inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
+inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
+inline constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
+inline constexpr unsigned CU_STREAM_WAIT_VALUE_GEQ = 0;
+inline constexpr int CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1;
+inline constexpr int CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6;
+inline constexpr int CU_STREAM_CAPTURE_MODE_RELAXED = 2;
+inline constexpr int CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16;
+inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75;
+inline constexpr int CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76;
+inline constexpr int CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103;
+inline constexpr int CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110;
+inline constexpr int CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED = 128;
+inline constexpr int CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED = 132;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134;
+inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 141;
 
 // name, version that introduced the form we use, parameters
 #define SYMM_DRIVER_CALLS(X)                                                                                     \

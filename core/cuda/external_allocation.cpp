@@ -9,8 +9,8 @@ std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
   const Driver& loaded = driver();
   CUmemGenericAllocationHandle handle = 0;
   const CUresult result = loaded.cuMemRetainAllocationHandle(&handle, const_cast<void*>(pointer));
-  if (result == kOutOfMemory) loaded.require(result, "cuMemRetainAllocationHandle");
-  if (result != kSuccess) return std::nullopt;
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) loaded.require(result, "cuMemRetainAllocationHandle");
+  if (result != CUDA_SUCCESS) return std::nullopt;
   return ExternalAllocation(loaded, reinterpret_cast<CUdeviceptr>(pointer), handle);
 }
 
@@ -29,11 +29,11 @@ CUmemGenericAllocationHandle ExternalAllocation::take() noexcept {
 int ExternalAllocation::require_shareable() const {
   CUmemAllocationProp prop{};
   driver_.require(driver_.cuMemGetAllocationPropertiesFromHandle(&prop, handle_), "cuMemGetAllocationPropertiesFromHandle");
-  if (prop.type != kPinned || prop.location.type != kOnDevice) {
+  if (prop.type != CU_MEM_ALLOCATION_TYPE_PINNED || prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
     throw Error(Status::invalid_argument,
                 format("pointer: its allocation does not lie on a device (location type %d)", prop.location.type));
   }
-  if ((prop.requestedHandleTypes & kPosixFd) == 0) {
+  if ((prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0) {
     throw Error(Status::invalid_argument,
                 "pointer: its allocation was not made for a POSIX file descriptor (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), so "
                 "it cannot be shared");

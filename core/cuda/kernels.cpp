@@ -39,8 +39,8 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
       if (images()[i].eager != eager) continue;
       CUkernel kernel = nullptr;
       const CUresult result = driver.cuLibraryGetKernel(&kernel, known.load(driver, i), name.c_str());
-      if (result == kSuccess) return kernel;
-      if (result != kNotFound) driver.require(result, "cuLibraryGetKernel", name);
+      if (result == CUDA_SUCCESS) return kernel;
+      if (result != CUDA_ERROR_NOT_FOUND) driver.require(result, "cuLibraryGetKernel", name);
     }
   }
   throw Error(Status::internal, "this build of symm has no kernel " + name);
@@ -80,7 +80,8 @@ void Kernels::launch_early(int threads) {
   int version = 0;
   device_.driver().require(device_.driver().cuDriverGetVersion(&version), "cuDriverGetVersion");
   // Graphs know such edges since 12.3.
-  if (device_.attribute(kComputeMajor) >= 9 && version >= 12030) early_ = static_cast<unsigned>(threads);
+  if (device_.attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) >= 9 && version >= 12030)
+    early_ = static_cast<unsigned>(threads);
 }
 
 void Kernels::run(CUfunction function, const Launch& launch, void** parameters) const {
@@ -91,7 +92,7 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   config.blockDimY = config.blockDimZ = 1;
   config.hStream = launch.stream;
   CUlaunchAttribute early{};
-  early.id = kEarlyLaunch;
+  early.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   early.value.allowed = 1;
   if (launch.blocks * launch.threads <= early_) {
     config.attrs = &early;

@@ -8,7 +8,7 @@ CUmulticastObjectProp properties(int ranks, size_t bytes) {
   CUmulticastObjectProp prop{};
   prop.numDevices = static_cast<unsigned>(ranks);
   prop.size = bytes;
-  prop.handleTypes = kPosixFd;
+  prop.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return prop;
 }
 
@@ -18,7 +18,8 @@ size_t Multicast::granularity(const Device& device, int ranks) {
   const ContextGuard current(device, ContextGuard::Capture::relaxed);
   const CUmulticastObjectProp prop = properties(ranks, size_t{2} << 20);
   size_t unit = 0;
-  device.driver().require(device.driver().cuMulticastGetGranularity(&unit, &prop, kMinimum), "cuMulticastGetGranularity");
+  device.driver().require(device.driver().cuMulticastGetGranularity(&unit, &prop, CU_MULTICAST_GRANULARITY_MINIMUM),
+                          "cuMulticastGetGranularity");
   if (unit == 0) throw Error(Status::cuda, "cuMulticastGetGranularity: says 0");
   return unit;
 }
@@ -33,17 +34,17 @@ Fd Multicast::create() {
                    format("%zu bytes for %d devices", bytes_, ranks_));
   has_created_ = true;
   int raw = -1;
-  driver().require(driver().cuMemExportToShareableHandle(&raw, created_, kPosixFd, 0), "cuMemExportToShareableHandle",
-                   "a multicast object");
+  driver().require(driver().cuMemExportToShareableHandle(&raw, created_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                   "cuMemExportToShareableHandle", "a multicast object");
   return Fd(raw);
 }
 
 // Rank 0 does not use what it created itself: copies to such an address are taken for local ones.
 void Multicast::join(const Fd& object) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver().require(
-      driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())), kPosixFd),
-      "cuMemImportFromShareableHandle", "a multicast object");
+  driver().require(driver().cuMemImportFromShareableHandle(&object_, reinterpret_cast<void*>(static_cast<intptr_t>(object.get())),
+                                                           CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                   "cuMemImportFromShareableHandle", "a multicast object");
   has_object_ = true;
   driver().require(driver().cuMulticastAddDevice(object_, device_->handle()), "cuMulticastAddDevice",
                    format("device %d", device_->ordinal()));
@@ -64,7 +65,7 @@ void Multicast::map() {
   is_reserved_ = true;
   driver().require(driver().cuMemMap(address_, bytes_, 0, object_, 0), "cuMemMap", "a multicast object");
   is_mapped_ = true;
-  const CUmemAccessDesc access{{kOnDevice, device_->handle()}, kReadWrite};
+  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, device_->handle()}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   driver().require(driver().cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess", "a multicast object");
 }
 

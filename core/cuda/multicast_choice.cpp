@@ -69,7 +69,7 @@ MulticastFacts multicast_facts(const Device& device, bool config, const ReadVari
                             driver.cuMulticastGetGranularity != nullptr
                         ? 1
                         : 0;
-  facts.supported = device.attribute(kMulticastSupported) != 0 ? 1 : 0;
+  facts.supported = device.attribute(CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED) != 0 ? 1 : 0;
   return facts;
 }
 

@@ -38,7 +38,7 @@ struct Nvml {
   }
 };
 
-Nvml load() {
+Nvml load_nvml() {
   Nvml nvml;
   void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -94,7 +94,7 @@ std::string normal(const std::string& bus) {
 }  // namespace
 
 std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses) {
-  static const Nvml* nvml = new Nvml(load());
+  static const Nvml* nvml = new Nvml(load_nvml());
   if (!nvml->reason.empty()) throw Error(Status::unavailable, nvml->reason);
   std::vector<NvLinks> all;
   for (size_t i = 0; i < buses.size(); ++i) {

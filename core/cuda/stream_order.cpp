@@ -5,7 +5,7 @@ namespace symm::cuda {
 
 StreamOrder::StreamOrder(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  device_->driver().require(device_->driver().cuEventCreate(&captured_.event, kWithoutTiming), "cuEventCreate");
+  device_->driver().require(device_->driver().cuEventCreate(&captured_.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
 }
 
 StreamOrder::~StreamOrder() {

@@ -55,12 +55,13 @@ CUdeviceptr CudaStreamWords::address_of(uint32_t word, const std::shared_ptr<Dev
   if (found == devices_.end()) {
     const Driver& driver = device->driver();
     if (devices_.empty()) {
-      driver.require(driver.cuMemHostRegister(words_.data(), words_.size_bytes(), kMappedPortable), "cuMemHostRegister",
-                     "a page shared with another process");
+      driver.require(
+          driver.cuMemHostRegister(words_.data(), words_.size_bytes(), CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+          "cuMemHostRegister", "a page shared with another process");
     }
     CUdeviceptr address = 0;
     const CUresult result = driver.cuMemHostGetDevicePointer(&address, words_.data(), 0);
-    if (result != kSuccess && devices_.empty()) driver.cuMemHostUnregister(words_.data());
+    if (result != CUDA_SUCCESS && devices_.empty()) driver.cuMemHostUnregister(words_.data());
     driver.require(result, "cuMemHostGetDevicePointer");
     found = devices_.emplace(device->ordinal(), std::pair(device, address)).first;
   }
@@ -117,7 +118,7 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
     const std::lock_guard lock(mutex_);
     address = address_of(position.word, device);
   }
-  driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, kWaitAtLeast),
+  driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, CU_STREAM_WAIT_VALUE_GEQ),
                  "cuStreamWaitValue64", "stream");
 }
 

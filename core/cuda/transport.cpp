@@ -30,7 +30,8 @@ CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
 }  // namespace
 
 CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
-    : context_(std::move(context)),
+    : Transport(static_cast<DeviceTransport&>(*this)),
+      context_(std::move(context)),
       device_(std::move(device)),
       values_(values),
       tuning_(tuning_of(values)),
@@ -38,7 +39,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       layout_(layout_of(context_.size, tuning_)),
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
-      multicast_facts_(controls_.size()),
+      multicast_(context_, device_),
       link_facts_(controls_.size()),
       mailbox_(device_),
       kernels_(*device_),
@@ -50,7 +51,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   controls_[me] = create_control(device_, context_.size, layout_);
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
-  multicast_facts_[me] = multicast_facts(*device_, context_.multicast, environment);
+  multicast_.facts(context_.rank) = multicast_facts(*device_, context_.multicast, environment);
   link_facts_[me] = link_facts(*device_, context_.size);
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
@@ -58,21 +59,21 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
-  world_.rank = context_.rank;
-  world_.size = context_.size;
-  world_.record = mailbox_.record_on_device();
-  world_.ll = layout_.ll;
-  world_.ll_slot = layout_.ll_slot;
-  world_.one_shot = layout_.one_shot;
-  world_.one_shot_slot = layout_.one_shot_slot;
-  world_.two_shot = layout_.two_shot;
-  world_.two_shot_slot = layout_.two_shot_slot;
-  world_.stage[0] = layout_.stage[0];
-  world_.stage[1] = layout_.stage[1];
-  world_.stage_slot = layout_.stage_slot;
-  world_.memories = controls_[me]->address() + layout_.memories;
-  memories_ = std::make_shared<MemoryTable>(device_, world_.memories);
-  world_.memory_count = kMaxMemories;  // free entries have no number, so the search passes over them
+  comm_.rank = context_.rank;
+  comm_.size = context_.size;
+  comm_.record = mailbox_.record_on_device();
+  comm_.ll = layout_.ll;
+  comm_.ll_slot = layout_.ll_slot;
+  comm_.one_shot = layout_.one_shot;
+  comm_.one_shot_slot = layout_.one_shot_slot;
+  comm_.two_shot = layout_.two_shot;
+  comm_.two_shot_slot = layout_.two_shot_slot;
+  comm_.stage[0] = layout_.stage[0];
+  comm_.stage[1] = layout_.stage[1];
+  comm_.stage_slot = layout_.stage_slot;
+  comm_.memories = controls_[me]->address() + layout_.memories;
+  memories_ = std::make_shared<MemoryTable>(device_, comm_.memories);
+  comm_.memory_count = kMaxMemories;  // free entries have no number, so the search passes over them
 }
 
 CudaTransport::~CudaTransport() { listener_.reset(); }
@@ -85,7 +86,7 @@ OutgoingMessage CudaTransport::share() const {
           control->mapped(),
           values_,
           device_->multiprocessors(),
-          multicast_facts_[static_cast<size_t>(context_.rank)],
+          multicast_.facts(context_.rank),
           link_facts_[static_cast<size_t>(context_.rank)]};
   OutgoingMessage share;
   share.body.resize(sizeof body);
@@ -107,7 +108,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
   }
   controls_[static_cast<size_t>(peer)] = Allocation::import(device_, std::move(message.fds.at(0)), {body.bytes, body.mapped});
   uuids_[static_cast<size_t>(peer)] = body.uuid;
-  multicast_facts_[static_cast<size_t>(peer)] = body.multicast;
+  multicast_.facts(peer) = body.multicast;
   link_facts_[static_cast<size_t>(peer)] = body.links;
   facts_.max_blocks = std::min(facts_.max_blocks, body.multiprocessors);
 }
@@ -126,9 +127,9 @@ void CudaTransport::ready() {
   facts_.max_blocks = std::max(1, facts_.max_blocks * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
-  for (size_t rank = 0; rank < controls_.size(); ++rank) world_.control[rank] = controls_[rank]->address();
+  for (size_t rank = 0; rank < controls_.size(); ++rank) comm_.control[rank] = controls_[rank]->address();
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
-  choose_multicast();
+  multicast_.choose(kernels_);
   if (const auto found = cube_mesh_of(link_facts_)) {
     facts_.is_cube_mesh = true;
     cube_mesh_ = *found;
@@ -149,51 +150,11 @@ void CudaTransport::tell_kernels() noexcept {
 
 void CudaTransport::check_device_errors() {
   if (!mailbox_.has_record() || context_.revocation->revoked()) return;
-  context_.fail(failure_of(mailbox_.record()));
-}
-
-Failure CudaTransport::failure_of(const ErrorRecord& record) const {
-  const auto known = [](uint32_t operation) {
-    switch (static_cast<Operation>(operation)) {
-      case Operation::barrier: return "barrier";
-      case Operation::wait_signal: return "wait_signal";
-    }
-    return name_of(static_cast<Collective>(operation));
-  };
-  const int peer = record.peer;
-  const bool valid = peer >= 0 && peer < context_.size;
-  const long long pid = valid ? context_.pids[static_cast<size_t>(peer)] : 0;
-  const std::string what =
-      format("%s on device %d, channel or block %u", known(record.operation), device_->ordinal(), record.channel);
-  switch (static_cast<WaitError>(record.trouble)) {
-    case WaitError::timeout:
-      return {Status::timeout, peer, pid,
-              format("%s: rank %d (pid %lld) did not come before the deadline (expected %u, seen %u)", what.c_str(), peer, pid,
-                     record.expected, record.seen)};
-    case WaitError::departed:
-      return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
-    case WaitError::mismatch: {
-      const auto text = [](uint64_t packed, uint64_t count) { return CallSignature::unpacked(packed, count).text(); };
-      return {Status::mismatch, peer, pid,
-              format("rank %d makes %s, rank %d makes %s", context_.rank, text(record.my_detail, record.my_count).c_str(), peer,
-                     text(record.peer_detail, record.peer_count).c_str())};
-    }
-    case WaitError::unknown_memory:
-      return {Status::mismatch, peer, pid,
-              format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context_.rank)};
-    case WaitError::other_place:
-      return {
-          Status::mismatch, peer, pid,
-          format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
-                 "ranks",
-                 known(record.operation), peer, context_.rank)};
-    case WaitError::none: break;
-  }
-  return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
+  context_.fail(failure_of(mailbox_.record(), context_, device_->ordinal()));
 }
 
 DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
-  DeviceComm comm = world_;
+  DeviceComm comm = comm_;
   comm.timeout_ns = timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
   comm.operation = operation;
   return comm;
@@ -271,33 +232,6 @@ void CudaTransport::write32(void* to, uint32_t value, void* stream) {
 
 // ---- memories
 
-void MemoryTable::add(const MemoryEntry& entry) {
-  const std::lock_guard lock(mutex_);
-  const auto free = std::find_if(entries_.begin(), entries_.end(), [](const MemoryEntry& known) { return known.id == 0; });
-  if (free == entries_.end())
-    throw Error(Status::out_of_memory, format("a group on the CUDA back end has at most %d memories", kMaxMemories));
-  write(static_cast<size_t>(free - entries_.begin()), entry);
-}
-
-void MemoryTable::erase(uint64_t id) noexcept {
-  const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const MemoryEntry& known) { return known.id == id; });
-  if (found == entries_.end()) return;
-  try {
-    write(static_cast<size_t>(found - entries_.begin()), {});
-  } catch (const Error&) {  // then the device is in error, and nobody looks there any more
-  }
-}
-
-void MemoryTable::write(size_t index, const MemoryEntry& entry) {
-  const Driver& driver = device_->driver();
-  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  driver.require(driver.cuMemcpyAsync(address_ + index * sizeof entry, address_of(&entry), sizeof entry, device_->stream()),
-                 "cuMemcpyAsync");
-  driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
-  entries_[index] = entry;
-}
-
 void CudaTransport::memory_added(const MemoryView& memory) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const Driver& driver = device_->driver();
@@ -322,7 +256,7 @@ void CudaTransport::memory_removed(const MemoryView& memory) noexcept {
   });
 }
 
-Transport::Tables CudaTransport::device_tables(const MemoryView& memory) const {
+DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) const {
   auto* at = reinterpret_cast<void* const*>(memory.pads[static_cast<size_t>(context_.rank)] + tables_offset(context_));
   return {at, at + kMaxRanks};
 }

@@ -10,28 +10,13 @@
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/kernels.hpp"
-#include "core/cuda/multicast_choice.hpp"
+#include "core/cuda/memory_table.hpp"
+#include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
 
 namespace symm::cuda {
 
-// The memories of a group, in this rank's control block, where kernels look up those that peers name.
-class MemoryTable {
- public:
-  MemoryTable(std::shared_ptr<Device> device, CUdeviceptr address)
-      : device_(std::move(device)), address_(address), entries_(static_cast<size_t>(kMaxMemories)) {}
-  void add(const MemoryEntry& entry);
-  void erase(uint64_t id) noexcept;
-
- private:
-  void write(size_t index, const MemoryEntry& entry);
-  std::shared_ptr<Device> device_;
-  CUdeviceptr address_;
-  std::mutex mutex_;
-  std::vector<MemoryEntry> entries_;
-};
-
-class CudaTransport final : public Transport {
+class CudaTransport final : public Transport, public DeviceTransport {
  public:
   CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
   ~CudaTransport() override;
@@ -55,26 +40,19 @@ class CudaTransport final : public Transport {
   void memory_removed(const MemoryView& memory) noexcept override;
   Tables device_tables(const MemoryView& memory) const override;
 
-  std::string why_no_multicast() const override { return why_no_multicast_; }
-  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) override;
-  size_t block_unit() const noexcept override { return multicast_unit_; }
+  std::string why_no_multicast() const override { return multicast_.why_not(); }
+  void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) override {
+    multicast_.add(memory, blocks, out_of_band);
+  }
+  size_t block_unit() const noexcept override { return multicast_.unit(); }
 
  private:
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
-  void choose_multicast();
-  // Where a multimem kernel finds an operand, or why it cannot.
-  struct MulticastPlace {
-    uint64_t address = 0, memory = 0, offset = 0;
-    std::string reason;
-  };
-  MulticastPlace multicast_place(const char* operand, const void* pointer, size_t bytes) const;
-  std::string why_no_multimem(const CollectiveCall& call) const;
   CUfunction kernel_of(const PlanInput& input, Algorithm algorithm);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void tell_kernels() noexcept;
-  Failure failure_of(const ErrorRecord& record) const;
 
   TransportContext context_;
   std::shared_ptr<Device> device_;
@@ -84,16 +62,13 @@ class CudaTransport final : public Transport {
   Layout layout_;
   std::vector<std::shared_ptr<Allocation>> controls_;  // by group rank
   std::vector<Uuid> uuids_;
-  std::vector<MulticastFacts> multicast_facts_;
+  MulticastMemories multicast_;
   std::vector<LinkFacts> link_facts_;
   CubeMesh cube_mesh_;  // what is used where that is forced
-  std::string why_no_multicast_ = "the group is not formed yet";
-  std::string multicast_trouble_;  // of this rank, for the vote in every rendezvous
-  size_t multicast_unit_ = 1;
   ErrorMailbox mailbox_;
   Kernels kernels_;
   CUfunction collectives_[kAlgorithms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
-  DeviceComm world_{};
+  DeviceComm comm_{};                                       // without what differs from call to call
   TimedMutex turn_;
   StreamOrder order_;
   std::shared_ptr<void> listener_;

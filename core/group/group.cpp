@@ -148,7 +148,7 @@ int Group::unwatched_peers() const {
 }
 
 void Group::require_usable() const {
-  transport_->check_device_errors();
+  transport_->device().check_device_errors();
   revocation_->throw_if_revoked();
   if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
 }

@@ -39,7 +39,7 @@ Placement placement_of(uint64_t flags) {
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   Placement placement = placement_of(flags);
-  placement.unit = group.transport().block_unit();
+  placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
@@ -77,13 +77,13 @@ Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std
       pointer_table_(view_->blocks.begin(), view_->blocks.end()),
       pad_table_(view_->pads.begin(), view_->pads.end()),
       taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {
-  group_->transport().memory_added(*view_);
-  tables_ = group_->transport().device_tables(*view_);
+  group_->transport().device().memory_added(*view_);
+  tables_ = group_->transport().device().device_tables(*view_);
 }
 
 Memory::~Memory() {
   group_->addresses().erase(*view_);
-  group_->transport().memory_removed(*view_);
+  group_->transport().device().memory_removed(*view_);
 }
 
 void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }

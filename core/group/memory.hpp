@@ -79,7 +79,7 @@ class Memory {
   std::shared_ptr<MemoryView> view_;
   std::vector<void*> pointer_table_;
   std::vector<void*> pad_table_;
-  Transport::Tables tables_;
+  DeviceTransport::Tables tables_;
   std::vector<Taken> taken_;  // [channel][source]
 };
 

@@ -111,7 +111,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
 
   // Whatever fails here, on any rank, the memory works without.
   GroupOutOfBand out_of_band(*group, {MessageKind::out_of_band, group->id(), tag, sequence * GroupOutOfBand::kRounds}, deadline);
-  group->transport().add_multicast(*view, blocks, out_of_band);
+  group->transport().device().add_multicast(*view, blocks, out_of_band);
 
   // Commit.
   pads[me]->will_not_be_shared();

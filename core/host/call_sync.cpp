@@ -6,75 +6,75 @@
 
 namespace symm::host {
 
-CallSync::CallSync(HostTransport& transport, const PreparedCall& prepared, uint64_t timeout_ms)
-    : transport_(transport), prepared_(prepared), deadline_(timeout_ms), op_(++transport.op_) {
+CallSync::CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms)
+    : controls_(controls),
+      calls_(calls),
+      size_(controls.context().size),
+      rank_(controls.context().rank),
+      prepared_(prepared),
+      deadline_(timeout_ms),
+      op_(++calls.op) {
   await_former_call();
 }
 
 void CallSync::await_word(Word& word, uint32_t target, int peer) {
-  if (reached(word, target)) return;
-  Waiter& waiter = transport_.controls_[static_cast<size_t>(peer)].waiters()[static_cast<size_t>(transport_.context_.rank)];
-  transport_.await(word, target, waiter, peer, deadline_, name_of(prepared_.input.collective));
+  controls_.await(word, target, peer, deadline_, name_of(prepared_.input.collective));
 }
 
 // The half of the entry lines and of the scratch that this call uses was last used by call op-2. Whoever has entered call op-1 is
 // done with that.
 void CallSync::await_former_call() {
-  for (int peer = 0; peer < transport_.context_.size; ++peer) {
-    uint32_t& known = transport_.known_op_[static_cast<size_t>(peer)];
+  for (int peer = 0; peer < size_; ++peer) {
+    uint32_t& known = calls_.known[static_cast<size_t>(peer)];
     if (known == op_ - 1) continue;
-    await_word(transport_.controls_[static_cast<size_t>(peer)].entry(op_ - 1).op, op_ - 1, peer);
+    await_word(controls_[peer].entry(op_ - 1).op, op_ - 1, peer);
     known = op_ - 1;
   }
 }
 
 void CallSync::enter(const void* payload, size_t size) {
-  transport_.mine_.signature(op_) = prepared_.input;
-  EntryLine& line = transport_.mine_.entry(op_);
+  controls_.mine().signature(op_) = prepared_.input;
+  EntryLine& line = controls_.mine().entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);
   line.hash = prepared_.hash;
-  publish(line.op, op_, transport_.mine_.waiters(), transport_.fencing_);
-  transport_.known_op_[static_cast<size_t>(transport_.context_.rank)] = op_;
-  if (transport_.context_.check) await_all_entries(transport_.context_.size);
+  publish(line.op, op_, controls_.mine().waiters(), controls_.fencing());
+  calls_.known[static_cast<size_t>(rank_)] = op_;
+  if (controls_.context().check) await_all_entries(size_);
 }
 
 const std::byte* CallSync::await_entry(int peer) {
-  EntryLine& entry = transport_.controls_[static_cast<size_t>(peer)].entry(op_);
-  if (peer != transport_.context_.rank) {
+  EntryLine& entry = controls_[peer].entry(op_);
+  if (peer != rank_) {
     await_word(entry.op, op_, peer);
-    transport_.known_op_[static_cast<size_t>(peer)] = op_;
-    compare(peer, entry);
+    calls_.known[static_cast<size_t>(peer)] = op_;
+    if (entry.hash != prepared_.hash) report_mismatch(peer);
   }
   return entry.payload;
 }
 
-void CallSync::compare(int peer, const EntryLine& entry) {
-  if (entry.hash != prepared_.hash) report_mismatch(peer);
-}
-
 void CallSync::report_mismatch(int peer) {
-  const CallSignature its = transport_.controls_[static_cast<size_t>(peer)].signature(op_);
+  const CallSignature its = controls_[peer].signature(op_);
   const std::string theirs = its.text();
   const std::string ours = prepared_.input.text();
-  transport_.fail({Status::mismatch, peer, transport_.context_.pids[static_cast<size_t>(peer)],
-                   format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, transport_.context_.rank, ours.c_str(),
-                          peer, theirs.c_str())});
+  controls_.fail(
+      {Status::mismatch, peer, controls_.context().pids[static_cast<size_t>(peer)],
+       format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, rank_, ours.c_str(), peer, theirs.c_str())});
 }
 
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
-  prefetch_for_write(&transport_.mine_.entry(op_ + 1));
+  prefetch_for_write(&controls_.mine().entry(op_ + 1));
   if (bytes <= kEntryPayload) return;
   // As many lines as a processor has under way at a time.
   constexpr size_t kMost = 32 * kLine;
-  const std::byte* scratch = transport_.mine_.scratch(op_ + 1);
+  const std::byte* scratch = controls_.mine().scratch(op_ + 1);
   for (size_t at = 0; at < std::min(bytes, kMost); at += kLine) prefetch_for_write(scratch + at);
 }
 
-void CallSync::arrive() { publish(transport_.mine_.step(), ++transport_.step_, transport_.mine_.waiters(), transport_.fencing_); }
+void CallSync::arrive() { publish(controls_.mine().step(), ++calls_.step, controls_.mine().waiters(), controls_.fencing()); }
 
 void CallSync::await(int peer) {
-  if (peer == transport_.context_.rank) return;
-  await_word(transport_.controls_[static_cast<size_t>(peer)].step(), transport_.step_, peer);
+  if (peer == rank_) return;
+  await_word(controls_[peer].step(), calls_.step, peer);
 }
 
 }  // namespace symm::host

@@ -3,13 +3,29 @@
 // How one collective call keeps step with its peers: kernels/host/execution.hpp's Sync on the words of the control segments.
 #pragma once
 
-#include "core/host/transport.hpp"
+#include "core/host/controls.hpp"
 
 namespace symm::host {
 
+// What follows from a call's arguments alone, operands apart. Programs repeat their calls, so the last one's is kept: a small
+// collective takes no longer than making this.
+struct PreparedCall {
+  PlanInput input{{.root = -1}, {}};  // which no call has: nothing prepared yet
+  Plan plan;
+  uint32_t hash = 0;
+};
+
+// How far the calls of this rank are.
+struct CallCounters {
+  explicit CallCounters(int size) : known(static_cast<size_t>(size)) {}
+  uint32_t op = 0;              // calls entered
+  uint32_t step = 0;            // arrivals announced in all calls
+  std::vector<uint32_t> known;  // last call that each peer is known to have entered
+};
+
 class CallSync final : public Sync {
  public:
-  CallSync(HostTransport& transport, const PreparedCall& prepared, uint64_t timeout_ms);
+  CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms);
 
   void enter(const void* payload, size_t size) override;
   const std::byte* await_entry(int peer) override;
@@ -25,11 +41,13 @@ class CallSync final : public Sync {
 
  private:
   void await_former_call();
-  void compare(int peer, const EntryLine& entry);
   [[noreturn]] void report_mismatch(int peer);
   void await_word(Word& word, uint32_t target, int peer);
 
-  HostTransport& transport_;
+  Controls& controls_;
+  CallCounters& calls_;
+  const int size_;
+  const int rank_;
   const PreparedCall& prepared_;
   LazyDeadline deadline_;
   uint32_t op_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The host transport's collectives: the plan, and the call of the algorithm.
-#include "core/host/call_sync.hpp"
 #include "core/host/transport.hpp"
 
 namespace symm::host {
@@ -27,24 +26,23 @@ void HostTransport::collective(const CollectiveCall& call) {
   context_.revocation->throw_if_revoked();
 
   const PreparedCall& prepared = prepare(call);
-  CallSync sync(*this, prepared, call.timeout_ms);
-  for (int peer = 0; peer < context_.size; ++peer)
-    scratch_[static_cast<size_t>(peer)] = controls_[static_cast<size_t>(peer)].scratch(sync.op());
+  CallSync sync(controls_, calls_, prepared, call.timeout_ms);
+  for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
   Plan settled;
   if (prepared.plan.entered) {
     const int unknown = operands_.exchange(call, sync);
     if (unknown >= 0) {
-      fail({Status::mismatch, unknown, context_.pids[static_cast<size_t>(unknown)],
-            format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective), unknown,
-                   context_.rank)});
+      controls_.fail({Status::mismatch, unknown, context_.pids[static_cast<size_t>(unknown)],
+                      format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
+                             unknown, context_.rank)});
     }
     settled = settle(prepared.input, prepared.plan, operands_.all_symmetric());
   }
   run({call, prepared.plan.entered ? settled : prepared.plan, context_.rank, context_.size, operands_.peer_send(),
        operands_.peer_recv(), scratch_.data(), sync});
   sync.prefetch_next_for_write(call.unit());
-  require_nobody_gave_up(sync.deadline(), name_of(call.collective));
+  controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {

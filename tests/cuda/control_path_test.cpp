@@ -117,7 +117,7 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
     GroupConfig config = config_of(rank, 3, name);
     config.multicast = true;
     const auto group = Group::create(config);
-    EXPECT_EQ(group->transport().why_no_multicast(), "");
+    EXPECT_EQ(group->transport().device().why_no_multicast(), "");
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
     EXPECT_NE(memory->multicast(), nullptr);
   });

@@ -77,12 +77,12 @@ void expect_none_early(const Launches& launches) {
 class EarlyLaunch : public testing::Test {
  protected:
   void SetUp() override {
-    fake_cuda::set_attribute(kComputeMajor, 9);
+    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
     tune("chunk=64K");
   }
   void TearDown() override {
-    fake_cuda::set_attribute(kComputeMajor, 1);
-    fake_cuda::set_attribute(kMultiprocessors, 16);
+    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 1);
+    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16);
     fake_cuda::set_version(13000);
     if (before_) {
       setenv("SYMM_CUDA_TUNE", before_->c_str(), 1);
@@ -124,7 +124,7 @@ TEST_F(EarlyLaunch, OnlyUpToTheThreadsOfThePlanTable) {
 }
 
 TEST_F(EarlyLaunch, TheBuiltInLimitIsBelowAWholeDevice) {
-  fake_cuda::set_attribute(kMultiprocessors, 132);
+  fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132);
   tune("chunk=2M");
   for (const auto& launch : asked_for({0, 1}, kLarge)) {
     EXPECT_EQ(launch.early, launch.kernel == "symm_barrier") << launch.kernel << " of " << launch.blocks << " blocks";
@@ -133,11 +133,11 @@ TEST_F(EarlyLaunch, TheBuiltInLimitIsBelowAWholeDevice) {
 
 TEST_F(EarlyLaunch, NotBeforeComputeCapability9) {
   for (const int major : {7, 8}) {
-    fake_cuda::set_attribute(kComputeMajor, major);
+    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
     expect_none_early(all_launches({0, 1}, kSmall, false));
   }
   for (const int major : {9, 10, 12}) {
-    fake_cuda::set_attribute(kComputeMajor, major);
+    fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, major);
     expect_all_early(asked_for({0, 1}));
   }
 }

@@ -269,7 +269,7 @@ using ExternalAllocation = cuda::SomebodysMemory;
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   Process exporter([&]() -> std::string {
     Owned owned(4096, 1);
-    ExternalAllocation foreign(cuda::kPosixFd);
+    ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
     owned.word(10) = 8;
     facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
@@ -298,7 +298,7 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
   Process exporter([&]() -> std::string {
-    ExternalAllocation foreign(cuda::kPosixFd);
+    ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
     facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
@@ -307,7 +307,7 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     STEP(1);
     foreign.free();  // without telling: symm still holds the memory
     REQUIRE(fake_cuda::live()["handle"] == 1);
-    ExternalAllocation next(cuda::kPosixFd);  // may lie at the same address
+    ExternalAllocation next(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // may lie at the same address
     const auto again = export_memory(next.words(), 4, {}, nullptr);
     withdraw(next.words(), next.size, 20'000);
     next.free();

@@ -22,9 +22,9 @@
 namespace symm {
 namespace {
 
-using cuda::kOnDevice;
-using cuda::kOnHostNode;
-using cuda::kPosixFd;
+using cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+using cuda::CU_MEM_LOCATION_TYPE_DEVICE;
+using cuda::CU_MEM_LOCATION_TYPE_HOST_NUMA;
 using cuda::SomebodysMemory;
 using support::as_threads;
 using support::failure_of;
@@ -87,7 +87,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
   const std::string name = unique();
   as_threads(2, [&](int rank) {
     const auto group = group_of(rank, 2, name);
-    SomebodysMemory foreign(kPosixFd, rank);
+    SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
     // Another place on each rank, with something in it.
     uint32_t* const theirs = foreign.words() + 1024 * (rank + 1);
     theirs[0] = 40 + static_cast<uint32_t>(rank);
@@ -122,7 +122,7 @@ TEST_F(CudaAdopt, APieceIsLikeAnyBuffer) {
 }
 
 TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
-  SomebodysMemory foreign(kPosixFd, 0);
+  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   foreign.words()[0] = 5;
   const auto before = fake_cuda::live();
   {
@@ -136,7 +136,7 @@ TEST_F(CudaAdopt, TheOwnersMappingIsNeverTouched) {
 
 TEST_F(CudaAdopt, WhatElseIsPutAtTheOwnersAddressIsNotSymmetric) {
   const auto group = group_of(0, 1, unique(), 0);
-  SomebodysMemory foreign(kPosixFd, 0);
+  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), 4096), 0);
   size_t offset = 0;
   EXPECT_NE(group->addresses().containing(foreign.words() + 4, 16, &offset), nullptr);
@@ -154,7 +154,7 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
   const std::string name = unique();
   as_threads(2, [&](int rank) {
     const auto group = group_of(rank, 2, name);
-    SomebodysMemory foreign(kPosixFd, rank);
+    SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
     const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
     CollectiveCall call;
     call.collective = Collective::allreduce;
@@ -185,11 +185,11 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
 TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto before = fake_cuda::live();
-  SomebodysMemory good(kPosixFd, 0);
-  SomebodysMemory other(kPosixFd, 1);
+  SomebodysMemory good(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+  SomebodysMemory other(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1);
   SomebodysMemory closed(0, 0);
-  SomebodysMemory of_host(kPosixFd, -1);
-  SomebodysMemory grown(kPosixFd, 0, 2 * SomebodysMemory::kUnit, 2);
+  SomebodysMemory of_host(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, -1);
+  SomebodysMemory grown(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0, 2 * SomebodysMemory::kUnit, 2);
   void* const ordinary = fake_cuda::ordinary_memory(4096);
   alignas(16) uint32_t own[4] = {};
   const auto with_memory = fake_cuda::live();
@@ -244,13 +244,15 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     const bool named = rank % 2 == 0;
     const int node = named ? 1 - rank / 2 : rank / 2;
     const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kAllocateOnHost);
-    EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(kOnHostNode, node));
+    EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(CU_MEM_LOCATION_TYPE_HOST_NUMA, node));
     const auto memory = Memory::rendezvous(group, buffer, 0);
     using Access = std::vector<std::pair<int, int>>;
     for (int peer = 0; peer < 4; ++peer) {
-      EXPECT_EQ(fake_cuda::access(memory->pointer(peer)), (Access{{kOnDevice, rank}, {kOnHostNode, 0}})) << peer;
+      EXPECT_EQ(fake_cuda::access(memory->pointer(peer)),
+                (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
+          << peer;
     }
-    EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{kOnDevice, rank}})) << "pads stay on the device";
+    EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}})) << "pads stay on the device";
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
     EXPECT_EQ(*word, 0U);
     *word = 70 + static_cast<uint32_t>(rank);
@@ -270,7 +272,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   EXPECT_NE(no_node.message.find("NUMA node 7"), std::string::npos) << no_node.message;
   EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, on_node(0) - kAllocateOnHost); }).status, Status::invalid_argument);
   support::Process process([]() -> std::string {
-    fake_cuda::set_attribute(cuda::kVmmOnHostNodes, 0);
+    fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
     const auto alone = group_of(0, 1, unique(), 0);
     const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kAllocateOnHost); });
     if (failure.status != Status::unavailable) return name_of(failure.status);
@@ -285,7 +287,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
 TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
   const auto buffer = Buffer::allocate(*group, 10'000, 0);
-  SomebodysMemory foreign(kPosixFd, 0);
+  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
   const size_t before = support::open_descriptors();
   {
@@ -322,7 +324,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
 
 TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
   support::Process process([]() -> std::string {
-    fake_cuda::set_attribute(cuda::kDmabufSupported, 0);
+    fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
     const auto group = group_of(0, 1, unique(), 0);
     const auto buffer = Buffer::allocate(*group, 4096, 0);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
@@ -350,9 +352,9 @@ using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign)
 Outcome attempt(int rank, const std::string& name, int failing_call, Make make, bool with_dmabuf) {
   Outcome outcome;
   const auto group = group_of(rank, 2, name);
-  SomebodysMemory foreign(kPosixFd, rank);
+  SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
   Status* step = &outcome.make;
-  if (rank == 1) fake_cuda::fail_call(failing_call, cuda::kOutOfMemory);
+  if (rank == 1) fake_cuda::fail_call(failing_call, cuda::CUDA_ERROR_OUT_OF_MEMORY);
   try {
     const auto buffer = make(*group, foreign);
     step = &outcome.rendezvous;

@@ -81,7 +81,7 @@ TEST_F(CudaMulticast, IsMadeWhereAllAskForIt) {
   const auto body = [](Rank& me) -> std::string {
     {
       const auto group = me.create();
-      REQUIRE(group->transport().why_no_multicast().empty());
+      REQUIRE(group->transport().device().why_no_multicast().empty());
       const auto buffer = Buffer::allocate(*group, 100'000, 0);
       const auto memory = Memory::rendezvous(group, buffer, 0);
       REQUIRE(memory->multicast() != nullptr);
@@ -121,7 +121,7 @@ TEST_F(CudaMulticast, IsMadeWhereAllAskForIt) {
                  [&](Rank& me) {
                    setenv("SYMM_MULTICAST", "1", 1);
                    const auto group = me.create();
-                   return group->transport().why_no_multicast();
+                   return group->transport().device().why_no_multicast();
                  },
                  false),
              "");
@@ -178,7 +178,7 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     std::string reason;
     {
       const auto group = me.create();
-      reason = group->transport().why_no_multicast();
+      reason = group->transport().device().why_no_multicast();
       const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
       REQUIRE(memory->view().multicast == nullptr && memory->view().why_no_multicast == reason);
       const Failure failure = support::failure_of([&] { static_cast<void>(memory->multicast()); });
@@ -223,7 +223,8 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
          return body(me);
        }))
     EXPECT_EQ(reason.find("ranks 0 and 1 share device GPU-"), 0U) << reason;
-  expect_all(on_ranks(1, [](Rank& me) { return me.create()->transport().why_no_multicast(); }), "the group has one rank");
+  expect_all(on_ranks(1, [](Rank& me) { return me.create()->transport().device().why_no_multicast(); }),
+             "the group has one rank");
 }
 
 TEST_F(CudaMulticast, DifferentMasksOfVisibleDevices) {

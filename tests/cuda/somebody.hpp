@@ -25,10 +25,10 @@ class SomebodysMemory {
   // New memory, at the same address.
   void map() {
     CUmemAllocationProp prop{};
-    prop.type = kPinned;
+    prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.requestedHandleTypes = handle_types_;
-    prop.location = {device_ < 0 ? kOnHostNode : kOnDevice, device_ < 0 ? 0 : device_};
-    const CUmemAccessDesc access{prop.location, kReadWrite};
+    prop.location = {device_ < 0 ? CU_MEM_LOCATION_TYPE_HOST_NUMA : CU_MEM_LOCATION_TYPE_DEVICE, device_ < 0 ? 0 : device_};
+    const CUmemAccessDesc access{prop.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     for (CUdeviceptr at = address; at < address + size; at += piece_) {
       CUmemGenericAllocationHandle handle = 0;
       driver().require(driver().cuMemCreate(&handle, piece_, &prop, 0), "cuMemCreate");

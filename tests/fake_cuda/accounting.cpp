@@ -27,7 +27,7 @@ std::optional<CUresult> fails(const char* name) {
 }
 CUresult violation(const std::string& what) {
   state().violations.push_back(what);
-  return kInvalidValue;
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 std::map<std::string, long> live() {

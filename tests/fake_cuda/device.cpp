@@ -49,64 +49,68 @@ void set_attribute(int which, int value) { state().attributes[which] = value; }
 void set_version(int version) { state().version = version; }
 void hide(const std::string& call) { state().hidden.insert(call); }
 
-API cuInit(unsigned) { return kSuccess; }
-API cuDriverGetVersion(int* version) { return *version = state().version, kSuccess; }
+API cuInit(unsigned) { return CUDA_SUCCESS; }
+API cuDriverGetVersion(int* version) { return *version = state().version, CUDA_SUCCESS; }
 API cuGetErrorName(CUresult result, const char** name) {
-  return *name = result == kOutOfMemory ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", kSuccess;
+  return *name = result == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKE", CUDA_SUCCESS;
 }
-API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", kSuccess; }
+API cuGetErrorString(CUresult, const char** text) { return *text = "made to fail", CUDA_SUCCESS; }
 API cuDeviceGetCount(int* count) {
   MAY_FAIL();
-  return *count = visible().empty() ? state().devices : static_cast<int>(visible().size()), kSuccess;
+  return *count = visible().empty() ? state().devices : static_cast<int>(visible().size()), CUDA_SUCCESS;
 }
 API cuDeviceGet(CUdevice* device, int ordinal) {
   MAY_FAIL();
-  return *device = ordinal, kSuccess;
+  return *device = ordinal, CUDA_SUCCESS;
 }
-API cuDeviceGetName(char* name, int size, CUdevice) { return std::strncpy(name, "fake", static_cast<size_t>(size)), kSuccess; }
+API cuDeviceGetName(char* name, int size, CUdevice) {
+  return std::strncpy(name, "fake", static_cast<size_t>(size)), CUDA_SUCCESS;
+}
 API cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
   MAY_FAIL();
   std::memset(uuid, number_of(device) + 1, sizeof *uuid);
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
-API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, kSuccess; }
+API cuDeviceTotalMem(size_t* bytes, CUdevice) { return *bytes = size_t{8} << 30, CUDA_SUCCESS; }
 API cuDeviceGetAttribute(int* value, int which, CUdevice device) {
   const auto set = state().attributes.find(which);
-  if (set != state().attributes.end()) return *value = set->second, kSuccess;
-  if (which == kHostNode) return *value = device / kNodes, kSuccess;
-  if (which == kMulticastSupported) return *value = state().multicast_device ? 1 : 0, kSuccess;
-  return *value = which == kMultiprocessors ? 16 : 1, kSuccess;
+  if (set != state().attributes.end()) return *value = set->second, CUDA_SUCCESS;
+  if (which == CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID) return *value = device / kNodes, CUDA_SUCCESS;
+  if (which == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED) return *value = state().multicast_device ? 1 : 0, CUDA_SUCCESS;
+  return *value = which == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 16 : 1, CUDA_SUCCESS;
 }
-API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, kSuccess; }
+API cuDeviceCanAccessPeer(int* can, CUdevice, CUdevice) { return *can = 1, CUDA_SUCCESS; }
 API cuDeviceGetPCIBusId(char* id, int size, CUdevice device) {
-  return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), kSuccess;
+  return std::strncpy(id, fake_machine::bus_of(number_of(device)).c_str(), static_cast<size_t>(size)), CUDA_SUCCESS;
 }
 
 API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   ++state().contexts;
-  return *context = reinterpret_cast<CUcontext>(context_objects + device), kSuccess;
+  return *context = reinterpret_cast<CUcontext>(context_objects + device), CUDA_SUCCESS;
 }
 API cuDevicePrimaryCtxRelease(CUdevice) {
   const std::lock_guard lock(state().mutex);
   --state().contexts;
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
-API cuCtxGetCurrent(CUcontext* context) { return *context = context_stack.empty() ? nullptr : context_stack.back(), kSuccess; }
+API cuCtxGetCurrent(CUcontext* context) {
+  return *context = context_stack.empty() ? nullptr : context_stack.back(), CUDA_SUCCESS;
+}
 API cuCtxPushCurrent(CUcontext context) {
   MAY_FAIL();
-  return context_stack.push_back(context), kSuccess;
+  return context_stack.push_back(context), CUDA_SUCCESS;
 }
 API cuCtxPopCurrent(CUcontext* context) {
-  if (context_stack.empty()) return kInvalidValue;
+  if (context_stack.empty()) return CUDA_ERROR_INVALID_VALUE;
   *context = context_stack.back();
-  return context_stack.pop_back(), kSuccess;
+  return context_stack.pop_back(), CUDA_SUCCESS;
 }
 
 API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long, int* status) {
 #define FIND(call, version, parameters) \
-  if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&fake_cuda::call), *status = 0, kSuccess;
+  if (std::strcmp(name, #call) == 0) return *entry = reinterpret_cast<void*>(&fake_cuda::call), *status = 0, CUDA_SUCCESS;
   if (state().hidden.contains(name)) return *entry = nullptr, *status = 1, kNoEntry;
   SYMM_DRIVER_CALLS(FIND)
   if (std::strncmp(name, "cuMulticast", 11) != 0 || state().multicast_calls_there) {

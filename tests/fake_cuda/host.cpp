@@ -21,25 +21,25 @@ API cuMemHostAlloc(void** host, size_t bytes, unsigned) {
   MAY_FAIL();
   *host = ::operator new(bytes);
   const std::lock_guard lock(state().mutex);
-  return state().host.insert(*host), kSuccess;
+  return state().host.insert(*host), CUDA_SUCCESS;
 }
 API cuMemHostGetDevicePointer(CUdeviceptr* address, void* host, unsigned) {
   MAY_FAIL();
-  return *address = reinterpret_cast<CUdeviceptr>(host), kSuccess;
+  return *address = reinterpret_cast<CUdeviceptr>(host), CUDA_SUCCESS;
 }
 API cuMemFreeHost(void* host) {
   const std::lock_guard lock(state().mutex);
-  if (state().host.erase(host) != 1) return kInvalidValue;
-  return ::operator delete(host), kSuccess;
+  if (state().host.erase(host) != 1) return CUDA_ERROR_INVALID_VALUE;
+  return ::operator delete(host), CUDA_SUCCESS;
 }
 API cuMemHostRegister(void* host, size_t bytes, unsigned) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
-  return state().registered.emplace(host, bytes).second ? kSuccess : kInvalidValue;
+  return state().registered.emplace(host, bytes).second ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API cuMemHostUnregister(void* host) {
   const std::lock_guard lock(state().mutex);
-  return state().registered.erase(host) == 1 ? kSuccess : kInvalidValue;
+  return state().registered.erase(host) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace fake_cuda

@@ -11,7 +11,7 @@ namespace {
 
 // The kernels of host signals are carried out, so that others can wait for them; all other launches are only written down.
 CUresult run_signal(bool put, const SignalArgs& args, CUstream stream) {
-  if (args.word == 0) return kSuccess;  // to make it ready
+  if (args.word == 0) return CUDA_SUCCESS;  // to make it ready
   auto* word = reinterpret_cast<std::atomic<uint32_t>*>(args.word);
   auto* taken = reinterpret_cast<std::atomic<uint32_t>*>(args.taken);
   return run(stream, [=] {
@@ -22,8 +22,9 @@ CUresult run_signal(bool put, const SignalArgs& args, CUstream stream) {
 }
 
 bool is_early(const CUlaunchConfig& config) {
-  return std::any_of(config.attrs, config.attrs + config.numAttrs,
-                     [](const CUlaunchAttribute& one) { return one.id == kEarlyLaunch && one.value.allowed != 0; });
+  return std::any_of(config.attrs, config.attrs + config.numAttrs, [](const CUlaunchAttribute& one) {
+    return one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && one.value.allowed != 0;
+  });
 }
 
 }  // namespace
@@ -36,20 +37,20 @@ std::vector<Launch> launches() {
 
 API cuLibraryLoadData(CUlibrary* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
   MAY_FAIL();
-  return *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image)), kSuccess;
+  return *library = reinterpret_cast<CUlibrary>(const_cast<void*>(image)), CUDA_SUCCESS;
 }
-API cuLibraryUnload(CUlibrary) { return kSuccess; }
+API cuLibraryUnload(CUlibrary) { return CUDA_SUCCESS; }
 API cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   void*& known = state().kernel_of[name];
   if (known == nullptr) known = fresh();
   state().kernels[known] = name;
-  return *kernel = static_cast<CUkernel>(known), kSuccess;
+  return *kernel = static_cast<CUkernel>(known), CUDA_SUCCESS;
 }
 API cuKernelGetFunction(CUfunction* function, CUkernel kernel) {
   MAY_FAIL();
-  return *function = reinterpret_cast<CUfunction>(kernel), kSuccess;
+  return *function = reinterpret_cast<CUfunction>(kernel), CUDA_SUCCESS;
 }
 API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void**) {
   MAY_FAIL();
@@ -57,7 +58,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
   {
     const std::lock_guard lock(state().mutex);
     const auto found = state().kernels.find(function);
-    if (found == state().kernels.end()) return kInvalidValue;
+    if (found == state().kernels.end()) return CUDA_ERROR_INVALID_VALUE;
     name = found->second;
     Launch launch{name, config->gridDimX, config->blockDimX, config->hStream, is_early(*config)};
     if (name == "symm_hybrid_cube_mesh") {
@@ -67,7 +68,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     }
     state().launches.push_back(launch);
   }
-  if (name != "symm_put_signal" && name != "symm_wait_signal") return kSuccess;
+  if (name != "symm_put_signal" && name != "symm_wait_signal") return CUDA_SUCCESS;
   return run_signal(name == "symm_put_signal", *static_cast<const SignalArgs*>(parameters[0]), config->hStream);
 }
 

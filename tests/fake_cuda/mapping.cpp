@@ -59,55 +59,55 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   const std::lock_guard lock(state().mutex);
   if (auto of = state().ordinary.upper_bound(address); of != state().ordinary.begin()) {
     --of;
-    if (address - of->first < of->second) return *base = of->first, *bytes = of->second, kSuccess;
+    if (address - of->first < of->second) return *base = of->first, *bytes = of->second, CUDA_SUCCESS;
   }
   const auto at = mapping_at(address);
-  if (at == state().mappings.end()) return kInvalidValue;
+  if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   if (state().ranges_are_reservations) {
     *base = reservation_of(at->first, at->second.bytes);
-    return *bytes = state().reservations[*base], kSuccess;
+    return *bytes = state().reservations[*base], CUDA_SUCCESS;
   }
-  return *base = at->first, *bytes = at->second.bytes, kSuccess;
+  return *base = at->first, *bytes = at->second.bytes, CUDA_SUCCESS;
 }
 API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
   MAY_FAIL();
   void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return kOutOfMemory;
+  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   *address = reinterpret_cast<CUdeviceptr>(at);
   const std::lock_guard lock(state().mutex);
-  return state().reservations[*address] = bytes, kSuccess;
+  return state().reservations[*address] = bytes, CUDA_SUCCESS;
 }
 API cuMemAddressFree(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
-  if (is_mapped(address, bytes)) return kInvalidValue;  // must be unmapped first
-  if (state().reservations.erase(address) != 1) return kInvalidValue;
-  return munmap(reinterpret_cast<void*>(address), bytes), kSuccess;
+  if (is_mapped(address, bytes)) return CUDA_ERROR_INVALID_VALUE;  // must be unmapped first
+  if (state().reservations.erase(address) != 1) return CUDA_ERROR_INVALID_VALUE;
+  return munmap(reinterpret_cast<void*>(address), bytes), CUDA_SUCCESS;
 }
 API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHandle handle, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   if (const auto object = state().objects.find(handle); object != state().objects.end()) {
     const Team& team = *object->second.team;
-    if (state().reservations[address] != bytes || bytes != team.size) return kInvalidValue;
+    if (state().reservations[address] != bytes || bytes != team.size) return CUDA_ERROR_INVALID_VALUE;
     if (std::popcount(team.bound.load()) != static_cast<int>(team.devices))
       return violation("a multicast object is mapped before all have bound memory");
     ++object->second.mappings;
-    return state().mappings[address] = {bytes, handle}, kSuccess;
+    return state().mappings[address] = {bytes, handle}, CUDA_SUCCESS;
   }
   const auto found = state().memories.find(handle);
   if (found == state().memories.end() || reservation_of(address, bytes) == 0 || is_mapped(address, bytes) ||
       bytes % kGranularity != 0 || bytes > found->second.bytes)
-    return kInvalidValue;
+    return CUDA_ERROR_INVALID_VALUE;
   if (mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, found->second.fd, 0) == MAP_FAILED)
-    return kInvalidValue;
+    return CUDA_ERROR_INVALID_VALUE;
   ++found->second.mappings;
   state().mappings[address] = {bytes, handle};
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 API cuMemUnmap(CUdeviceptr address, size_t bytes) {
   const std::lock_guard lock(state().mutex);
   const auto at = state().mappings.find(address);
-  if (at == state().mappings.end()) return kInvalidValue;
+  if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   const unsigned long long handle = at->second.handle;
   state().mappings.erase(at);
   state().access.erase(address);
@@ -118,7 +118,8 @@ API cuMemUnmap(CUdeviceptr address, size_t bytes) {
     forget_unused(handle);
   }
   constexpr int kHidden = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
-  return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED ? kInvalidValue : kSuccess;
+  return mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE, kHidden, -1, 0) == MAP_FAILED ? CUDA_ERROR_INVALID_VALUE
+                                                                                                : CUDA_SUCCESS;
 }
 // Memory of a device is the test's to look at. Memory of the host is there for the host when that was asked for, and it cannot be
 // asked for memory of a device.
@@ -126,29 +127,34 @@ API cuMemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc* des
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   const auto at = state().mappings.find(address);
-  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) return kInvalidValue;
-  const bool on_host = state().memories[at->second.handle].prop.location.type == kOnHostNode;
+  if (at == state().mappings.end() || at->second.bytes != bytes || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  const bool on_host = state().memories[at->second.handle].prop.location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   bool readable = !on_host;
   for (size_t i = 0; i < count; ++i) {
     const CUmemLocation& to = desc[i].location;
-    if (desc[i].flags != kReadWrite || (to.type == kOnHostNode && !on_host)) return kInvalidValue;
-    if (to.type != kOnHostNode && (to.type != kOnDevice || to.id < 0 || to.id >= state().devices)) return kInvalidValue;
-    readable = readable || to.type == kOnHostNode;
+    if (desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE || (to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA && !on_host))
+      return CUDA_ERROR_INVALID_VALUE;
+    if (to.type != CU_MEM_LOCATION_TYPE_HOST_NUMA &&
+        (to.type != CU_MEM_LOCATION_TYPE_DEVICE || to.id < 0 || to.id >= state().devices))
+      return CUDA_ERROR_INVALID_VALUE;
+    readable = readable || to.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
     state().access[address].push_back(to);
   }
-  if (!readable) return kSuccess;
-  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? kSuccess : kInvalidValue;
+  if (!readable) return CUDA_SUCCESS;
+  return mprotect(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 // Hands out a descriptor of the whole memory that stays open over exec, unlike what symm hands on.
 API cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes, int type, unsigned long long flags) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   const auto at = mapping_at(address);
-  if (at == state().mappings.end() || type != kDmabufFd || flags != 0 || bytes == 0) return kInvalidValue;
-  if (address % kPage != 0 || bytes % kPage != 0 || bytes > at->second.bytes - (address - at->first)) return kInvalidValue;
-  if (state().memories[at->second.handle].prop.location.type != kOnDevice) return kNotSupported;
+  if (at == state().mappings.end() || type != CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD || flags != 0 || bytes == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (address % kPage != 0 || bytes % kPage != 0 || bytes > at->second.bytes - (address - at->first))
+    return CUDA_ERROR_INVALID_VALUE;
+  if (state().memories[at->second.handle].prop.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
-  return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+  return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 }  // namespace fake_cuda

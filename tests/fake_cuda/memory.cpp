@@ -35,76 +35,79 @@ void forget_unused(unsigned long long handle) {
 
 API cuMemGetAllocationGranularity(size_t* unit, const CUmemAllocationProp*, int) {
   MAY_FAIL();
-  return *unit = kGranularity, kSuccess;
+  return *unit = kGranularity, CUDA_SUCCESS;
 }
 API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemAllocationProp* prop, unsigned long long) {
   MAY_FAIL();
-  const bool on_host = prop->location.type == kOnHostNode;
+  const bool on_host = prop->location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const int places = on_host ? kNodes : state().devices;
-  if (bytes % kGranularity != 0 || (!on_host && prop->location.type != kOnDevice) || prop->type != kPinned) return kInvalidValue;
-  if (prop->location.id < 0 || prop->location.id >= places) return kInvalidValue;
-  if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return kInvalidValue;
-  if ((prop->requestedHandleTypes & kFabric) != 0) return 800;  // as on a machine that is not set up for it
+  if (bytes % kGranularity != 0 || (!on_host && prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) ||
+      prop->type != CU_MEM_ALLOCATION_TYPE_PINNED)
+    return CUDA_ERROR_INVALID_VALUE;
+  if (prop->location.id < 0 || prop->location.id >= places) return CUDA_ERROR_INVALID_VALUE;
+  if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
+  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0) return 800;  // as on a machine that is not set up for it
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return kOutOfMemory;
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {fd, bytes, *prop, 1, 0};
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 API cuMemRelease(CUmemGenericAllocationHandle handle) {
   const std::lock_guard lock(state().mutex);
   if (const auto object = state().objects.find(handle); object != state().objects.end()) return release_object(object);
   const auto found = state().memories.find(handle);
-  if (found == state().memories.end() || found->second.references == 0) return kInvalidValue;
+  if (found == state().memories.end() || found->second.references == 0) return CUDA_ERROR_INVALID_VALUE;
   if (--found->second.references == 0 && is_bound(handle)) violation("memory is released before it is unbound");
-  return forget_unused(handle), kSuccess;
+  return forget_unused(handle), CUDA_SUCCESS;
 }
 API cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* address) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   const auto at = mapping_at(reinterpret_cast<CUdeviceptr>(address));
-  if (at == state().mappings.end()) return kInvalidValue;
+  if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;
   ++state().memories[at->second.handle].references;
-  return *handle = at->second.handle, kSuccess;
+  return *handle = at->second.handle, CUDA_SUCCESS;
 }
 API cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* prop, CUmemGenericAllocationHandle handle) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
-  if (!state().memories.contains(handle)) return kInvalidValue;
-  return *prop = state().memories[handle].prop, kSuccess;
+  if (!state().memories.contains(handle)) return CUDA_ERROR_INVALID_VALUE;
+  return *prop = state().memories[handle].prop, CUDA_SUCCESS;
 }
 API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle, int type, unsigned long long) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   if (const auto object = state().objects.find(handle); object != state().objects.end()) {
     *static_cast<int*>(out) = fcntl(object->second.fd, F_DUPFD_CLOEXEC, 0);
-    return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+    return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   }
   const auto found = state().memories.find(handle);
-  if (type != kPosixFd || found == state().memories.end() || (found->second.prop.requestedHandleTypes & kPosixFd) == 0)
-    return kInvalidValue;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || found == state().memories.end() ||
+      (found->second.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
-  return *static_cast<int*>(out) < 0 ? kOutOfMemory : kSuccess;
+  return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* fd, int type) {
   MAY_FAIL();
   const int copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
   struct stat status {};
-  if (type != kPosixFd || copy < 0 || fstat(copy, &status) != 0) return kInvalidValue;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUmemAllocationProp prop{};
-  prop.type = kPinned;
-  prop.requestedHandleTypes = kPosixFd;
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   if (status.st_size == static_cast<off_t>(sizeof(Team))) {
     const std::lock_guard lock(state().mutex);
     return import_object(*handle = ++state().next, copy);
   }
   prop.location = location_of(copy);
-  if (prop.location.type == 0) return close(copy), kInvalidValue;
+  if (prop.location.type == 0) return close(copy), CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(state().mutex);
   *handle = ++state().next;
   state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 
 }  // namespace fake_cuda

@@ -31,18 +31,18 @@ CUresult release_object(std::map<unsigned long long, State::Object>::iterator at
     close(object.fd);
     state().objects.erase(at);
   }
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 CUresult import_object(unsigned long long handle, int fd) {
   Team* team = map_team(fd);
-  if (team == nullptr || team->magic != Team::kMagic) return kInvalidValue;
+  if (team == nullptr || team->magic != Team::kMagic) return CUDA_ERROR_INVALID_VALUE;
   // The real driver then makes a fresh one, in which the importer waits for the others for ever.
   if (team->creator_has_gone != 0) return violation("a multicast object is imported that its creator has let go of");
   State::Object& made = state().objects[handle];
   made.fd = fd;
   made.team = team;
   made.references = 1;
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 bool is_bound(unsigned long long memory) {
   for (const auto& [handle, object] : state().objects) {
@@ -72,17 +72,18 @@ long multicast_calls() {
 
 API cuMulticastGetGranularity(size_t* unit, const CUmulticastObjectProp* prop, int which) {
   MULTICAST_CALL();
-  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd) return kInvalidValue;
-  return *unit = which == kMinimum ? kMulticastGranularity : 256 * kMulticastGranularity, kSuccess;
+  if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
+  return *unit = which == CU_MULTICAST_GRANULARITY_MINIMUM ? kMulticastGranularity : 256 * kMulticastGranularity, CUDA_SUCCESS;
 }
 API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObjectProp* prop) {
   MULTICAST_CALL();
-  if (prop->numDevices < 2 || prop->handleTypes != kPosixFd || prop->size == 0 || prop->size % kMulticastGranularity != 0)
-    return kInvalidValue;
+  if (prop->numDevices < 2 || prop->handleTypes != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || prop->size == 0 ||
+      prop->size % kMulticastGranularity != 0)
+    return CUDA_ERROR_INVALID_VALUE;
   const int fd = memfd_create("fake_multicast", MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return kOutOfMemory;
+  if (fd < 0 || ftruncate(fd, sizeof(Team)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   Team* team = map_team(fd);
-  if (team == nullptr) return kOutOfMemory;
+  if (team == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   team->magic = Team::kMagic;
   team->size = prop->size;
   team->devices = prop->numDevices;
@@ -92,7 +93,7 @@ API cuMulticastCreate(CUmemGenericAllocationHandle* handle, const CUmulticastObj
   made.team = team;
   made.references = 1;
   made.created = true;
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   MULTICAST_CALL();
@@ -103,25 +104,25 @@ API cuMulticastAddDevice(CUmemGenericAllocationHandle handle, CUdevice device) {
   const uint32_t bit = 1U << number_of(device);
   if ((team.added.fetch_or(bit) & bit) != 0) return violation("a device joins twice");
   if (std::popcount(team.added.load()) > static_cast<int>(team.devices)) return violation("too many devices join");
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 API cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t offset, CUmemGenericAllocationHandle memory, size_t from,
                        size_t bytes, unsigned long long flags) {
   MULTICAST_CALL();
   const auto found = state().objects.find(handle);
   const auto part = state().memories.find(memory);
-  if (found == state().objects.end() || part == state().memories.end() || flags != 0) return kInvalidValue;
+  if (found == state().objects.end() || part == state().memories.end() || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Team& team = *found->second.team;
   // The real one waits for them, here or for ever.
   if (std::popcount(team.added.load()) != static_cast<int>(team.devices))
     return violation("memory is bound before all devices have joined");
   if (offset != 0 || from != 0 || bytes != team.size || bytes > part->second.bytes || bytes % kMulticastGranularity != 0)
-    return kInvalidValue;
+    return CUDA_ERROR_INVALID_VALUE;
   const CUdevice device = part->second.prop.location.id;
   const uint32_t bit = 1U << number_of(device);
   if ((team.added & bit) == 0) return violation("memory is bound of a device that has not joined");
   if ((team.bound.fetch_or(bit) & bit) != 0) return violation("memory of a device is bound twice");
-  return found->second.bound[device] = {bytes, memory}, kSuccess;
+  return found->second.bound[device] = {bytes, memory}, CUDA_SUCCESS;
 }
 // Like all calls that give something back, it does not fail by order.
 API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size_t offset, size_t bytes) {
@@ -137,7 +138,7 @@ API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size
   const auto memory = state().memories.find(part->second.second);
   if (memory == state().memories.end() || memory->second.references == 0) return violation("memory is unbound after its release");
   found->second.team->bound.fetch_and(~(1U << number_of(device)));
-  return found->second.bound.erase(part), kSuccess;
+  return found->second.bound.erase(part), CUDA_SUCCESS;
 }
 
 }  // namespace fake_cuda

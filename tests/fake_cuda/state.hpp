@@ -31,7 +31,7 @@ SYMM_OPTIONAL_DRIVER_CALLS(DECLARE)
 
 #define API extern "C" __attribute__((visibility("default"))) CUresult
 
-inline constexpr CUresult kInvalidValue = 1;
+inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
 inline constexpr size_t kGranularity = size_t{2} << 20;
 inline constexpr int kNodes = 2;  // of the host, two devices near to each
 

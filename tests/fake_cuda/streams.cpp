@@ -25,9 +25,9 @@ bool progress(void* stream) {
 
 CUresult run(void* stream, std::function<bool()> work) {
   const std::lock_guard lock(state().mutex);
-  if (progress(stream) && work()) return kSuccess;
+  if (progress(stream) && work()) return CUDA_SUCCESS;
   state().queues[stream].push_back(std::move(work));
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
@@ -42,7 +42,7 @@ API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream strea
 }
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {
   MAY_FAIL();
-  if (value == 0) return kSuccess;  // fresh pages are zero, and touching them all would cost memory
+  if (value == 0) return CUDA_SUCCESS;  // fresh pages are zero, and touching them all would cost memory
   return run(stream, [=] { return std::fill_n(reinterpret_cast<unsigned*>(to), count, value), true; });
 }
 API cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t value, unsigned) {
@@ -56,7 +56,7 @@ API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, un
 }
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   MAY_FAIL();
-  return *id = reinterpret_cast<uintptr_t>(stream), kSuccess;  // handles of streams are never used again here
+  return *id = reinterpret_cast<uintptr_t>(stream), CUDA_SUCCESS;  // handles of streams are never used again here
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
@@ -64,36 +64,36 @@ API cuStreamCreate(CUstream* stream, unsigned) {
   const std::lock_guard lock(state().mutex);
   void* made = fresh();
   state().streams.insert(made);
-  return *stream = static_cast<CUstream>(made), kSuccess;
+  return *stream = static_cast<CUstream>(made), CUDA_SUCCESS;
 }
 API cuStreamDestroy(CUstream stream) {
   const std::lock_guard lock(state().mutex);
-  return state().streams.erase(stream) == 1 ? kSuccess : kInvalidValue;
+  return state().streams.erase(stream) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API cuStreamSynchronize(CUstream stream) {
   MAY_FAIL();
   for (int i = 0; i < 20'000; ++i) {
-    if (idle(stream)) return kSuccess;
+    if (idle(stream)) return CUDA_SUCCESS;
     usleep(1000);
   }
-  return kNotReady;
+  return CUDA_ERROR_NOT_READY;
 }
-API cuStreamQuery(CUstream stream) { return idle(stream) ? kSuccess : kNotReady; }
+API cuStreamQuery(CUstream stream) { return idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
 API cuStreamWaitEvent(CUstream, CUevent, unsigned) {
   MAY_FAIL();
-  return kSuccess;
+  return CUDA_SUCCESS;
 }
 API cuStreamGetCaptureInfo(CUstream, int* status, unsigned long long* id) {
   MAY_FAIL();
-  return *status = 0, *id = 0, kSuccess;
+  return *status = 0, *id = 0, CUDA_SUCCESS;
 }
-API cuThreadExchangeStreamCaptureMode(int*) { return kSuccess; }
+API cuThreadExchangeStreamCaptureMode(int*) { return CUDA_SUCCESS; }
 API cuEventCreate(CUevent* event, unsigned) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   void* made = fresh();
   state().events.insert(made);
-  return *event = static_cast<CUevent>(made), kSuccess;
+  return *event = static_cast<CUevent>(made), CUDA_SUCCESS;
 }
 API cuEventRecord(CUevent event, CUstream stream) {
   MAY_FAIL();
@@ -101,7 +101,7 @@ API cuEventRecord(CUevent event, CUstream stream) {
     const std::lock_guard lock(state().mutex);
     if (progress(stream)) {
       state().unfinished.erase(event);
-      return kSuccess;
+      return CUDA_SUCCESS;
     }
     state().unfinished[event] = stream;
   }
@@ -110,13 +110,13 @@ API cuEventRecord(CUevent event, CUstream stream) {
 API cuEventQuery(CUevent event) {
   const std::lock_guard lock(state().mutex);
   const auto found = state().unfinished.find(event);
-  if (found == state().unfinished.end()) return kSuccess;
+  if (found == state().unfinished.end()) return CUDA_SUCCESS;
   progress(found->second);
-  return state().unfinished.contains(event) ? kNotReady : kSuccess;
+  return state().unfinished.contains(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 API cuEventDestroy(CUevent event) {
   const std::lock_guard lock(state().mutex);
-  return state().events.erase(event) == 1 ? kSuccess : kInvalidValue;
+  return state().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace fake_cuda

@@ -13,13 +13,13 @@ namespace gpu {
 class ExternalAllocation {
  public:
   // The device must be the thread's current one.
-  ExternalAllocation(int device, size_t bytes, int handle_types = ::symm::cuda::kPosixFd) : bytes_(bytes) {
+  ExternalAllocation(int device, size_t bytes, int handle_types = ::symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) : bytes_(bytes) {
     cuda(cudaFree(nullptr), "context");
     ::symm::cuda::CUmemAllocationProp prop{};
-    prop.type = ::symm::cuda::kPinned;
+    prop.type = ::symm::cuda::CU_MEM_ALLOCATION_TYPE_PINNED;
     prop.requestedHandleTypes = handle_types;
-    prop.location = {::symm::cuda::kOnDevice, device};
-    const ::symm::cuda::CUmemAccessDesc access{prop.location, ::symm::cuda::kReadWrite};
+    prop.location = {::symm::cuda::CU_MEM_LOCATION_TYPE_DEVICE, device};
+    const ::symm::cuda::CUmemAccessDesc access{prop.location, ::symm::cuda::CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
     unsigned long long handle = 0;
     call("cuMemCreate", &handle, bytes, &prop, 0ULL);
     call("cuMemAddressReserve", &address_, bytes, size_t{0}, 0ULL, 0ULL);

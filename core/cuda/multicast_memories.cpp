@@ -1,41 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// Multicast in a group: whether, for which memories, and where the multimem kernels find their operands.
+#include "core/cuda/multicast_memories.hpp"
+
 #include <algorithm>
 
 #include "core/cuda/multicast.hpp"
-#include "core/cuda/transport.hpp"
+#include "kernels/cuda/plan.hpp"
 
 namespace symm::cuda {
 
 // All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
-void CudaTransport::choose_multicast() {
-  why_no_multicast_ = cuda::why_no_multicast(multicast_facts_);
-  if (!why_no_multicast_.empty()) return;
+void MulticastMemories::choose(Kernels& kernels) {
+  why_ = why_no_multicast(facts_);
+  if (!why_.empty()) return;
   try {
-    multicast_unit_ = Multicast::granularity(*device_, context_.size);
+    unit_ = Multicast::granularity(*device_, context_.size);
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    for (const std::string& name : kernel_names(context_.size, true)) kernels_.load(name);
-    kernels_.make_ready();
+    for (const std::string& name : kernel_names(context_.size, true)) kernels.load(name);
+    kernels.make_ready();
   } catch (const Error& error) {
-    multicast_trouble_ = error.what();
+    trouble_ = error.what();
   }
 }
 
-void CudaTransport::add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {
-  memory.why_no_multicast = why_no_multicast_;
-  if (!why_no_multicast_.empty()) return;
+void MulticastMemories::add(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {
+  memory.why_no_multicast = why_;
+  if (!why_.empty()) return;
   const auto allocation = [&](size_t rank) -> const Allocation& { return static_cast<const Allocation&>(*blocks[rank]); };
   const Allocation& mine = allocation(static_cast<size_t>(context_.rank));
   size_t bytes = mine.mapped();
   for (size_t rank = 0; rank < blocks.size(); ++rank) bytes = std::min(bytes, allocation(rank).mapped());
-  std::string trouble = multicast_trouble_;
+  std::string trouble = trouble_;
   const BlockExtent extent = mine.extent();
   if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
   if (trouble.empty() && extent.offset != 0) trouble = "its block begins inside an adopted allocation";
-  if (trouble.empty() && mine.mapped() % multicast_unit_ != 0) {
-    trouble = format("its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast", mine.mapped(),
-                     multicast_unit_);
+  if (trouble.empty() && mine.mapped() % unit_ != 0) {
+    trouble = format("its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast", mine.mapped(), unit_);
   }
   const auto made =
       make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, out_of_band, &memory.why_no_multicast);
@@ -44,8 +43,8 @@ void CudaTransport::add_multicast(MemoryView& memory, const std::vector<std::sha
   memory.owned.insert(memory.owned.begin(), made);
 }
 
-CudaTransport::MulticastPlace CudaTransport::multicast_place(const char* operand, const void* pointer, size_t bytes) const {
-  MulticastPlace place;
+MulticastMemories::Place MulticastMemories::place(const char* operand, const void* pointer, size_t bytes) const {
+  Place place;
   size_t offset = 0;
   const auto memory = context_.directory->containing(pointer, bytes, &offset);
   if (!memory) {
@@ -62,11 +61,11 @@ CudaTransport::MulticastPlace CudaTransport::multicast_place(const char* operand
   return place;
 }
 
-std::string CudaTransport::why_no_multimem(const CollectiveCall& call) const {
+std::string MulticastMemories::why_no_multimem(const CollectiveCall& call) const {
   const size_t bytes = call.unit();
   if (context_.size == 1 || bytes == 0) return "";
-  if (std::string reason = multicast_place("send", call.send, bytes).reason; !reason.empty()) return reason;
-  if (call.algorithm == Algorithm::multimem_two_shot) return multicast_place("recv", call.recv, bytes).reason;
+  if (std::string reason = place("send", call.send, bytes).reason; !reason.empty()) return reason;
+  if (call.algorithm == Algorithm::multimem_two_shot) return place("recv", call.recv, bytes).reason;
   return call.recv == call.send ? "not in place: other ranks may still be loading from send" : "";
 }
 

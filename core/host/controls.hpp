@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The control segments of all ranks of a group, and how one rank waits for another there: with a deadline, for as long as nobody
+// has failed, and so that the one to blame is found.
+#pragma once
+
+#include <vector>
+
+#include "core/backend/backend.hpp"
+#include "core/backend/plan_table.hpp"
+#include "core/host/control.hpp"
+
+namespace symm::host {
+
+class Controls {
+ public:
+  Controls(TransportContext context, const PlanValues& values);
+
+  OutgoingMessage share() const;
+  void connect(int peer, Message message);
+
+  const TransportContext& context() const noexcept { return context_; }
+  const Control& operator[](int rank) const noexcept { return controls_[static_cast<size_t>(rank)]; }
+  const Control& mine() const noexcept { return mine_; }
+  Fencing fencing() const noexcept { return fencing_; }
+  const SpinPolicy& spin() const noexcept { return spin_; }
+
+  // Wait, or revoke the group and throw: `what` says what was awaited.
+  void await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what);
+  // Until `peer` has stored `target` in a word of its own segment, of those for which it wakes all ranks.
+  void await(Word& word, uint32_t target, int peer, LazyDeadline& deadline, const char* what) {
+    if (!reached(word, target))
+      await(word, target, (*this)[peer].waiters()[static_cast<size_t>(context_.rank)], peer, deadline, what);
+  }
+  void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
+  [[noreturn]] void fail(Failure failure);
+
+ private:
+  Fencing fencing_of_group() const noexcept;
+  void give_up() noexcept;
+  int culprit(int peer) const noexcept;
+
+  TransportContext context_;
+  PlanValues values_;
+  Processors processors_;  // that any rank known so far may use
+  SpinPolicy spin_;
+  bool registered_;  // all ranks known so far are, for asymmetric fences
+  Fencing fencing_;
+  std::vector<Control> controls_;  // by group rank
+  Control& mine_;
+};
+
+}  // namespace symm::host
