@@ -17,6 +17,13 @@ int severity(const Failure& failure) noexcept {
   }
 }
 
+// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals,
+// the lowest rank.
+const Failure& worse(const Failure& a, const Failure& b) noexcept {
+  if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
+  return a.rank <= b.rank ? a : b;
+}
+
 Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline deadline) {
   const bool joined = events.look([&](Known& known) { return known.joined(rank); });
   std::optional<Failure> vote;
@@ -38,11 +45,6 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
 }
 
 }  // namespace
-
-const Failure& worse(const Failure& a, const Failure& b) noexcept {
-  if (severity(a) != severity(b)) return severity(a) > severity(b) ? a : b;
-  return a.rank <= b.rank ? a : b;
-}
 
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline) {
   const bool well = mine.status == Status::ok;

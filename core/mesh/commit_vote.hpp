@@ -8,10 +8,6 @@
 
 namespace symm {
 
-// Of two failures the one nearer to the cause: a rank that ran out of something explains a rank that is missing. Among equals,
-// the lowest rank.
-const Failure& worse(const Failure& a, const Failure& b) noexcept;
-
 // Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did.
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline);
 
