@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "core/group/collective.hpp"
+#include "tests/support/footprint.hpp"
 
 namespace symm {
 namespace {
@@ -168,13 +168,9 @@ TEST(PlanTable, ADifferenceNamesBothSides) {
 
 class PlanFile : public testing::Test {
  protected:
-  PlanFile() : folder_(std::filesystem::temp_directory_path() / ("symm-plan-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
   ~PlanFile() override {
     unsetenv("SYMM_PLAN_FILE");
     unsetenv("SYMM_HOST_TUNE");
-    std::filesystem::remove_all(folder_);
   }
   std::string write(const std::string& text) {
     std::ofstream(path()) << text;
@@ -182,7 +178,7 @@ class PlanFile : public testing::Test {
   }
   std::string path() const { return folder_ / "plan.txt"; }
 
-  std::filesystem::path folder_;
+  support::TemporaryDirectory folder_;
 };
 
 void on_two_ranks(const std::function<void(Group&)>& body, Error* error = nullptr) {
@@ -282,7 +278,7 @@ TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
   EXPECT_NE(std::string(error.what()).find("SYMM_PLAN_FILE " + path() + ":3: 'quick' is not a key of host"), std::string::npos)
       << error.what();
 
-  setenv("SYMM_PLAN_FILE", folder_.c_str(), 1);
+  setenv("SYMM_PLAN_FILE", folder_.path().c_str(), 1);
   on_two_ranks([](Group&) {}, &error);
   EXPECT_NE(std::string(error.what()).find("is not an ordinary file"), std::string::npos) << error.what();
 

@@ -11,8 +11,8 @@
 #include <fstream>
 #include <functional>
 #include <sstream>
-#include <thread>
 
+#include "tests/support/process.hpp"
 #include "tools/doctor/capture.hpp"
 #include "tools/host/host.hpp"
 #include "tools/run/job_directory.hpp"
@@ -30,14 +30,7 @@ Captured symm_run(std::vector<std::string> options, const std::string& script) {
   return capture(command, limit);
 }
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + limit;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
+bool eventually(const std::function<bool()>& condition) { return support::eventually(condition, 60'000, 5000); }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 

@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "tests/support/footprint.hpp"
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {
@@ -24,20 +24,14 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 class Tune : public testing::Test {
  protected:
-  Tune() : folder_(std::filesystem::temp_directory_path() / ("symm-tune-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~Tune() override {
-    unsetenv("SYMM_PLAN_FILE");
-    std::filesystem::remove_all(folder_);
-  }
+  ~Tune() override { unsetenv("SYMM_PLAN_FILE"); }
   std::string file() const { return folder_ / "plan.txt"; }
   std::string text() const {
     std::stringstream out;
     out << std::ifstream(file()).rdbuf();
     return out.str();
   }
-  std::filesystem::path folder_;
+  support::TemporaryDirectory folder_;
 };
 
 std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& command) {
