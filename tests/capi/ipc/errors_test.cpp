@@ -12,7 +12,7 @@
 namespace support {
 namespace {
 
-// FNV-1a, as in core/ipc/token.cpp: the tests see the library from outside.
+// FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
 void seal(Token& token) {
   uint64_t value = 0xCBF29CE484222325U;
   for (size_t i = 0; i < token.size - 8; ++i) value = (value ^ std::to_integer<uint64_t>(token.bytes[i])) * 0x100000001B3U;
@@ -79,6 +79,34 @@ TEST(Errors, EachHasItsOwnMessage) {
       expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
       EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
     }
+    facts->done = 1;
+  });
+}
+
+// Who refuses an import is told as a process, and not as a rank of some group.
+TEST(Errors, AFailedImportNamesTheExporter) {
+  const Directory directory;
+  Shared<Facts> facts;
+  as_processes(2, [&](int rank) {
+    if (rank == 0) {
+      {
+        const Owned released(4096);
+        facts->token = make_token(released.data, 64);
+      }
+      reach(*facts, 1);
+      wait_for(facts->done, 1);
+      return;
+    }
+    wait_for(facts->step, 1);
+    int64_t exporter = 0;
+    std::memcpy(&exporter, facts->token.bytes + 112, sizeof exporter);
+    EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_INVALID_HANDLE);
+    symm_failure_t failure{};
+    failure.struct_size = sizeof failure;
+    check(symm_last_failure(&failure));
+    EXPECT_EQ(failure.status, SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(failure.pid, exporter);
+    EXPECT_EQ(failure.rank, -1);
     facts->done = 1;
   });
 }
