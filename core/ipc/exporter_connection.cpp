@@ -300,9 +300,7 @@ bool ExporterConnection::close_if_idle() {
 
 void ExporterConnection::add_to(symm_ipc_stats_t& stats) {
   const std::lock_guard lock(mutex_);
-  stats.imported += mappings_.imports();
-  stats.imported_blocks += mappings_.blocks();
-  stats.imported_bytes += mappings_.bytes();
+  mappings_.add_to(stats);
   stats.exporters += alive() ? 1 : 0;
 }
 

@@ -3,8 +3,6 @@
 // The importer's end of the connection to an exporter: what is mapped from there, and the leases on it.
 #pragma once
 
-#include <symm/symm.h>
-
 #include <mutex>
 
 #include "core/ipc/lease_ring.hpp"

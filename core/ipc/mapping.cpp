@@ -86,16 +86,13 @@ std::shared_ptr<Mapping> Mappings::containing(const void* pointer, uint64_t byte
   return nullptr;
 }
 
-uint64_t Mappings::blocks() const noexcept {
-  uint64_t blocks = 0;
-  for (const auto& [key, mapping] : all_) blocks += mapping->block ? 1 : 0;
-  return blocks;
-}
-
-uint64_t Mappings::bytes() const noexcept {
-  uint64_t bytes = 0;
-  for (const auto& [key, mapping] : all_) bytes += mapping->block ? mapping->block->size() : 0;
-  return bytes;
+void Mappings::add_to(symm_ipc_stats_t& stats) const noexcept {
+  stats.imported += imports_;
+  for (const auto& [key, mapping] : all_) {
+    if (!mapping->block) continue;
+    ++stats.imported_blocks;
+    stats.imported_bytes += mapping->block->size();
+  }
 }
 
 }  // namespace symm::ipc

@@ -3,6 +3,8 @@
 // Blocks of an exporter that are mapped here.
 #pragma once
 
+#include <symm/symm.h>
+
 #include <map>
 #include <vector>
 
@@ -51,9 +53,7 @@ class Mappings {
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token) const;
 
   bool empty() const noexcept { return all_.empty() && imports_ == 0; }
-  uint64_t imports() const noexcept { return imports_; }
-  uint64_t blocks() const noexcept;
-  uint64_t bytes() const noexcept;
+  void add_to(symm_ipc_stats_t& stats) const noexcept;
 
  private:
   using Key = std::pair<uint64_t, int>;  // block, device
