@@ -42,15 +42,6 @@ void child() {
 
 }  // namespace
 
-const std::array<std::byte, 16>& token() {
-  static const std::array<std::byte, 16> value = [] {
-    std::array<std::byte, 16> drawn{};
-    fill_random(drawn.data(), drawn.size());
-    return drawn;
-  }();
-  return value;
-}
-
 const std::string& boot_id() {
   static const std::string value = [] {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));

@@ -3,7 +3,6 @@
 // Facts about this process that never change, and the one that may: whether it is a forked child.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +10,7 @@
 
 namespace symm::process {
 
-const std::array<std::byte, 16>& token();  // random, drawn once; tells whether a peer is a thread of this very process
-const std::string& boot_id();              // of the running kernel; "" if unreadable
+const std::string& boot_id();  // of the running kernel; "" if unreadable
 uint64_t random64();
 
 // Number of fork() calls between the process that first used the library and this one. A handle remembers the value at its

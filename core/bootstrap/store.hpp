@@ -26,7 +26,6 @@ class Store {
   // A directory of mode 0700 that all ranks share, where their sockets go; "" if this store has none, in which case
   // rank 0 makes one and publishes its path through the store.
   virtual std::string directory() const { return {}; }
-  // Is this error a sign that the other ranks belong to another, older attempt of the job? See dir_store.
   virtual std::string describe() const = 0;  // for messages and symm_group_info: "dir:///run/user/1000/job"
 };
 
