@@ -8,7 +8,6 @@ using symm::Error;
 using symm::Status;
 using symm::capi::guard;
 using symm::capi::require;
-using symm::capi::write_text;
 
 static_assert(static_cast<int32_t>(symm::BackendKind::host) == SYMM_BACKEND_HOST &&
               static_cast<int32_t>(symm::BackendKind::cuda) == SYMM_BACKEND_CUDA);
@@ -25,24 +24,7 @@ symm_status_t symm_device_count(symm_backend_t backend, int32_t* out_count) {
 symm_status_t symm_device_info(symm_backend_t backend, int32_t device, symm_device_info_t* out) {
   return guard([&] {
     symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_device_info_t, dmabuf_reason), "out");
-    const symm::DeviceInfo info = symm::device_info(static_cast<symm::BackendKind>(backend), device);
-    symm_device_info_t filled{};
-    filled.backend = static_cast<int32_t>(info.backend);
-    filled.device = info.device;
-    filled.memory_bytes = info.memory_bytes;
-    filled.compute_units = info.compute_units;
-    filled.multicast = info.multicast_reason.empty() ? 1 : 0;
-    filled.fabric = info.fabric_reason.empty() ? 1 : 0;
-    filled.dmabuf = info.dmabuf_reason.empty() ? 1 : 0;
-    write_text(filled.name, info.name);
-    write_text(filled.uuid, info.uuid);
-    write_text(filled.multicast_reason, info.multicast_reason);
-    write_text(filled.fabric_reason, info.fabric_reason);
-    write_text(filled.dmabuf_reason, info.dmabuf_reason);
-    filled.host_memory = info.host_memory_reason.empty() ? 1 : 0;
-    filled.numa_node = info.numa_node;
-    write_text(filled.host_memory_reason, info.host_memory_reason);
-    symm::capi::write_struct(filled, out);
+    symm::capi::write_struct(symm::device_info(static_cast<symm::BackendKind>(backend), device), out);
   });
 }
 

@@ -8,8 +8,11 @@
 #include <cstring>
 
 #include "capi/guard.hpp"
+#include "core/base/little_endian.hpp"
 
 namespace symm::capi {
+
+using symm::write_text;
 
 // End of the struct's last field in its first release, which sizeof would round up.
 #define SYMM_FIRST_SIZE(type, last_field) (offsetof(type, last_field) + sizeof(type::last_field))
@@ -45,14 +48,6 @@ void write_struct(const T& from, T* to) {
   copy.struct_size = size;
   std::memcpy(to, &copy, std::min(size, sizeof(T)));
   if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
-}
-
-// Text into a fixed field, cut if need be.
-template <size_t N>
-void write_text(char (&field)[N], const std::string& text) {
-  const size_t length = std::min(text.size(), N - 1);
-  std::memcpy(field, text.data(), length);
-  field[length] = '\0';
 }
 
 }  // namespace symm::capi

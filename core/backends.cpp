@@ -4,6 +4,7 @@
 #include "core/backends.hpp"
 
 #include "core/backend/hardware.hpp"
+#include "core/base/little_endian.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/backend.hpp"
@@ -41,17 +42,21 @@ std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_ra
 
 int device_count(BackendKind kind) { return resolve(kind) == BackendKind::cuda ? cuda::device_count() : 1; }
 
-DeviceInfo device_info(BackendKind kind, int device) {
+symm_device_info_t device_info(BackendKind kind, int device) {
   const BackendKind resolved = resolve(kind);
   if (resolved == BackendKind::cuda) return cuda::device_info(device);
-  DeviceInfo info;
-  info.backend = resolved;
+  symm_device_info_t info{};
+  info.backend = SYMM_BACKEND_HOST;
   if (device != 0) throw Error(Status::invalid_argument, format("device: %d is not in 0 .. 0", device));
   info.memory_bytes = host::memory_bytes();
   info.compute_units = host::processors();
-  info.name = host::processor_name();
-  info.uuid = process::boot_id();
-  info.multicast_reason = info.fabric_reason = info.dmabuf_reason = kHostOnly;
+  write_text(info.name, host::processor_name());
+  write_text(info.uuid, process::boot_id());
+  write_text(info.multicast_reason, kHostOnly);
+  write_text(info.fabric_reason, kHostOnly);
+  write_text(info.dmabuf_reason, kHostOnly);
+  info.host_memory = 1;
+  info.numa_node = -1;
   return info;
 }
 

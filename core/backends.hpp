@@ -3,6 +3,8 @@
 // The list: which back ends there are, and what each can do on this machine.
 #pragma once
 
+#include <symm/symm.h>
+
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 
@@ -11,7 +13,7 @@ namespace symm {
 // What `automatic` means on this machine. Throws Error(unavailable) with the reason for a back end that cannot be used.
 BackendKind resolve(BackendKind kind);
 int device_count(BackendKind kind);
-DeviceInfo device_info(BackendKind kind, int device);
+symm_device_info_t device_info(BackendKind kind, int device);
 Links links(BackendKind kind);
 // The back end for a new group. Throws Error(unavailable) with the reason.
 std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank);

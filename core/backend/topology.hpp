@@ -40,15 +40,4 @@ struct CubeMesh {
 // partners make no triangle across, so no other four are all linked.
 std::optional<CubeMesh> find_cube_mesh(const Links& links);
 
-struct DeviceInfo {
-  BackendKind backend{};
-  int device = 0;
-  uint64_t memory_bytes = 0;
-  int compute_units = 0;
-  std::string name, uuid;
-  // Empty: supported. Otherwise why not.
-  std::string multicast_reason, fabric_reason, dmabuf_reason, host_memory_reason;
-  int numa_node = -1;  // of the host, nearest to the device; -1: unknown, or no such thing
-};
-
 }  // namespace symm

@@ -59,6 +59,14 @@ class Writer {
   std::vector<std::byte> bytes_;
 };
 
+// Into a field of fixed size, cut if need be.
+template <size_t N>
+void write_text(char (&field)[N], const std::string& text) {
+  const size_t length = std::min(text.size(), N - 1);
+  std::copy_n(text.data(), length, field);
+  field[length] = '\0';
+}
+
 // Text of a peer ends up in messages and logs: no control characters, so that it cannot forge lines.
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 inline bool is_clean(const std::string& text) { return std::none_of(text.begin(), text.end(), is_control); }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/backend.hpp"
 
-#include <cstdlib>
-
+#include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/cuda/transport.hpp"
@@ -101,22 +100,26 @@ std::shared_ptr<Backend> open(int device, int local_rank) {
   return std::make_shared<CudaBackend>(std::move(opened));
 }
 
-DeviceInfo device_info(int device) {
+symm_device_info_t device_info(int device) {
   const auto opened = Device::open(device);
   const Driver& driver = opened->driver();
-  DeviceInfo info;
-  info.backend = BackendKind::cuda;
+  symm_device_info_t info{};
+  info.backend = SYMM_BACKEND_CUDA;
   info.device = device;
   info.compute_units = opened->multiprocessors();
-  info.name = name_of(*opened);
-  info.uuid = text_of(opened->uuid());
+  write_text(info.name, name_of(*opened));
+  write_text(info.uuid, text_of(opened->uuid()));
   size_t bytes = 0;
   driver.require(driver.cuDeviceTotalMem(&bytes, opened->handle()), "cuDeviceTotalMem");
   info.memory_bytes = bytes;
-  info.multicast_reason = why_no_multicast(multicast_facts(*opened, false, environment));
-  info.fabric_reason = Allocation::fabric_reason(*opened);
-  info.dmabuf_reason = Allocation::dmabuf_reason(*opened);
-  info.host_memory_reason = Allocation::host_memory_reason(*opened);
+  const auto set = [](int32_t& available, auto& field, const std::string& reason) {
+    available = reason.empty() ? 1 : 0;
+    write_text(field, reason);
+  };
+  set(info.multicast, info.multicast_reason, why_no_multicast(multicast_facts(*opened, false, environment)));
+  set(info.fabric, info.fabric_reason, Allocation::fabric_reason(*opened));
+  set(info.dmabuf, info.dmabuf_reason, Allocation::dmabuf_reason(*opened));
+  set(info.host_memory, info.host_memory_reason, Allocation::host_memory_reason(*opened));
   info.numa_node = Allocation::node_of(*opened);
   return info;
 }

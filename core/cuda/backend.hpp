@@ -3,6 +3,8 @@
 // Back end 2: memory of GPUs, shared between processes through the driver's virtual memory management.
 #pragma once
 
+#include <symm/symm.h>
+
 #include <memory>
 
 #include "core/backend/backend.hpp"
@@ -14,7 +16,7 @@ namespace symm::cuda {
 std::string unavailable_reason();
 std::shared_ptr<Backend> open(int device, int local_rank);
 int device_count();
-DeviceInfo device_info(int device);
+symm_device_info_t device_info(int device);
 Links links();
 
 }  // namespace symm::cuda
