@@ -6,6 +6,8 @@
 #include <string_view>
 
 #ifdef SYMM_FATBIN_DIR
+#include "image_list.hpp"
+
 #define SYMM_INCLUDE(name)                                                                                                     \
   __asm__(".pushsection .rodata\n.balign 64\n.local symm_fatbin_" #name "\nsymm_fatbin_" #name ":\n.incbin \"" SYMM_FATBIN_DIR \
           "/" #name ".fatbin\"\n.byte 0\n.popsection\n");                                                                      \
