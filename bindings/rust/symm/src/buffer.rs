@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rank's allocation.
 
-use crate::error::{Error, Result, call};
+use crate::convert::given;
+use crate::error::{Called, Error, Result};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
@@ -9,7 +10,7 @@ use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use symm_sys::{self as sys, symm_buffer};
+use symm_sys::{self as sys, Api, symm_buffer};
 
 /// One rank's block, before others can see it: made by [`Group::alloc`], shared by [`Group::rendezvous`].
 ///
@@ -87,27 +88,26 @@ impl Group {
     /// `InvalidArgument` says what is wrong with the memory (made by `cudaMalloc`, say); `Unsupported` in a host group.
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let mut out = ptr::null_mut();
         // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
-        call(|api| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, &mut out) })?;
-        self.take_buffer(out, len)
+        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, out) })
     }
 
     fn alloc_with<T: Element>(&self, len: usize, flags: u64) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let mut out = ptr::null_mut();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, &mut out) })?;
-        self.take_buffer(out, len)
+        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, out) })
     }
 
-    /// Takes over the reference that a successful call gave.
-    fn take_buffer<T: Element>(&self, out: *mut symm_buffer, len: usize) -> Result<Buffer<T>> {
+    /// Takes over the reference that `function` gives.
+    fn take_buffer<T: Element>(
+        &self,
+        len: usize,
+        function: impl FnOnce(&Api, &mut *mut symm_buffer) -> Called,
+    ) -> Result<Buffer<T>> {
         // SAFETY: a successful call gives one reference.
-        let handle = unsafe { Handle::new(out) }?;
-        let mut pointer = ptr::null_mut();
+        let handle = unsafe { Handle::new(given(ptr::null_mut(), function)?) }?;
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_buffer_pointer(handle.as_ptr(), &mut pointer) })?;
+        let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_buffer_pointer(handle.as_ptr(), out) })?;
         let pointer =
             NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
         Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
@@ -157,9 +157,8 @@ impl<T: Element> Buffer<T> {
     /// # Errors
     /// `Unavailable` with the reason, as in [`DeviceInfo::dmabuf`](crate::DeviceInfo::dmabuf); `InvalidArgument`.
     pub fn export_dmabuf(&self, offset: usize, bytes: usize) -> Result<OwnedFd> {
-        let mut fd = -1;
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_buffer_export_dmabuf(self.as_raw(), offset, bytes, &mut fd) })?;
+        let fd = given(-1, |api, out| unsafe { api.symm_buffer_export_dmabuf(self.as_raw(), offset, bytes, out) })?;
         // SAFETY: a successful call gives the descriptor to its caller.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }

@@ -24,6 +24,13 @@ pub(crate) fn count(value: i32) -> usize {
     usize::try_from(value).unwrap_or(0)
 }
 
+/// What `function` writes where `start` stands.
+pub(crate) fn given<T>(start: T, function: impl FnOnce(&Api, &mut T) -> Called) -> Result<T> {
+    let mut out = start;
+    call(|api| function(api, &mut out))?;
+    Ok(out)
+}
+
 /// A struct that `function` fills.
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The devices of this machine.
 
-use crate::convert::{Feature, count, feature, filled, index};
+use crate::convert::{Feature, count, feature, filled, given, index};
 use crate::error::{Error, Result, call, from_array};
 use crate::{Backend, Status, TopologyClass};
 use symm_sys as sys;
@@ -39,10 +39,8 @@ pub struct DeviceInfo {
 /// # Errors
 /// `Unavailable` when the back end cannot be used here; the message says why.
 pub fn device_count(backend: Backend) -> Result<usize> {
-    let mut out = 0;
-    // SAFETY: `out` is written on success.
-    call(|api| unsafe { api.symm_device_count(backend.as_raw(), &mut out) })?;
-    Ok(count(out))
+    // SAFETY: the function has no preconditions.
+    given(0, |api, out| unsafe { api.symm_device_count(backend.as_raw(), out) }).map(count)
 }
 
 /// Describes a device.

@@ -11,9 +11,6 @@ use crate::{Element, Group, Op};
 /// As [the others](Group#collectives), on one operand.
 impl Group {
     /// `data[i] = op over all ranks of data[i]`, on every rank.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     #[inline]
     pub fn allreduce_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
@@ -26,9 +23,6 @@ impl Group {
 
     /// Reduces `data`, of which this rank receives its part: `data[rank * n + i]`, where `data` has `size * n` elements. The rest of
     /// `data` is undefined afterwards.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn reduce_scatter_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
@@ -41,9 +35,6 @@ impl Group {
 
     /// Gathers everybody's part into `data`, which has `size * n` elements. This rank's own part is there before the call, at
     /// `data[rank * n + i]`.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn allgather_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (count, dtype) = (self.part(data.len())?, D::Element::DTYPE);
@@ -53,9 +44,6 @@ impl Group {
     }
 
     /// `data[i] = data[i] of the root`.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn broadcast_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), data.len(), D::Element::DTYPE);
@@ -66,9 +54,6 @@ impl Group {
     }
 
     /// `data[i] = op over all ranks of data[i]`, on the root; other ranks' `data` is only read.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn reduce_in_place<D: Target + ?Sized>(&self, data: &mut D, op: Op, root: usize) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype, op) = (data.pointer(), data.len(), D::Element::DTYPE, op.as_raw());
@@ -79,9 +64,6 @@ impl Group {
     }
 
     /// `data[r * n + i] = data[rank * n + i] of rank r`, where `data` has `size * n` elements.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn alltoall_in_place<D: Target + ?Sized>(&self, data: &mut D) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         let (at, count, dtype) = (data.pointer(), self.part(data.len())?, D::Element::DTYPE);

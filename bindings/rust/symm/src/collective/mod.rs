@@ -23,13 +23,11 @@ type Pair<T> = (Operand<T>, Operand<T>);
 /// that the group works on; [`Span`](crate::Span)s of a memory of this group are used without a copy. Some ranks may pass spans and
 /// others not, at different offsets.
 ///
+/// # Errors of all collectives
 /// All return `InvalidArgument` (lengths that do not fit, root, overlap, an algorithm that cannot do it), after which nothing has
 /// happened, or `Timeout`, `PeerFailed`, `Aborted`, `Mismatch`, after which the group is revoked and what was to be written is undefined.
 impl Group {
     /// `recv[i] = op over all ranks of send[i]`, on every rank.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     #[inline]
     pub fn allreduce<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
@@ -46,9 +44,6 @@ impl Group {
     }
 
     /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn reduce_scatter<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
         S: Source + ?Sized,
@@ -64,9 +59,6 @@ impl Group {
     }
 
     /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn allgather<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
     where
         S: Source + ?Sized,
@@ -82,9 +74,6 @@ impl Group {
     }
 
     /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn broadcast<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
     where
         S: Source + ?Sized,
@@ -102,9 +91,6 @@ impl Group {
     }
 
     /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn reduce<S, R>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
     where
         S: Source + ?Sized,
@@ -122,9 +108,6 @@ impl Group {
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
-    ///
-    /// # Errors
-    /// [As all collectives](Group#collectives).
     pub fn alltoall<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
     where
         S: Source + ?Sized,

@@ -11,7 +11,7 @@ pub use config::GroupConfig;
 pub use info::{GroupInfo, GroupStatus};
 pub(crate) use shared::Shared;
 
-use crate::convert::index;
+use crate::convert::{given, index};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::{Algorithm, Backend, Stream, Timeout};
@@ -109,9 +109,8 @@ impl Group {
                 i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?
             }
         };
-        let mut out = ptr::null_mut();
-        // SAFETY: the handle is alive, and `out` is written on success.
-        call(|api| unsafe { api.symm_group_split(self.as_raw(), color, key, &mut out) })?;
+        // SAFETY: the handle is alive.
+        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_split(self.as_raw(), color, key, out) })?;
         if out.is_null() {
             return Ok(None);
         }

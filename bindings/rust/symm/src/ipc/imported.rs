@@ -2,8 +2,8 @@
 //! Memory of another process.
 
 use crate::buffer::on_host;
-use crate::convert::{count, filled};
-use crate::error::{Error, Result, call};
+use crate::convert::{count, filled, given};
+use crate::error::{Error, Result};
 use crate::{Backend, Element, Span, Stream, View};
 use std::fmt;
 use std::ops::RangeBounds;
@@ -86,11 +86,17 @@ impl Lease {
     }
 }
 
+elements_in_other_hands!(Import, "the exporter, nor anybody else who has the memory");
+
 impl<T: Element> Import<T> {
+    fn parts(&self) -> (*mut T, usize, Backend) {
+        (self.pointer, self.len, self.backend)
+    }
+
     pub(super) fn adopt(lease: Lease) -> Result<Self> {
-        let (info, mut pointer) = (lease.info()?, ptr::null_mut());
+        let info = lease.info()?;
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_ipc_pointer(lease.raw.as_ptr(), &mut pointer) })?;
+        let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_ipc_pointer(lease.raw.as_ptr(), out) })?;
         let pointer: *mut T = pointer.cast();
         if !pointer.is_aligned() {
             let name = std::any::type_name::<T>();
@@ -101,16 +107,6 @@ impl<T: Element> Import<T> {
         }
         let len = usize::try_from(info.bytes).unwrap_or(usize::MAX) / size_of::<T>();
         Ok(Self { lease, pointer, len, backend: info.backend })
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there is no whole element.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// What is known of it.
@@ -124,50 +120,6 @@ impl<T: Element> Import<T> {
     /// Its address. Of device memory if it is [on a device](ImportInfo::backend).
     pub fn as_ptr(&self) -> *mut T {
         self.pointer
-    }
-
-    /// The elements, one by one.
-    ///
-    /// # Errors
-    /// `Unsupported` if they are in device memory.
-    pub fn view(&self) -> Result<View<'_, T>> {
-        on_host(self.backend)?;
-        // SAFETY: the memory is mapped until the lease is released, aligned, and as long.
-        Ok(unsafe { View::new(self.pointer, self.len) })
-    }
-
-    /// A part of it, as an operand or to be exported again. On a device, use it on the stream of the import.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the range is not within it.
-    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-        Span::within(self.pointer, self.len, self.backend, range)
-    }
-
-    /// The elements.
-    ///
-    /// # Errors
-    /// `Unsupported` if they are in device memory.
-    ///
-    /// # Safety
-    /// Neither the exporter nor anybody else who has the memory writes to it during the borrow.
-    pub unsafe fn local(&self) -> Result<&[T]> {
-        on_host(self.backend)?;
-        // SAFETY: mapped, aligned and as long; that it does not change is the caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts(self.pointer, self.len) })
-    }
-
-    /// The elements, to be written.
-    ///
-    /// # Errors
-    /// `Unsupported` if they are in device memory.
-    ///
-    /// # Safety
-    /// Neither the exporter nor anybody else who has the memory touches it during the borrow.
-    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-        on_host(self.backend)?;
-        // SAFETY: mapped, aligned and as long; that nobody else touches it is the caller's promise.
-        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer, self.len) })
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value lives.

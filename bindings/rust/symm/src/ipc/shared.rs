@@ -4,7 +4,7 @@
 use super::export::withdraw_bytes;
 use crate::buffer::on_host;
 use crate::error::{Error, Result};
-use crate::{Buffer, Element, Span, Timeout, View};
+use crate::{Backend, Buffer, Element, Span, Timeout, View};
 use std::fmt;
 use std::ops::RangeBounds;
 
@@ -29,55 +29,11 @@ impl<T: Element> Buffer<T> {
     }
 }
 
+elements_in_other_hands!(Shared, "a process that imported a piece of the block");
+
 impl<T: Element> Shared<T> {
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// A part of the block, to be [exported](Span::export), or as an operand.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the range is not within the block.
-    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
-        Span::within(self.0.as_ptr(), self.len(), self.0.group.backend, range)
-    }
-
-    /// The elements, one by one.
-    ///
-    /// # Errors
-    /// `Unsupported` if the block is in device memory.
-    pub fn view(&self) -> Result<View<'_, T>> {
-        on_host(self.0.group.backend)?;
-        // SAFETY: the block lives as long as its handle, and is as long.
-        Ok(unsafe { View::new(self.0.as_ptr(), self.len()) })
-    }
-
-    /// The elements.
-    ///
-    /// # Errors
-    /// `Unsupported` if the block is in device memory.
-    ///
-    /// # Safety
-    /// No process that imported a piece of the block writes to it during the borrow.
-    pub unsafe fn local(&self) -> Result<&[T]> {
-        self.0.as_slice()
-    }
-
-    /// The elements, to be written.
-    ///
-    /// # Errors
-    /// `Unsupported` if the block is in device memory.
-    ///
-    /// # Safety
-    /// No process that imported a piece of the block touches it during the borrow.
-    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
-        self.0.as_mut_slice()
+    fn parts(&self) -> (*mut T, usize, Backend) {
+        (self.0.as_ptr(), self.0.len(), self.0.group.backend)
     }
 
     /// Ends all tokens of the block and waits until nobody holds a lease on it: then it is a buffer of one's own again.

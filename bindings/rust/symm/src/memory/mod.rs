@@ -8,8 +8,8 @@ mod signal;
 pub use rendezvous::Found;
 
 use crate::buffer::on_host;
-use crate::convert::{Feature, count, feature, index};
-use crate::error::{Result, call};
+use crate::convert::{Feature, count, feature, given, index};
+use crate::error::Result;
 use crate::group::Shared;
 use crate::handle::Handle;
 use crate::{Element, Span, Stream, View};
@@ -132,10 +132,9 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `InvalidArgument` for a rank out of range.
     pub fn pointer(&self, rank: usize) -> Result<*mut T> {
-        let mut pointer = ptr::null_mut();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), &mut pointer) })?;
-        Ok(pointer.cast())
+        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(self.as_raw(), index(rank), out) })
+            .map(|pointer| pointer.cast())
     }
 
     /// The address by which the multimem instructions of the device reach all ranks' blocks at once.
@@ -143,10 +142,9 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `Unavailable` if there is none; the message says why.
     pub fn multicast_pointer(&self) -> Result<*mut T> {
-        let mut pointer = ptr::null_mut();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), &mut pointer) })?;
-        Ok(pointer.cast())
+        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_multicast_pointer(self.as_raw(), out) })
+            .map(|pointer| pointer.cast())
     }
 
     /// Whether it has a multicast address, then on all ranks, or why not.

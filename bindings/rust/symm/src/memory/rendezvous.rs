@@ -3,7 +3,7 @@
 
 use super::{Inner, Memory};
 use crate::buffer::Buffer;
-use crate::convert::{count, filled};
+use crate::convert::{count, filled, given};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
 use crate::{Element, Group, Status};
@@ -56,9 +56,10 @@ impl Group {
     }
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
-        let mut out = ptr::null_mut();
         // SAFETY: both handles are alive.
-        call(|api| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, &mut out) })?;
+        let out = given(ptr::null_mut(), |api, out| unsafe {
+            api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, out)
+        })?;
         // SAFETY: a successful rendezvous gives one reference.
         unsafe { Handle::new(out) }
     }
@@ -80,9 +81,9 @@ impl<T: Element> Memory<T> {
     fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_ptr(), out)) }?;
-        let mut own = ptr::null_mut();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, &mut own) })?;
+        let own =
+            given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, out) })?;
         let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
         Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
     }

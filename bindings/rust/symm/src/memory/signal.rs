@@ -2,7 +2,7 @@
 //! Signals between ranks.
 
 use super::Memory;
-use crate::convert::index;
+use crate::convert::{given, index};
 use crate::error::{Result, call};
 use crate::{Element, Timeout};
 use std::ptr;
@@ -45,9 +45,8 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// `InvalidArgument` for a rank out of range.
     pub fn signal_pad(&self, rank: usize) -> Result<*mut u32> {
-        let mut pad = ptr::null_mut();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), &mut pad) })?;
-        Ok(pad.cast())
+        given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), out) })
+            .map(|pad| pad.cast())
     }
 }
