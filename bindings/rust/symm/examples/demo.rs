@@ -3,19 +3,12 @@
 //! and Julia, which do the same: a block of 1 MiB each, a put into the neighbour's, an all-reduce, a block handed on by token; every
 //! result is checked bit for bit.
 
+mod ring;
+
+use ring::{BLOCK, DATA, PUT, REDUCED, TOKEN, TOKEN_AT, check, letter, sums, values};
 use std::error::Error;
 use std::time::Instant;
 use symm::{Backend, GroupConfig, Memory, Op};
-
-/// Elements of a block: 1 MiB.
-const BLOCK: usize = 1 << 18;
-const PUT: usize = 4096;
-const REDUCED: usize = 65536;
-/// Where a token goes, in bytes.
-const TOKEN_AT: usize = 768 << 10;
-/// Signal channels.
-const DATA: usize = 1;
-const TOKEN: usize = 2;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let group = GroupConfig::new().backend(Backend::Host).create()?;
@@ -24,25 +17,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let memory = group.memory::<f32>(BLOCK)?;
     let here = memory.view(rank)?;
-    for i in 0..BLOCK / 2 {
-        here.store(i, value(rank, i));
-    }
+    here.write(0, &values(rank, BLOCK / 2));
     group.barrier()?;
 
     let start = Instant::now();
     memory.put_with_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
     let put = micros(start);
     memory.wait_signal(previous, DATA)?;
-    check("what the previous rank put", (0..PUT).map(|i| (here.load(BLOCK / 2 + i), value(previous, i))))?;
+    check("what the previous rank put", &here.to_vec()[BLOCK / 2..][..PUT], &values(previous, PUT))?;
 
     let mut sum = vec![0.0; REDUCED];
     let start = Instant::now();
     group.allreduce(&memory.span(..REDUCED)?, &mut sum, Op::Sum)?;
     let reduce = micros(start);
-    check(
-        "the all-reduced sum",
-        (0..REDUCED).map(|i| (sum[i], (1..size).fold(value(0, i), |sum, r| sum + value(r, i)))),
-    )?;
+    check("the all-reduced sum", &sum, &sums(size, REDUCED))?;
 
     let mut line = format!("rank {rank} (Rust): put {} B to rank {next} in {put:.1} us", PUT * 4);
     line += &format!("; all-reduce {} B in {reduce:.1} us; all bits right", REDUCED * 4);
@@ -52,31 +40,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a rank writes into its own block.
-fn value(rank: usize, i: usize) -> f32 {
-    (rank + 1) as f32 * (i % 1024) as f32
-}
-
 fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
-}
-
-fn check(what: &str, pairs: impl Iterator<Item = (f32, f32)>) -> Result<(), String> {
-    for (i, (seen, expected)) in pairs.enumerate() {
-        if seen.to_bits() != expected.to_bits() {
-            return Err(format!("{what}: element {i} is {seen}, not {expected}"));
-        }
-    }
-    Ok(())
 }
 
 /// Hands this rank's block to the next by a token, and looks into the one that came.
 fn token(memory: &Memory<f32>, next: usize, previous: usize) -> Result<String, Box<dyn Error>> {
     let bytes = memory.cast::<u8>();
-    let token = Vec::from(memory.span(..)?.export()?);
-    let mut message = u32::try_from(token.len())?.to_le_bytes().to_vec();
-    message.extend(&token);
-    bytes.put_with_signal(next, TOKEN_AT, &message, TOKEN)?;
+    bytes.put_with_signal(next, TOKEN_AT, &letter(memory.span(..)?.export()?), TOKEN)?;
 
     bytes.wait_signal(previous, TOKEN)?;
     let mut length = [0; 4];
@@ -85,7 +56,6 @@ fn token(memory: &Memory<f32>, next: usize, previous: usize) -> Result<String, B
     bytes.get(memory.rank(), TOKEN_AT + 4, &mut came)?;
     let length = came.len();
     let block = symm::ipc::import::<f32>(&came.into())?;
-    let view = block.view()?;
-    check("the imported block", (0..16).map(|i| (view.load(i), value(previous, i))))?;
+    check("the imported block", &block.view()?.to_vec()[..16], &values(previous, 16))?;
     Ok(format!("; imported rank {previous}'s block by token ({length} bytes)"))
 }

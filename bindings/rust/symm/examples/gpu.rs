@@ -2,7 +2,10 @@
 //! One rank of a group on GPUs, with cudarc's slices and streams. Start it by `symm run -n 4 -- gpu`; ranks may be more than GPUs. Ends with
 //! "N passed, N failed", or "skipped: <reason>" where the library cannot use a GPU.
 
+mod ring;
+
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use ring::{check, sums, values};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +17,6 @@ const HALF: usize = BLOCK / 2;
 
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
-/// What a rank contributes: small integers and quarters, so that the expected sums are plain to see.
-fn numbers(rank: usize, count: usize) -> Vec<f32> {
-    (0..count).map(|i| (rank + 1) as f32 * (i % 1024) as f32 / 4.0).collect()
-}
-
-fn sums(ranks: usize, count: usize) -> Vec<f32> {
-    let add = |sum: Vec<f32>, rank| sum.iter().zip(numbers(rank, count)).map(|(a, b)| a + b).collect();
-    (1..ranks).fold(numbers(0, count), add)
-}
-
 struct Checks {
     passed: usize,
     failed: usize,
@@ -31,8 +24,7 @@ struct Checks {
 
 impl Checks {
     fn same(&mut self, what: &str, seen: &[f32], expected: &[f32]) {
-        let right = seen.len() == expected.len() && seen.iter().zip(expected).all(|(a, b)| a.to_bits() == b.to_bits());
-        self.expect(what, right);
+        self.expect(what, check(what, seen, expected).is_ok());
     }
 
     fn expect(&mut self, what: &str, right: bool) {
@@ -47,7 +39,7 @@ impl Checks {
 
 fn collectives(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, checks: &mut Checks) -> Outcome {
     for count in [1, 1000, 65536, HALF] {
-        let send = stream.clone_htod(&numbers(group.rank(), count))?;
+        let send = stream.clone_htod(&values(group.rank(), count))?;
         let mut recv: CudaSlice<f32> = stream.alloc_zeros(count)?;
         group.allreduce(&read(&send, stream), &mut write(&mut recv, stream), Op::Sum)?;
         checks.same("slice to slice", &stream.clone_dtoh(&recv)?, &sums(group.size(), count));
@@ -56,7 +48,7 @@ fn collectives(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, ch
     }
     let mut gathered: CudaSlice<f32> = stream.alloc_zeros(256 * group.size())?;
     group.allgather(&memory.span(..256)?, &mut write(&mut gathered, stream))?;
-    let expected: Vec<f32> = (0..group.size()).flat_map(|rank| numbers(rank, 256)).collect();
+    let expected: Vec<f32> = (0..group.size()).flat_map(|rank| values(rank, 256)).collect();
     checks.same("gathered", &stream.clone_dtoh(&gathered)?, &expected);
     Ok(())
 }
@@ -67,7 +59,7 @@ fn neighbours(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, che
     memory.wait_signal(previous, 1)?;
     let mut got: CudaSlice<f32> = stream.alloc_zeros(4096)?;
     memory.get(group.rank(), HALF, &mut write(&mut got, stream))?;
-    checks.same("what the neighbour put", &stream.clone_dtoh(&got)?, &numbers(previous, 4096));
+    checks.same("what the neighbour put", &stream.clone_dtoh(&got)?, &values(previous, 4096));
     group.barrier()?;
     Ok(())
 }
@@ -107,7 +99,7 @@ fn main() -> Outcome {
     let stream = CudaContext::new(group.info()?.device)?.new_stream()?;
     let group = group.with_stream((&stream).into());
     let memory = group.memory::<f32>(BLOCK)?;
-    let mine = stream.clone_htod(&numbers(group.rank(), HALF))?;
+    let mine = stream.clone_htod(&values(group.rank(), HALF))?;
     memory.put(group.rank(), 0, &read(&mine, &stream))?;
     group.barrier()?;
 

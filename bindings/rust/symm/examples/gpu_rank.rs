@@ -3,25 +3,18 @@
 //! by `symm run -n 4 -- gpu_rank`, or beside those of C++, Python and Julia by `tests/gpu/languages/run` of the repository. Every result is
 //! checked bit for bit.
 
+mod ring;
+
 use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use ring::{BLOCK, DATA, PUT, REDUCED, TOKEN, TOKEN_AT, check, letter, sums, values};
 use std::error::Error;
 use std::sync::Arc;
 use symm::cudarc::{read, write};
 use symm::ipc::{ExportOptions, ImportOptions};
 use symm::{Backend, GroupConfig, Memory, Op};
 
-/// Elements of a block: 1 MiB.
-const BLOCK: usize = 1 << 18;
-const PUT: usize = 4096;
-const REDUCED: usize = 65536;
-/// Where a token goes, in bytes.
-const TOKEN_AT: usize = 768 << 10;
 /// Where a rank looks at what it has imported, in elements.
 const SEEN_AT: usize = (640 << 10) / 4;
-/// Signal channels.
-const DATA: usize = 1;
-const TOKEN: usize = 2;
-
 type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 fn main() -> Outcome {
@@ -53,17 +46,6 @@ fn main() -> Outcome {
     Ok(())
 }
 
-/// What a rank writes into its own block.
-fn values(rank: usize, count: usize) -> Vec<f32> {
-    (0..count).map(|i| ((rank + 1) * (i % 1024)) as f32).collect()
-}
-
-/// In the order of the ranks, as the library adds.
-fn sums(ranks: usize, count: usize) -> Vec<f32> {
-    let add = |sum: Vec<f32>, rank| sum.iter().zip(values(rank, count)).map(|(a, b)| a + b).collect();
-    (1..ranks).fold(values(0, count), add)
-}
-
 /// Elements of this rank's own block, on the host.
 fn own<T>(memory: &Memory<T>, offset: usize, count: usize, stream: &Arc<CudaStream>) -> Outcome<Vec<T>>
 where
@@ -72,16 +54,6 @@ where
     let mut seen: CudaSlice<T> = stream.alloc_zeros(count)?;
     memory.get(memory.rank(), offset, &mut write(&mut seen, stream))?;
     Ok(stream.clone_dtoh(&seen)?)
-}
-
-fn check(what: &str, seen: &[f32], expected: &[f32]) -> Result<(), String> {
-    if seen.len() != expected.len() {
-        return Err(format!("{what}: {} elements, not {}", seen.len(), expected.len()));
-    }
-    match seen.iter().zip(expected).position(|(a, b)| a.to_bits() != b.to_bits()) {
-        Some(i) => Err(format!("{what}: element {i} is {}, not {}", seen[i], expected[i])),
-        None => Ok(()),
-    }
 }
 
 /// Hands this rank's block to the next by a token, and looks into the one that came. Returns the length of that token.
@@ -93,10 +65,8 @@ fn token(
     stream: &Arc<CudaStream>,
 ) -> Outcome<usize> {
     let bytes = memory.cast::<u8>();
-    let token = Vec::from(ExportOptions::new().stream(stream.into()).export(&memory.span(..)?)?);
-    let mut message = u32::try_from(token.len())?.to_le_bytes().to_vec();
-    message.extend(&token);
-    let staged = stream.clone_htod(&message)?;
+    let token = ExportOptions::new().stream(stream.into()).export(&memory.span(..)?)?;
+    let staged = stream.clone_htod(&letter(token))?;
     bytes.put_with_signal(next, TOKEN_AT, &read(&staged, stream), TOKEN)?;
 
     bytes.wait_signal(previous, TOKEN)?;

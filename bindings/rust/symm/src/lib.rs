@@ -1,13 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Symmetric memory: ranks (processes, or threads) form a group, allocate a block each, and after a rendezvous every rank can
-//! load from and store to every other rank's block, signal it, and take part in collectives on it. On machines without GPUs on
-//! shared memory between processes; with them, on device memory.
-//!
-//! ```no_run
-#![doc = include_str!("../examples/first.rs")]
-//! ```
-//!
-//! Start it by `symm run -n 4 -- target/debug/examples/first`, by `mpirun`, `srun` or `torchrun`, or alone: a group of one.
+#![doc = include_str!("../README.md")]
 //!
 //! # The words
 //!
@@ -27,24 +19,6 @@
 //! that is to blame, with its process id. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
 //! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
 //! Nothing in this crate panics on what the library or another rank does.
-//!
-//! # Ownership
-//!
-//! Groups, buffers and memories are reference counted, in the library and here; dropping one is local, never waits and never
-//! fails. Buffers and memories keep their group alive. What is borrowed from them cannot outlive them, and what other ranks
-//! may write to cannot be borrowed in safe code: see [`Memory`].
-//!
-//! # The library
-//!
-//! `libsymm` is loaded at run time when it is first needed; [`symm_sys`] says where it is sought. Without it, calls
-//! return [`Status::Unavailable`] and the reason.
-//!
-//! # Features
-//!
-//! * `linked`: link with libsymm instead of loading it.
-//! * `half`: [`half::f16`](https://docs.rs/half) and `bf16` as elements.
-//! * `tracing`: `log_to_tracing`.
-//! * `cudarc`: slices of [cudarc](https://docs.rs/cudarc) as operands.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod buffer;
