@@ -265,7 +265,7 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
 
 TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   const auto group = group_of(0, 1, unique(), 0);
-  EXPECT_EQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
+  EXPECT_STREQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
   EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
   const Failure no_node = failure_of([&] { Buffer::allocate(*group, 64, on_node(7)); });
   EXPECT_EQ(no_node.status, Status::cuda);
