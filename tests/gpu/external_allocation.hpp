@@ -13,7 +13,8 @@ namespace gpu {
 class ExternalAllocation {
  public:
   // The device must be the thread's current one.
-  ExternalAllocation(int device, size_t bytes, int handle_types = ::symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) : bytes_(bytes) {
+  ExternalAllocation(int device, size_t bytes, int handle_types = ::symm::cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+      : bytes_(bytes) {
     cuda(cudaFree(nullptr), "context");
     ::symm::cuda::CUmemAllocationProp prop{};
     prop.type = ::symm::cuda::CU_MEM_ALLOCATION_TYPE_PINNED;
