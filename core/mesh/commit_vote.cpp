@@ -31,10 +31,14 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
     vote = known.votes[static_cast<size_t>(rank)];
     return vote || known.gone(rank);
   };
-  if (joined) events.await(nullptr, deadline, voted_or_gone);
-  if (vote) return *vote;
-  // It left or died without a word on its connection. If it failed before it was connected, the word is in the store.
-  if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+  // If it failed before it was connected, which a thread of this process can be after it has voted, its word is in the store.
+  for (bool heard = !joined;;) {
+    const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
+    heard = heard || events.await(nullptr, Deadline::after_ms(std::min(left_ms, WireupRecords::kSliceMs)), voted_or_gone);
+    if (vote) return *vote;
+    if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+    if (heard || deadline.expired()) break;
+  }
   if (!joined) return {};
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid);

@@ -3,6 +3,7 @@
 // Ranks that are threads of one process: mailboxes, no sockets.
 #include <unistd.h>
 
+#include <chrono>
 #include <thread>
 
 #include "tests/mesh/mesh_support.hpp"
@@ -38,35 +39,50 @@ TEST_P(MeshThreadsOf, AllTalkToAllWithoutDescriptors) {
   }
 }
 
-// Its first write fails, and not by an Error.
+// The first write or reading of a key fails, and not by an Error.
 class OddStore final : public Store {
  public:
-  explicit OddStore(const std::string& path) : store_(path, true) {}
+  OddStore(const std::string& path, std::string key) : store_(path, true), key_(std::move(key)) {}
   void set(const std::string& key, const Bytes& value, Deadline deadline) override {
-    if (!std::exchange(failed_, true)) throw std::runtime_error("odd");
+    fail_once(key);
     store_.set(key, value, deadline);
   }
-  Bytes get(const std::string& key, Deadline deadline) override { return store_.get(key, deadline); }
+  Bytes get(const std::string& key, Deadline deadline) override {
+    fail_once(key);
+    return store_.get(key, deadline);
+  }
   std::string describe() const override { return "odd"; }
 
  private:
+  void fail_once(const std::string& key) {
+    if (key != key_) return;
+    key_.clear();
+    throw std::runtime_error("odd");
+  }
   FileStore store_;
-  bool failed_ = false;
+  std::string key_;
 };
 
-TEST(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) {
+void expect_internal_on_all_ranks(const std::string& key) {
   TemporaryDirectory directory;
   as_threads(2, [&](int rank) {
+    const auto start = std::chrono::steady_clock::now();
     const Failure failure = failure_of([&] {
       if (rank == 0) return void(connect(directory.path(), 0, 2));
-      OddStore store(directory.path());
+      OddStore store(directory.path(), key);
       Mesh::connect(store, 1, 2, "test", soon());
     });
     EXPECT_EQ(failure.status, Status::internal);
     EXPECT_EQ(failure.rank, 1);
     EXPECT_NE(failure.message.find("odd"), std::string::npos) << failure.message;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   });
 }
+
+TEST(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal_on_all_ranks("mesh/identity/1"); }
+
+// The other is joined when it has voted already.
+TEST(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
 
 TEST(MeshThreads, DescriptorsArriveAsCopies) {
   TemporaryDirectory directory;
