@@ -44,25 +44,25 @@ void check(const Group& group, const CollectiveCall& call) {
   }
   if (its.has_root()) group.require_rank("root", call.root);
 
+  size_t unit = 0;
   size_t all = 0;
-  if (__builtin_mul_overflow(call.count, size_of(call.dtype), &all) ||
-      __builtin_mul_overflow(all, static_cast<size_t>(group.size()), &all)) {
+  if (__builtin_mul_overflow(call.count, size_of(call.dtype), &unit) ||
+      __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all)) {
     throw Error(Status::invalid_argument,
                 format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
   }
-  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), group.size());
   const bool am_root = group.rank() == call.root;
-  const Operand in{"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : bytes.send};
-  const Operand out{"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : bytes.recv};
-  // In place means that this rank's block of one operand is its block of the other.
-  const size_t block = static_cast<size_t>(group.rank()) * call.unit();
-  const auto block_of = [&](const void* operand, bool per_rank) {
-    return reinterpret_cast<uintptr_t>(operand) + (per_rank ? block : 0);
-  };
-  const bool in_place = block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank);
+  const size_t in_bytes = its.send_per_rank ? all : unit;
+  const size_t out_bytes = its.recv_per_rank ? all : unit;
+  const Operand in{"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes};
+  const Operand out{"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes};
   require_operand(in);
   require_operand(out);
-  if (!in_place && overlap(in, out)) {
+  // In place means that this rank's block of one operand is its block of the other.
+  const auto block_of = [&](const void* operand, bool per_rank) {
+    return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
+  };
+  if (overlap(in, out) && block_of(call.send, its.send_per_rank) != block_of(call.recv, its.recv_per_rank)) {
     throw Error(Status::invalid_argument,
                 format("recv: overlaps send without being the in-place form of %s", name_of(call.collective)));
   }
