@@ -28,22 +28,22 @@ class TimedMutex {
   Word state_{0};
 };
 
-// Takes a turn for a scope. `what` names the operation in the error when the deadline passes.
+// Holds the mutex for a scope. `what` names the operation in the error when the deadline passes.
 class TimedLock {
  public:
-  TimedLock(TimedMutex& turn, uint64_t timeout_ms, const char* what) : turn_(turn) {
-    if (turn.try_take()) return;
-    if (!turn.take(Deadline::after_ms(timeout_ms))) {
+  TimedLock(TimedMutex& mutex, uint64_t timeout_ms, const char* what) : mutex_(mutex) {
+    if (mutex.try_take()) return;
+    if (!mutex.take(Deadline::after_ms(timeout_ms))) {
       throw Error(Status::timeout, format("%s: another thread of this rank was inside for %llu ms", what,
                                           static_cast<unsigned long long>(timeout_ms)));
     }
   }
-  ~TimedLock() { turn_.give(); }
+  ~TimedLock() { mutex_.give(); }
   TimedLock(const TimedLock&) = delete;
   TimedLock& operator=(const TimedLock&) = delete;
 
  private:
-  TimedMutex& turn_;
+  TimedMutex& mutex_;
 };
 
 }  // namespace symm

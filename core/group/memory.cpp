@@ -129,7 +129,7 @@ void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* strea
   group_->require_channel(channel);
   const uint64_t timeout = group_->timeout_or_default(timeout_ms);
   Taken& taken = taken_[static_cast<size_t>(channel) * view_->pads.size() + static_cast<size_t>(rank)];
-  const TimedLock turn(taken.turn, timeout, "wait_signal");
+  const TimedLock lock(taken.mutex, timeout, "wait_signal");
   group_->transport().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
   ++taken.count;
 }

@@ -68,9 +68,9 @@ class Memory {
  private:
   std::byte* range(int rank, size_t offset, size_t bytes) const;
 
-  // Signals taken by this rank from one source on one channel. The turn lets threads wait for different ones at once.
+  // Signals taken by this rank from one source on one channel. With a mutex each, threads wait for different ones at once.
   struct Taken {
-    TimedMutex turn;
+    TimedMutex mutex;
     uint32_t count = 0;
   };
 
