@@ -47,6 +47,12 @@ impl Stream {
     }
 }
 
+impl Default for Stream {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stream({:p})", self.raw)

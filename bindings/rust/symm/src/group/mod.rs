@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ranks that share memory.
 
-mod abort;
 mod config;
 mod info;
 mod shared;
 
-pub use abort::AbortHandle;
 pub use config::GroupConfig;
 pub use info::{GroupInfo, GroupStatus};
+pub use shared::AbortHandle;
 pub(crate) use shared::Shared;
 
 use crate::convert::{given, index};

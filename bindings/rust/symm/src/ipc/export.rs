@@ -17,7 +17,7 @@ use symm_sys as sys;
 /// let token = symm::ipc::ExportOptions::new().hold(Duration::from_secs(5)).hold_imports(1).export(&shared.span(..512)?)?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "options do nothing until export() is called"]
 pub struct ExportOptions {
     hold_ms: u64,
@@ -28,7 +28,7 @@ pub struct ExportOptions {
 impl ExportOptions {
     /// The memory is not held, and nothing is ordered on a stream.
     pub fn new() -> Self {
-        Self { hold_ms: 0, hold_imports: 0, stream: Stream::none() }
+        Self::default()
     }
 
     /// Keeps the memory for this token, though its owner releases it, for as long from now.
@@ -70,12 +70,6 @@ impl ExportOptions {
         })?;
         token.truncate(len);
         Ok(Token(token))
-    }
-}
-
-impl Default for ExportOptions {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

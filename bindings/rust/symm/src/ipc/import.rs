@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 use symm_sys as sys;
 
 /// How to import.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 #[must_use = "options do nothing until import() is called"]
 pub struct ImportOptions {
     timeout: Timeout,
@@ -20,16 +20,10 @@ pub struct ImportOptions {
     stream: Stream,
 }
 
-impl Default for ImportOptions {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl ImportOptions {
     /// The defaults.
     pub fn new() -> Self {
-        Self { timeout: Timeout::Group, directory: None, device: None, stream: Stream::none() }
+        Self::default()
     }
 
     /// Deadline of the exporter's answer. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
