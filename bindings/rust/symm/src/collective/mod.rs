@@ -9,11 +9,10 @@ pub use operand::{Operand, Place, Raw, Source, Target};
 pub use plan::Plan;
 
 use crate::convert::index;
-use crate::error::{Called, Error, Result, call};
-use crate::{Algorithm, Element, Group, Op, Timeout};
-use std::ffi::c_void;
+use crate::error::{Error, Result, call};
+use crate::{Algorithm, Collective, Element, Group, Op, Timeout};
 use std::ptr;
-use symm_sys::{self as sys, Api, symm_group};
+use symm_sys::{self as sys, Api};
 
 type Pair<T> = (Operand<T>, Operand<T>);
 
@@ -36,11 +35,8 @@ impl Group {
     {
         let (send, recv) = self.both(send, recv)?;
         same(send.len(), recv.len())?;
-        let (count, dtype) = (recv.len(), S::Element::DTYPE);
-        // SAFETY: the handle is alive, and both operands have `count` elements of that type.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_allreduce(group, send.pointer(), recv.pointer(), count, dtype, op.as_raw(), o, stream)
-        })
+        // SAFETY: both operands have `recv.len()` elements.
+        unsafe { self.run(Collective::Allreduce, send, recv, recv.len(), op, 0) }
     }
 
     /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
@@ -51,11 +47,8 @@ impl Group {
     {
         let (send, recv) = self.both(send, recv)?;
         self.all_parts("send", send.len(), "recv", recv.len())?;
-        let (count, dtype) = (recv.len(), S::Element::DTYPE);
-        // SAFETY: the handle is alive, and the operands have `size * count` and `count` elements of that type.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_reduce_scatter(group, send.pointer(), recv.pointer(), count, dtype, op.as_raw(), o, stream)
-        })
+        // SAFETY: the operands have `size * recv.len()` and `recv.len()` elements.
+        unsafe { self.run(Collective::ReduceScatter, send, recv, recv.len(), op, 0) }
     }
 
     /// `recv[r * send.len() + i] = send[i] of rank r`; `recv` is [`size`](Self::size) times as long as `send`.
@@ -66,11 +59,8 @@ impl Group {
     {
         let (send, recv) = self.both(send, recv)?;
         self.all_parts("recv", recv.len(), "send", send.len())?;
-        let (count, dtype) = (send.len(), S::Element::DTYPE);
-        // SAFETY: the handle is alive, and the operands have `count` and `size * count` elements of that type.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_allgather(group, send.pointer(), recv.pointer(), count, dtype, o, stream)
-        })
+        // SAFETY: the operands have `send.len()` and `size * send.len()` elements.
+        unsafe { self.run(Collective::Allgather, send, recv, send.len(), Op::Sum, 0) }
     }
 
     /// `recv[i] = send[i] of the root`; other ranks' `send` is not read and may be empty.
@@ -83,11 +73,8 @@ impl Group {
         if self.rank() == root || send.len() != 0 {
             same(send.len(), recv.len())?;
         }
-        let (count, dtype) = (recv.len(), S::Element::DTYPE);
-        // SAFETY: the handle is alive, `recv` has `count` elements of that type, and so has `send` where it is read.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_broadcast(group, send.pointer(), recv.pointer(), count, dtype, index(root), o, stream)
-        })
+        // SAFETY: `recv` has `recv.len()` elements, and so has `send` where it is read.
+        unsafe { self.run(Collective::Broadcast, send, recv, recv.len(), Op::Sum, root) }
     }
 
     /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
@@ -100,11 +87,8 @@ impl Group {
         if self.rank() == root || recv.len() != 0 {
             same(send.len(), recv.len())?;
         }
-        let (count, dtype, op) = (send.len(), S::Element::DTYPE, op.as_raw());
-        // SAFETY: the handle is alive, `send` has `count` elements of that type, and so has `recv` where it is written.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_reduce(group, send.pointer(), recv.pointer(), count, dtype, op, index(root), o, stream)
-        })
+        // SAFETY: `send` has `send.len()` elements, and so has `recv` where it is written.
+        unsafe { self.run(Collective::Reduce, send, recv, send.len(), op, root) }
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
@@ -115,11 +99,9 @@ impl Group {
     {
         let (send, recv) = self.both(send, recv)?;
         same(send.len(), recv.len())?;
-        let (count, dtype) = (self.part(recv.len())?, S::Element::DTYPE);
-        // SAFETY: the handle is alive, and both operands have `size * count` elements of that type.
-        self.issue(|api, group, o, stream| unsafe {
-            api.symm_alltoall(group, send.pointer(), recv.pointer(), count, dtype, o, stream)
-        })
+        let count = self.part(recv.len())?;
+        // SAFETY: both operands have `size * count` elements.
+        unsafe { self.run(Collective::Alltoall, send, recv, count, Op::Sum, 0) }
     }
 
     /// Both operands, if the group can reach them.
@@ -132,13 +114,34 @@ impl Group {
         Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
     }
 
-    /// One call on this group, with the options and the stream of this handle.
+    /// A collective of C, on operands of one type; `op` and `root` are of no account where it has none.
+    ///
+    /// # Safety
+    /// The operands have the elements that the collective reads and writes for `count`.
     #[inline]
-    fn issue(
+    unsafe fn run<T: Element>(
         &self,
-        function: impl FnOnce(&Api, *mut symm_group, *const sys::symm_collective_options_t, *mut c_void) -> Called,
+        what: Collective,
+        send: Operand<T>,
+        recv: Operand<T>,
+        count: usize,
+        op: Op,
+        root: usize,
     ) -> Result<()> {
-        call(|api| self.options(|options| function(api, self.as_raw(), options, self.stream.as_raw())))
+        let (group, send, recv, stream) = (self.as_raw(), send.pointer(), recv.pointer(), self.stream.as_raw());
+        let (dtype, op, root) = (T::DTYPE, op.as_raw(), index(root));
+        // SAFETY: the handle is alive, and the caller vouches for the operands.
+        let one = |api: &Api, o| unsafe {
+            match what {
+                Collective::Allreduce => api.symm_allreduce(group, send, recv, count, dtype, op, o, stream),
+                Collective::ReduceScatter => api.symm_reduce_scatter(group, send, recv, count, dtype, op, o, stream),
+                Collective::Allgather => api.symm_allgather(group, send, recv, count, dtype, o, stream),
+                Collective::Broadcast => api.symm_broadcast(group, send, recv, count, dtype, root, o, stream),
+                Collective::Reduce => api.symm_reduce(group, send, recv, count, dtype, op, root, o, stream),
+                _ => api.symm_alltoall(group, send, recv, count, dtype, o, stream),
+            }
+        };
+        call(|api| self.options(|options| one(api, options)))
     }
 
     /// Passes the options of this handle, NULL if they are the defaults.

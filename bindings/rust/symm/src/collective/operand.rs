@@ -71,8 +71,8 @@ impl<T: Element> Operand<T> {
 
     /// The part that begins at element `at`.
     #[inline]
-    pub(crate) fn pointer_at(&self, at: usize) -> *mut c_void {
-        self.pointer.wrapping_add(at).cast()
+    pub(crate) fn from(self, at: usize) -> Self {
+        Self { pointer: self.pointer.wrapping_add(at), len: self.len.saturating_sub(at), ..self }
     }
 }
 
