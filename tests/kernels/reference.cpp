@@ -10,34 +10,6 @@
 namespace symm::reference {
 namespace {
 
-struct Layout {
-  int width, mantissa, bias;
-  uint64_t largest;  // code of the largest finite value
-  uint64_t nan;
-  bool saturates;
-};
-
-Layout layout_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return {16, 10, 15, 0x7BFF, 0x7E00, false};
-    case DType::bf16: return {16, 7, 127, 0x7F7F, 0x7FC0, false};
-    case DType::f8e4m3: return {8, 3, 7, 0x7E, 0x7F, true};
-    default: return {8, 2, 15, 0x7B, 0x7E, true};
-  }
-}
-
-// Values of the codes 0 .. largest, ascending.
-const std::vector<double>& values_of(DType dtype) {
-  static const auto make = [](DType of) {
-    std::vector<double> values;
-    for (uint64_t code = 0; code <= layout_of(of).largest; ++code) values.push_back(double{decode_small(of, code)});
-    return values;
-  };
-  static const std::vector<double> f16 = make(DType::f16), bf16 = make(DType::bf16), e4m3 = make(DType::f8e4m3),
-                                   e5m2 = make(DType::f8e5m2);
-  return dtype == DType::f16 ? f16 : dtype == DType::bf16 ? bf16 : dtype == DType::f8e4m3 ? e4m3 : e5m2;
-}
-
 template <class T>
 T from_bits(uint64_t bits) {
   T value;
@@ -99,54 +71,6 @@ uint64_t reduce_integers(Op op, const std::vector<uint64_t>& bits) {
 }
 
 }  // namespace
-
-bool is_float(DType dtype) {
-  return dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64 || dtype == DType::bf16 || dtype == DType::f8e4m3 ||
-         dtype == DType::f8e5m2;
-}
-
-uint64_t load_bits(DType dtype, const std::byte* element) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, element, size_of(dtype));
-  return bits;
-}
-
-void store_bits(DType dtype, uint64_t bits, std::byte* element) { std::memcpy(element, &bits, size_of(dtype)); }
-
-float decode_small(DType dtype, uint64_t code) {
-  const Layout l = layout_of(dtype);
-  const uint64_t magnitude = code & ((uint64_t{1} << (l.width - 1)) - 1);
-  const bool negative = magnitude != code;
-  float value = 0;
-  if (magnitude > l.largest) {
-    value = magnitude == l.largest + 1 && dtype != DType::f8e4m3 ? std::numeric_limits<float>::infinity()
-                                                                 : std::numeric_limits<float>::quiet_NaN();
-  } else {
-    const int exponent = static_cast<int>(magnitude >> l.mantissa);
-    const int fraction = static_cast<int>(magnitude & ((uint64_t{1} << l.mantissa) - 1));
-    value = exponent == 0 ? std::ldexp(static_cast<float>(fraction), 1 - l.bias - l.mantissa)
-                          : std::ldexp(static_cast<float>(fraction + (1 << l.mantissa)), exponent - l.bias - l.mantissa);
-  }
-  return negative ? -value : value;
-}
-
-uint64_t encode_small(DType dtype, float value) {
-  const Layout l = layout_of(dtype);
-  const uint64_t sign = std::signbit(value) ? uint64_t{1} << (l.width - 1) : 0;
-  if (std::isnan(value)) return sign | l.nan;
-  const std::vector<double>& values = values_of(dtype);
-  const double x = std::fabs(double{value});
-  if (x >= values.back()) {
-    const double step = values.back() - values[values.size() - 2];
-    // The largest code is odd, so the tie goes up, to infinity.
-    return sign | (l.saturates || x < values.back() + step / 2 ? l.largest : l.largest + 1);
-  }
-  const auto above = std::upper_bound(values.begin(), values.end(), x);
-  const auto low = static_cast<uint64_t>(above - values.begin()) - 1;
-  const double middle = (values[low] + values[low + 1]) / 2;
-  if (x == middle) return sign | (low % 2 == 0 ? low : low + 1);
-  return sign | (x < middle ? low : low + 1);
-}
 
 bool is_nan(DType dtype, uint64_t bits) {
   switch (dtype) {

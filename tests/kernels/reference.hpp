@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the kernels are compared with: one element at a time, decoding by formula and rounding by search for the nearest value,
-// with nothing in common with the code under test.
+// What the kernels are compared with: one element at a time, with nothing in common with the code under test.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "kernels/types.hpp"
+#include "tests/support/element.hpp"
 
 namespace symm::reference {
 
@@ -17,13 +17,16 @@ inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i32, DType::u
                                     DType::f16, DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
 inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
-bool is_float(DType dtype);
-uint64_t load_bits(DType dtype, const std::byte* element);
-void store_bits(DType dtype, uint64_t bits, std::byte* element);
-
-// Small floats: exact value of a code, and the code nearest to a value (ties to even; saturating for f8).
-float decode_small(DType dtype, uint64_t code);
-uint64_t encode_small(DType dtype, float value);
+inline support::FloatFormat format_of(DType dtype) { return support::format_of(static_cast<int32_t>(dtype)); }
+inline bool is_float(DType dtype) { return format_of(dtype).bias != 0; }
+inline uint64_t load_bits(DType dtype, const std::byte* element) {
+  return support::load_bits(static_cast<int32_t>(dtype), element);
+}
+inline void store_bits(DType dtype, uint64_t bits, std::byte* element) {
+  support::store_bits(static_cast<int32_t>(dtype), bits, element);
+}
+inline float decode_small(DType dtype, uint64_t code) { return support::decode(static_cast<int32_t>(dtype), code); }
+inline uint64_t encode_small(DType dtype, float value) { return support::encode(static_cast<int32_t>(dtype), value); }
 bool is_nan(DType dtype, uint64_t bits);
 
 // The reduction of one element over ranks 0, 1, ...

@@ -46,12 +46,7 @@ class Values {
       return list[random_() % std::size(list)];
     }
     const uint64_t sign = random_() % 2 ? uint64_t{1} << (8 * size_of(dtype_) - 1) : 0;
-    const int mantissa = dtype_ == DType::f64      ? 52
-                         : dtype_ == DType::f32    ? 23
-                         : dtype_ == DType::f16    ? 10
-                         : dtype_ == DType::bf16   ? 7
-                         : dtype_ == DType::f8e4m3 ? 3
-                                                   : 2;
+    const int mantissa = reference::format_of(dtype_).mantissa_bits;
     const uint64_t magnitudes = (uint64_t{1} << (8 * size_of(dtype_) - 1)) - 1;
     const uint64_t infinity = magnitudes >> mantissa << mantissa;  // f8e4m3: 256
     // zero, smallest and largest subnormal, smallest normal, largest finite, infinity, NaN
