@@ -49,7 +49,7 @@
 
 namespace symm {
 
-#define SYMM_ENUMERATOR(name, c_name, value) name = value,
+#define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)
 #define SYMM_COUNT(name, c_name, value) +1
 
 enum class DType : int32_t {
