@@ -50,7 +50,7 @@
 namespace symm {
 
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)
-#define SYMM_COUNT(name, c_name, value) +1
+#define SYMM_COUNT(name, c_name, value) +1                  // NOLINT(bugprone-macro-parentheses)
 
 enum class DType : int32_t {
   SYMM_DTYPES(SYMM_ENUMERATOR)
