@@ -26,8 +26,8 @@ TEST(Types, UnknownValuesAreInvalid) {
   EXPECT_FALSE(is_valid(static_cast<DType>(0x0108 + 1)));
   EXPECT_FALSE(is_valid(static_cast<Op>(5)));
   EXPECT_FALSE(is_valid(static_cast<Op>(-1)));
-  EXPECT_FALSE(is_valid(static_cast<Collective>(6)));
-  EXPECT_FALSE(is_valid(static_cast<Algorithm>(8)));
+  EXPECT_FALSE(is_valid(static_cast<Collective>(kCollectives)));
+  EXPECT_FALSE(is_valid(static_cast<Algorithm>(kAlgorithms)));
 }
 
 }  // namespace
