@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Versions, devices, logs."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -70,18 +71,24 @@ def eventually(condition):
     return condition()
 
 
+@contextlib.contextmanager
+def logged_to(logger, level):
+    symm.log_to(logger, level)
+    try:
+        yield
+    finally:
+        symm.log_to(None)
+
+
 def test_log_messages_reach_logging(caplog, address):
     logger = logging.getLogger("symm.test")
     caplog.set_level(logging.DEBUG, "symm.test")
-    symm.log_to(logger, logging.DEBUG)
-    try:
+    with logged_to(logger, logging.DEBUG):
         with symm.Group.join(0, 1, address, backend="host", name="log test"):
             pass
         assert eventually(lambda: caplog.records)
         assert {record.name for record in caplog.records} == {"symm.test"}
         assert {record.levelno for record in caplog.records} <= {logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR}
-    finally:
-        symm.log_to(None)
     assert eventually(lambda: not any(thread.name == "symm-log" for thread in threading.enumerate()))
     count = len(caplog.records)
     with symm.Group.join(0, 1, address, backend="host"):
@@ -91,20 +98,16 @@ def test_log_messages_reach_logging(caplog, address):
 
 def test_log_levels(caplog, address):
     caplog.set_level(logging.DEBUG, "symm")
-    symm.log_to("symm", logging.ERROR)
-    try:
+    with logged_to("symm", logging.ERROR):
         with symm.Group.join(0, 1, address, backend="host"):
             pass
         time.sleep(0.1)
         assert not [record for record in caplog.records if record.levelno < logging.ERROR]
-    finally:
-        symm.log_to(None)
 
 
 def test_a_forked_child_logs_nothing_to_its_parent(caplog, address):
     caplog.set_level(logging.DEBUG, "symm")
-    symm.log_to("symm", logging.DEBUG)
-    try:
+    with logged_to("symm", logging.DEBUG):
         pid = os.fork()
         if pid == 0:
             try:
@@ -115,5 +118,3 @@ def test_a_forked_child_logs_nothing_to_its_parent(caplog, address):
         assert os.waitpid(pid, 0)[1] == 0
         time.sleep(0.1)
         assert not [record for record in caplog.records if "of the child" in record.getMessage()]
-    finally:
-        symm.log_to(None)
