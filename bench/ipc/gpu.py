@@ -2,12 +2,9 @@
 """A tensor from one process to another on one GPU: by tokens of symm, and by torch.multiprocessing, which uses CUDA IPC. Each
 message is received, its first element read on the host, and answered; the ways take turns. gpu.py <libsymm.so> [rounds]
 Exit status 77 with a reason where torch or a GPU is missing."""
-import json
-import statistics
 import sys
-import time
 
-from symm_ctypes import Symm
+from symm_ctypes import Symm, by_turns, main
 
 SIZES = (4096, 1 << 20, 64 << 20)
 
@@ -89,18 +86,9 @@ def measure(library, rounds):
             exchange("torch", torch.full((size // 4,), value, device="cuda:0"), value)
 
         ways = {"symm, standing buffer": by_piece, "torch, standing tensor": by_standing_tensor, "torch, new tensor": by_new_tensor}
-        times = {name: [] for name in ways}
-        for round_ in range(rounds + 5):
-            names = list(ways)
-            for name in names[round_ % 3:] + names[:round_ % 3]:
-                way = ways[name]
-                start = time.perf_counter()
-                way(float(round_))
-                if round_ >= 5:
-                    times[name].append((time.perf_counter() - start) * 1e6)
+        row = by_turns(ways, rounds, float)
         del view
         symm.free(standing)
-        row = {name: statistics.median(values) for name, values in times.items()}
         row["ratio, standing"] = row["torch, standing tensor"] / row["symm, standing buffer"]
         row["ratio, new"] = row["torch, new tensor"] / row["symm, standing buffer"]
         result[str(size)] = row
@@ -112,4 +100,4 @@ def measure(library, rounds):
 if __name__ == "__main__":
     if not torch.cuda.is_available():
         skip("torch sees no GPU")
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300)))
+    main(measure)

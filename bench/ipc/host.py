@@ -3,15 +3,12 @@
 multiprocessing.shared_memory. All of the message is written and read. Names and tokens go through the same pipes; the ways take
 turns, in another order each round. host.py <libsymm.so> [rounds]"""
 import ctypes
-import json
 import os
-import statistics
 import struct
 import sys
-import time
 from multiprocessing import resource_tracker, shared_memory
 
-from symm_ctypes import Symm
+from symm_ctypes import Symm, by_turns, main
 
 SIZES = (4096, 1 << 20, 16 << 20)
 
@@ -94,19 +91,10 @@ def measure(library, rounds):
 
         ways = {"symm, standing buffer": by_piece, "shared_memory, standing": by_standing_shared_memory,
                 "symm, buffer of its own": by_buffer, "shared_memory, of its own": by_new_shared_memory}
-        times = {name: [] for name in ways}
-        for round_ in range(rounds + 5):
-            names = list(ways)
-            for name in names[round_ % 4:] + names[:round_ % 4]:
-                way = ways[name]
-                start = time.perf_counter()
-                way(bytes([round_ % 250 + 1]))
-                if round_ >= 5:
-                    times[name].append((time.perf_counter() - start) * 1e6)
+        row = by_turns(ways, rounds, lambda round_: bytes([round_ % 250 + 1]))
         old.close()
         old.unlink()
         symm.free(standing)
-        row = {name: statistics.median(values) for name, values in times.items()}
         row["ratio, standing"] = row["shared_memory, standing"] / row["symm, standing buffer"]
         row["ratio, of its own"] = row["shared_memory, of its own"] / row["symm, buffer of its own"]
         result[str(size)] = row
@@ -116,4 +104,4 @@ def measure(library, rounds):
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300)))
+    main(measure)

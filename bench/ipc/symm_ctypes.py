@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sharing by tokens through ctypes, as little of it as the benchmarks need. What is measured includes what ctypes costs."""
 import ctypes
+import json
+import statistics
 import sys
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -51,3 +54,22 @@ class Symm(Library):
 
     def withdraw(self, pointer, size):
         self.check(self.library.symm_ipc_withdraw(ctypes.c_void_p(pointer), ctypes.c_size_t(size), ctypes.c_uint64(0)))
+
+
+def by_turns(ways, rounds, value_of):
+    """{way: median microseconds}: each is called once a round, in another order each round; five rounds more go first."""
+    times = {name: [] for name in ways}
+    names = list(ways)
+    for round_ in range(rounds + 5):
+        first = round_ % len(names)
+        for name in names[first:] + names[:first]:
+            way, value = ways[name], value_of(round_)
+            start = time.perf_counter()
+            way(value)
+            if round_ >= 5:
+                times[name].append((time.perf_counter() - start) * 1e6)
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def main(measure):
+    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 300)))
