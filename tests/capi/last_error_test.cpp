@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <set>
 #include <string>
 #include <thread>
 
-#include "symm/symm.h"
+#include "tests/support/group.hpp"
 
 namespace {
 
@@ -38,16 +37,12 @@ TEST(LastError, success_leaves_it_alone) {
   int32_t devices = 0;
   ASSERT_EQ(symm_dtype_size(SYMM_DTYPE_F16, &bytes), SYMM_OK);
   ASSERT_EQ(symm_device_count(SYMM_BACKEND_HOST, &devices), SYMM_OK);
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = "thread://last-error";
-  config.size = 1;
-  symm_group_t* group = nullptr;
-  ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
-  float value = 1;
-  ASSERT_EQ(symm_allreduce(group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
-  ASSERT_EQ(symm_group_finalize(group, 1000), SYMM_OK);
-  symm_group_release(group);
+  {
+    const symm::Group group = support::create({"thread://last-error", ""}, 0, 1);
+    float value = 1;
+    ASSERT_EQ(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
+    ASSERT_EQ(symm_group_finalize(group.get(), 1000), SYMM_OK);
+  }
   symm_group_release(nullptr);
   EXPECT_EQ(symm_last_error(), before);
 }
@@ -91,27 +86,16 @@ TEST(LastFailure, says_what_symm_last_error_says_and_nobody_is_to_blame_for_an_a
 }
 
 TEST(LastFailure, names_the_rank_that_did_not_come_and_its_process) {
-  symm_group_t* groups[2] = {};
-  const auto create = [&](int rank) {
-    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-    config.backend = SYMM_BACKEND_HOST;
-    config.bootstrap = "thread://last-failure";
-    config.rank = rank;
-    config.size = 2;
-    EXPECT_EQ(symm_group_create(&config, &groups[rank]), SYMM_OK) << symm_last_error();
-  };
-  std::thread other(create, 1);
-  create(0);
-  other.join();
+  symm::Group groups[2];
+  support::as_threads(2, [&](int rank) { groups[rank] = support::create({"thread://last-failure", ""}, rank, 2); });
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.timeout_ms = 1;
   float value = 1;
-  EXPECT_EQ(symm_allreduce(groups[0], &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr), SYMM_ERR_TIMEOUT);
+  EXPECT_EQ(symm_allreduce(groups[0].get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr), SYMM_ERR_TIMEOUT);
   const symm_failure_t failure = last_failure();
   EXPECT_EQ(failure.status, SYMM_ERR_TIMEOUT);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.pid, getpid());
-  for (symm_group_t* group : groups) symm_group_release(group);
 }
 
 TEST(StatusString, every_status_has_a_name_of_its_own) {

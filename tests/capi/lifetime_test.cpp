@@ -1,34 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Handles may be released in any order; what the caller still holds stays usable.
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "symm/symm.h"
+#include "tests/support/group.hpp"
 
 namespace {
 
-symm_group_t* single_rank_group() {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = "thread://lifetime";
-  config.size = 1;
-  symm_group_t* group = nullptr;
-  EXPECT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
-  return group;
-}
-
 struct Handles {
-  symm_group_t* group = single_rank_group();
+  symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
 
   Handles() {
-    EXPECT_EQ(symm_alloc(group, 4096, 0, &buffer), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK) << symm_last_error();
+    support::Group made = support::create({"thread://lifetime", ""}, 0, 1);
+    support::Block block = support::allocate(made, 4096);
+    group = made.detach(), buffer = block.buffer.detach(), memory = block.memory.detach();
   }
   void release(int which) {
     if (which == 0) symm_group_release(group);

@@ -2,14 +2,12 @@
 //
 // Structs of older and newer headers. An older one is shorter than ours only after 0.1, so here "short" is always refused (see
 // the tables of refusals); a newer one is longer.
-#include <gtest/gtest.h>
-
 #include <cstddef>
 #include <cstring>
 #include <functional>
 #include <string>
 
-#include "symm/symm.h"
+#include "tests/support/group.hpp"
 
 namespace {
 
@@ -23,12 +21,8 @@ symm_group_config_t host_config() {
 
 class StructSize : public testing::Test {
  protected:
-  void SetUp() override {
-    const symm_group_config_t config = host_config();
-    ASSERT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
-  }
-  void TearDown() override { symm_group_release(group); }
-  symm_group_t* group = nullptr;
+  const symm::Group made_ = symm::Group::create(host_config());
+  symm_group_t* const group = made_.get();
 };
 
 // A struct of a newer header: ours and then a field that we do not know.
@@ -109,24 +103,18 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
     float value = 0;
     return symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, out);
   });
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  ASSERT_EQ(symm_alloc(group, 64, 0, &buffer), SYMM_OK);
-  ASSERT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK);
-  check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(memory, out); });
-  void* pointer = nullptr;
+  const support::Block block = support::allocate(made_, 64);
+  check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(block.memory.get(), out); });
   size_t size = 0;
   std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
   symm_ipc_t* ipc = nullptr;
-  ASSERT_EQ(symm_buffer_pointer(buffer, &pointer), SYMM_OK);
-  ASSERT_EQ(symm_ipc_export(pointer, 64, nullptr, token, sizeof token, &size, nullptr), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_ipc_export(block.buffer.span().data(), 64, nullptr, token, sizeof token, &size, nullptr), SYMM_OK)
+      << symm_last_error();
   ASSERT_EQ(symm_ipc_import(token, size, nullptr, &ipc, nullptr), SYMM_OK) << symm_last_error();
   check_output<symm_ipc_info_t>("symm_ipc_info", [&](auto* out) { return symm_ipc_info(ipc, out); });
   check_output<symm_ipc_report_t>("symm_ipc_collect", [&](auto* out) { return symm_ipc_collect(out); });
   check_output<symm_ipc_stats_t>("symm_ipc_stats", [&](auto* out) { return symm_ipc_stats(out); });
   symm_ipc_release(ipc, nullptr);
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
 }
 
 // Callers of before there was multicast know shorter structs.
@@ -145,22 +133,20 @@ TEST_F(StructSize, outputs_of_an_older_header) {
 }
 
 TEST_F(StructSize, newer_ipc_options_are_accepted_while_their_tail_is_zero) {
-  symm_buffer_t* buffer = nullptr;
-  void* pointer = nullptr;
+  const symm::Buffer buffer = made_.allocate(64);
   size_t size = 0;
   std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
   symm_ipc_t* ipc = nullptr;
-  ASSERT_EQ(symm_alloc(group, 64, 0, &buffer), SYMM_OK);
-  ASSERT_EQ(symm_buffer_pointer(buffer, &pointer), SYMM_OK);
   auto to_export = newer(symm_ipc_export_options_t SYMM_IPC_EXPORT_OPTIONS_INIT, 0);
-  EXPECT_EQ(symm_ipc_export(pointer, 64, &to_export.known, token, sizeof token, &size, nullptr), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(symm_ipc_export(buffer.span().data(), 64, &to_export.known, token, sizeof token, &size, nullptr), SYMM_OK)
+      << symm_last_error();
   auto to_import = newer(symm_ipc_import_options_t SYMM_IPC_IMPORT_OPTIONS_INIT, 0);
   EXPECT_EQ(symm_ipc_import(token, size, &to_import.known, &ipc, nullptr), SYMM_OK) << symm_last_error();
   symm_ipc_release(ipc, nullptr);
   to_export.appended = to_import.appended = 1;
-  EXPECT_EQ(symm_ipc_export(pointer, 64, &to_export.known, token, sizeof token, &size, nullptr), SYMM_ERR_UNSUPPORTED);
+  EXPECT_EQ(symm_ipc_export(buffer.span().data(), 64, &to_export.known, token, sizeof token, &size, nullptr),
+            SYMM_ERR_UNSUPPORTED);
   EXPECT_EQ(symm_ipc_import(token, size, &to_import.known, &ipc, nullptr), SYMM_ERR_UNSUPPORTED);
-  symm_buffer_release(buffer);
 }
 
 TEST_F(StructSize, init_functions_agree_with_the_macros) {

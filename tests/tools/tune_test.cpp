@@ -3,16 +3,14 @@
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
 // threads.
 #include <gtest/gtest.h>
-#include <symm/symm.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
-#include "tests/support/footprint.hpp"
+#include "tests/support/group.hpp"
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {
@@ -49,41 +47,19 @@ uint64_t value_of(const std::string& text, const std::string& key) {
 
 // The plan of an all-reduce of so many bytes of symmetric memory, in a group of two.
 std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
-  static int next = 0;
-  const std::string name = "thread://tune-" + std::to_string(next++);
   std::vector<symm_algorithm_t> found;
-  std::vector<std::thread> threads;
-  for (int32_t rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-      config.rank = rank;
-      config.size = 2;
-      config.backend = SYMM_BACKEND_HOST;
-      config.bootstrap = name.c_str();
-      symm_group_t* group = nullptr;
-      symm_buffer_t* buffer = nullptr;
-      symm_memory_t* memory = nullptr;
-      void* block = nullptr;
-      EXPECT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
-      if (group == nullptr) return;
-      EXPECT_EQ(symm_alloc(group, size_t{4} << 20, 0, &buffer), SYMM_OK);
-      EXPECT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK);
-      EXPECT_EQ(symm_buffer_pointer(buffer, &block), SYMM_OK);
-      for (const size_t bytes : sizes) {
-        symm_plan_info_t plan{};
-        plan.struct_size = sizeof plan;
-        EXPECT_EQ(symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, block, block, bytes, SYMM_DTYPE_U8, SYMM_OP_SUM, nullptr,
-                                       &plan),
-                  SYMM_OK);
-        if (rank == 0) found.push_back(plan.algorithm);
-      }
-      EXPECT_EQ(symm_group_finalize(group, 0), SYMM_OK);
-      symm_memory_release(memory);
-      symm_buffer_release(buffer);
-      symm_group_release(group);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  support::as_threads(2, [&](int rank, const symm::Group& group) {
+    const support::Block block = support::allocate(group, size_t{4} << 20);
+    for (const size_t bytes : sizes) {
+      symm_plan_info_t plan{};
+      plan.struct_size = sizeof plan;
+      EXPECT_EQ(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank), bytes,
+                                     SYMM_DTYPE_U8, SYMM_OP_SUM, nullptr, &plan),
+                SYMM_OK);
+      if (rank == 0) found.push_back(plan.algorithm);
+    }
+    EXPECT_EQ(symm_group_finalize(group.get(), 0), SYMM_OK);
+  });
   return found;
 }
 
