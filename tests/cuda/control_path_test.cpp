@@ -4,14 +4,10 @@
 // rank, all ranks say the same and nothing is left.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <barrier>
-#include <optional>
-#include <thread>
+#include <set>
 
-#include "core/group/collective.hpp"
-#include "core/group/memory.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/cuda/group.hpp"
 
 namespace symm {
 namespace {
@@ -20,35 +16,13 @@ using Live = std::map<std::string, long>;
 const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0},
                        {"event", 0},  {"host", 0},        {"context", 0}, {"pushed", 0}};
 
-GroupConfig config_of(int rank, int size, const std::string& name) {
-  GroupConfig config;
-  config.rank = rank;
-  config.size = size;
-  config.backend = BackendKind::cuda;
-  config.bootstrap = "thread://" + name;
-  config.create_timeout_ms = 20'000;
-  config.timeout_ms = 20'000;
-  return config;
-}
-
-std::string unique(const char* what) {
-  static std::atomic<int> next{0};
-  return std::string(what) + std::to_string(next++);
-}
-
 // Scratch of a size that a test can do without.
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 
-void on_ranks(int size, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back([&, rank] { body(rank); });
-  for (std::thread& thread : threads) thread.join();
-}
-
 TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   fake_cuda::launches();
-  const std::string name = unique("whole");
-  on_ranks(3, [&](int rank) {
+  const std::string name = unique();
+  support::as_threads(3, [&](int rank) {
     const auto group = Group::create(config_of(rank, 3, name));
     EXPECT_EQ(group->backend().kind(), BackendKind::cuda);
     EXPECT_EQ(group->backend().device(), rank);  // of four devices
@@ -57,12 +31,7 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     *reinterpret_cast<int*>(memory->pointer(rank)) = 100 + rank;
     group->barrier({}, 0, 0, nullptr);
     for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory->pointer_table()[peer], memory->pointer(peer));
-    CollectiveCall call;
-    call.collective = Collective::allreduce;
-    call.send = call.recv = memory->pointer(rank);
-    call.count = 1000;
-    call.dtype = DType::bf16;
-    run_collective(*group, call);
+    run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), 1000, DType::bf16));
   });
   EXPECT_EQ(fake_cuda::live(), kNothing);
   int barriers = 0;
@@ -77,9 +46,9 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
 }
 
 TEST(CudaControlPath, MemoryIsShared) {
-  const std::string name = unique("shared");
+  const std::string name = unique();
   std::barrier<> written(2);
-  on_ranks(2, [&](int rank) {
+  support::as_threads(2, [&](int rank) {
     const auto group = Group::create(config_of(rank, 2, name));
     const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
     memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 2, nullptr);
@@ -92,8 +61,8 @@ TEST(CudaControlPath, MemoryIsShared) {
 
 TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
   for (const bool allowed : {false, true}) {
-    const std::string name = unique("overlap");
-    on_ranks(2, [&](int rank) {
+    const std::string name = unique();
+    support::as_threads(2, [&](int rank) {
       GroupConfig config = config_of(rank, 2, name);
       config.device = 1;
       config.overlapping_devices = allowed;
@@ -112,8 +81,8 @@ TEST(CudaControlPath, RanksOnOneDeviceNeedTheFlag) {
 
 // multicast_test.cpp has it with a process for each rank.
 TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
-  const std::string name = unique("multicast");
-  on_ranks(3, [&](int rank) {
+  const std::string name = unique();
+  support::as_threads(3, [&](int rank) {
     GroupConfig config = config_of(rank, 3, name);
     config.multicast = true;
     const auto group = Group::create(config);
@@ -156,14 +125,14 @@ Outcome attempt(int rank, const std::string& name, int failing_call) {
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
   ASSERT_TRUE(small_scratch);
   // What a process learns of its driver only once is learnt before: it would fail for both ranks, which are threads here.
-  const std::string first = unique("first");
-  on_ranks(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });
+  const std::string first = unique();
+  support::as_threads(2, [&](int rank) { Group::create(config_of(rank, 2, first)); });
   std::set<std::string> calls;
   for (int n = 1;; ++n) {
     ASSERT_LT(n, 1000);
-    const std::string name = unique("failing");
+    const std::string name = unique();
     Outcome outcomes[2];
-    on_ranks(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n); });
+    support::as_threads(2, [&](int rank) { outcomes[rank] = attempt(rank, name, n); });
     const std::string what =
         "call " + std::to_string(n) + ", " + outcomes[1].failed + ": " + outcomes[0].message + " / " + outcomes[1].message;
     EXPECT_EQ(fake_cuda::live(), kNothing) << what;

@@ -7,12 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <thread>
 
 #include "core/backend/topology.hpp"
-#include "core/group/collective.hpp"
-#include "core/group/memory.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/cuda/group.hpp"
 
 namespace symm {
 namespace {
@@ -31,8 +28,7 @@ struct Seen {
 
 // All ranks reduce `bytes`; rank r works on devices[r].
 Seen reduce(const std::vector<int>& devices, size_t bytes, Algorithm algorithm, Collective collective = Collective::allreduce) {
-  static int next = 0;
-  const std::string name = "thread://cube" + std::to_string(next++);
+  const std::string name = unique();
   const int size = static_cast<int>(devices.size());
   fake_cuda::set_devices(8);
   fake_cuda::launches();
@@ -40,39 +36,23 @@ Seen reduce(const std::vector<int>& devices, size_t bytes, Algorithm algorithm, 
   seen.reasons.resize(devices.size());
   seen.algorithms.resize(devices.size());
   std::mutex mutex;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      GroupConfig config;
-      config.rank = rank;
-      config.size = size;
-      config.backend = BackendKind::cuda;
-      config.device = devices[static_cast<size_t>(rank)];
-      config.overlapping_devices = true;
-      config.bootstrap = name;
-      config.create_timeout_ms = 20'000;
-      config.timeout_ms = 20'000;
-      try {
-        const auto group = Group::create(config);
-        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
-        CollectiveCall call;
-        call.collective = collective;
-        call.send = call.recv = memory->pointer(rank);
-        call.count = bytes;
-        call.dtype = DType::u8;
-        call.algorithm = algorithm;
-        call.timeout_ms = 20'000;
-        const PlanReport report = group->transport().plan(call);
-        seen.reasons[static_cast<size_t>(rank)] = report.reason;
-        seen.algorithms[static_cast<size_t>(rank)] = report.algorithm;
-        run_collective(*group, call);
-      } catch (const Error& error) {
-        const std::lock_guard lock(mutex);
-        seen.refusal = error.what();
-      }
+  support::as_threads(size, [&](int rank) {
+    GroupConfig config = config_of(rank, size, name, devices[static_cast<size_t>(rank)]);
+    config.overlapping_devices = true;
+    const Failure failure = support::failure_of([&] {
+      const auto group = Group::create(config);
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
+      CollectiveCall call = call_of(collective, memory->pointer(rank), bytes, DType::u8);
+      call.algorithm = algorithm;
+      call.timeout_ms = 20'000;
+      const PlanReport report = group->transport().plan(call);
+      seen.reasons[static_cast<size_t>(rank)] = report.reason;
+      seen.algorithms[static_cast<size_t>(rank)] = report.algorithm;
+      run_collective(*group, call);
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+    const std::lock_guard lock(mutex);
+    if (failure.status != Status::ok) seen.refusal = failure.message;
+  });
   for (const auto& launch : fake_cuda::launches()) {
     if (launch.kernel == "symm_hybrid_cube_mesh" && launch.stream == nullptr)
       seen.launches.push_back(launch);  // not to make it ready

@@ -8,12 +8,9 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "core/cuda/driver.hpp"
-#include "core/group/collective.hpp"
-#include "core/group/memory.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/cuda/group.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -26,33 +23,17 @@ constexpr size_t kLarge = 1'000'000;
 // One rank on each of `devices` makes a barrier and reduces `count` bf16. All that was launched, from the groups' making to their
 // end.
 Launches all_launches(const std::vector<int>& devices, size_t count, bool overlapping) {
-  static int next = 0;
-  const std::string name = "thread://early" + std::to_string(next++);
+  const std::string name = unique();
   fake_cuda::launches();
-  std::vector<std::thread> threads;
-  threads.reserve(devices.size());
-  for (int rank = 0; rank < static_cast<int>(devices.size()); ++rank) {
-    threads.emplace_back([&, rank] {
-      GroupConfig config;
-      config.rank = rank;
-      config.size = static_cast<int>(devices.size());
-      config.backend = BackendKind::cuda;
-      config.device = devices[static_cast<size_t>(rank)];
-      config.overlapping_devices = overlapping;
-      config.bootstrap = name;
-      config.create_timeout_ms = config.timeout_ms = 20'000;
-      const auto group = Group::create(config);
-      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2, 0), 0);
-      group->barrier({}, 0, 0, nullptr);
-      CollectiveCall call;
-      call.collective = Collective::allreduce;
-      call.send = call.recv = memory->pointer(rank);
-      call.count = count;
-      call.dtype = DType::bf16;
-      run_collective(*group, call);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  const int size = static_cast<int>(devices.size());
+  support::as_threads(size, [&](int rank) {
+    GroupConfig config = config_of(rank, size, name, devices[static_cast<size_t>(rank)]);
+    config.overlapping_devices = overlapping;
+    const auto group = Group::create(config);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2, 0), 0);
+    group->barrier({}, 0, 0, nullptr);
+    run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
+  });
   return fake_cuda::launches();
 }
 

@@ -9,12 +9,9 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/cuda/driver.hpp"
-#include "core/group/memory.hpp"
 #include "core/ipc/ipc.hpp"
+#include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
-#include "tests/support/core.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -40,9 +37,31 @@ class CudaIpc : public testing::Test {
   CudaIpc() { setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1); }
   ~CudaIpc() override { unsetenv("SYMM_IPC_DIRECTORY"); }
   void reach(int step) const { facts->step[step] = 1; }
-  std::string wait_for(int step) const {
-    const bool came = retry_until([&] { return facts->step[step] == 1; }, Deadline::after_ms(20'000));
-    return came ? "" : "nobody came to step " + std::to_string(step);
+  // Memory that another process may import, and that it may do so.
+  void offer(const void* memory, size_t bytes, cuda::CUstream stream = nullptr) const {
+    facts->put(0, export_memory(memory, bytes, {}, stream));
+    reach(0);
+  }
+  std::shared_ptr<HeldLease> taken(cuda::CUstream stream = nullptr, const ImportOptions& options = {}) const {
+    await(0);
+    return import_memory(facts->get(0), options, stream);
+  }
+  void await(int step) const {
+    const bool came = retry_until([&] { return facts->step[step] >= 1; }, Deadline::after_ms(20'000));
+    if (!came) throw std::runtime_error("nobody came to step " + std::to_string(step));
+  }
+  // Says "done", or what was not as required.
+  static Process process(const std::function<void()>& body) {
+    return Process([&] {
+      body();
+      return std::string("done");
+    });
+  }
+  static void both(const std::function<void()>& exporting, const std::function<void()>& importing) {
+    Process exporter = process(exporting);
+    Process importer = process(importing);
+    EXPECT_EQ(importer.result(), "done");
+    EXPECT_EQ(exporter.result(), "done");
   }
 
   support::TemporaryDirectory directory;
@@ -50,18 +69,11 @@ class CudaIpc : public testing::Test {
 };
 
 #define REQUIRE(condition) \
-  if (!(condition)) return std::string(#condition) + ", line " + std::to_string(__LINE__)
-#define STEP(number) \
-  if (const std::string late = wait_for(number); !late.empty()) return late
+  if (!(condition)) throw std::runtime_error(std::string(#condition) + ", line " + std::to_string(__LINE__))
 
 struct Owned {
   explicit Owned(size_t bytes, int device = 0) {
-    GroupConfig config;
-    config.size = 1;
-    config.backend = BackendKind::cuda;
-    config.device = device;
-    config.bootstrap = "thread://cuda-ipc";
-    group = Group::create(config);
+    group = Group::create(config_of(0, 1, unique(), device));
     buffer = Buffer::allocate(*group, bytes, 0);
   }
   std::shared_ptr<Group> group;
@@ -82,69 +94,59 @@ cuda::CUstream make_stream() {
 bool eventually(const std::function<bool()>& so) { return retry_until(so, Deadline::after_ms(20'000)); }
 
 TEST_F(CudaIpc, AcrossMasksOfVisibleDevices) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     const Owned owned(5'000'000, 2);  // of devices 0 .. 3
     owned.word(1000) = 41;
-    facts->put(0, export_memory(&owned.word(1000), 400, {}, nullptr));
-    reach(0);
-    STEP(1);
+    offer(&owned.word(1000), 400);
+    await(1);
     REQUIRE(owned.word(1001) == 42);
     REQUIRE(eventually([] { return stats().leased == 0; }));
-    return "done";
-  });
-  Process importer([&]() -> std::string {
+  };
+  const auto importing = [&] {
     fake_cuda::set_devices(2, 1);  // sees 1 and 2 as 0 and 1
-    STEP(0);
     {
-      const auto import = import_memory(facts->get(0), {}, nullptr);
+      const auto import = taken();
       REQUIRE(import->info().device == 1);
       REQUIRE(import->info().backend == SYMM_BACKEND_CUDA);
       REQUIRE(import->info().offset == 4000 && import->bytes() == 400);
       REQUIRE(word(import, 0) == 41);
       word(import, 1) = 42;
-      const auto again = import_memory(facts->get(0), {}, nullptr);
+      const auto again = taken();
       REQUIRE(again->data() == import->data());
       ImportOptions other;
       other.device = 0;  // mapped for another device: by itself
-      const auto peer = import_memory(facts->get(0), other, nullptr);
+      const auto peer = taken(nullptr, other);
       REQUIRE(peer->data() != import->data() && word(peer, 0) == 41);
     }
     reach(1);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 TEST_F(CudaIpc, AGpuThatIsNotVisible) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     const Owned owned(4096, 3);
-    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
-    reach(0);
-    STEP(1);
-    return "done";
-  });
-  Process importer([&]() -> std::string {
+    offer(owned.buffer->data(), 4);
+    await(1);
+  };
+  const auto importing = [&] {
     fake_cuda::set_devices(2, 0);
-    STEP(0);
-    const Failure failure = support::failure_of([&] { import_memory(facts->get(0), {}, nullptr); });
+    const Failure failure = support::failure_of([&] { taken(); });
     REQUIRE(failure.status == Status::unavailable);
     REQUIRE(failure.message.find("not visible") != std::string::npos);
     ImportOptions beyond;
     beyond.device = 2;
-    REQUIRE(support::failure_of([&] { import_memory(facts->get(0), beyond, nullptr); }).status == Status::invalid_argument);
+    REQUIRE(support::failure_of([&] { taken(nullptr, beyond); }).status == Status::invalid_argument);
     ImportOptions over_there;
     over_there.device = 1;
-    REQUIRE(import_memory(facts->get(0), over_there, nullptr)->info().device == 1);
+    REQUIRE(taken(nullptr, over_there)->info().device == 1);
     reach(1);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     const Owned owned(4096);
     const cuda::CUstream stream = make_stream();
     uint32_t* data = &owned.word(0);
@@ -153,17 +155,15 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     facts->put(0, export_memory(data, 4, {}, stream));
     fake_cuda::enqueue(stream, [&] { return facts->step[5] == 1; });  // what comes later is nobody's business
     reach(0);
-    STEP(2);
+    await(2);
     while (!fake_cuda::idle(stream) && facts->step[3] == 0) usleep(1000);
-    STEP(3);
+    await(3);
     reach(5);
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    STEP(0);
+  };
+  const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    const auto import = import_memory(facts->get(0), {}, stream);
+    const auto import = taken(stream);
     uint32_t seen = 0;
     fake_cuda::enqueue(stream, [&] { return seen = word(import, 0), true; });
     usleep(20'000);
@@ -172,93 +172,78 @@ TEST_F(CudaIpc, TheImportersStreamWaitsForTheProducers) {
     reach(2);
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
     REQUIRE(seen == 7);
-    const auto late = import_memory(facts->get(0), {}, stream);  // the producer is past that point: nothing to wait for
+    const auto late = taken(stream);  // the producer is past that point: nothing to wait for
     REQUIRE(fake_cuda::idle(stream));
     reach(3);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     const Owned owned(4096);
-    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
-    reach(0);
-    STEP(1);
+    offer(owned.buffer->data(), 4);
+    await(1);
     REQUIRE(stats().leased == 1);  // released by its holder, but not on its stream
     REQUIRE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 30); }).status == Status::timeout);
     reach(2);
     withdraw(owned.buffer->data(), 4096, 20'000);
     REQUIRE(stats().leased == 0 && stats().quarantined_blocks == 0);
     reach(3);
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    STEP(0);
+  };
+  const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    auto import = import_memory(facts->get(0), {}, stream);
+    auto import = taken(stream);
     fake_cuda::enqueue(stream, [&] { return facts->step[2] == 1; });
     import->release_after(stream);
     import.reset();
     reach(1);
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
-    STEP(3);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+    await(3);
+  };
+  both(exporting, importing);
 }
 
 TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
-  Process exporter([&]() -> std::string {
+  Process exporter = process([&] {
     const Owned owned(4096);
     const cuda::CUstream stream = make_stream();
     fake_cuda::enqueue(stream, [] { return false; });  // never comes to an end
-    facts->put(0, export_memory(owned.buffer->data(), 4, {}, stream));
-    reach(0);
+    offer(owned.buffer->data(), 4, stream);
     pause();
-    return "";
   });
-  Process importer([&]() -> std::string {
-    STEP(0);
+  Process importer = process([&] {
     const cuda::CUstream stream = make_stream();
-    const auto import = import_memory(facts->get(0), {}, stream);
+    const auto import = taken(stream);
     usleep(5000);
     REQUIRE(!fake_cuda::idle(stream));
     reach(1);
     REQUIRE(eventually([&] { return fake_cuda::idle(stream); }));
     REQUIRE(import->info().exporter_alive == 0);
     word(import, 0) = 1;  // still mapped
-    return "done";
   });
-  ASSERT_EQ(wait_for(1), "");
+  await(1);
   exporter.kill(SIGKILL);
   EXPECT_EQ(importer.result(), "done");
 }
 
 TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
-  Process exporter([&]() -> std::string {
+  Process exporter = process([&] {
     Owned owned(4096);
-    facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
-    reach(0);
+    offer(owned.buffer->data(), 4);
     REQUIRE(eventually([] { return stats().written_off == 1; }));
     REQUIRE(stats().quarantined_blocks == 1);
     REQUIRE(support::failure_of([&] { withdraw(owned.buffer->data(), 4096, 20'000); }).status == Status::peer_failed);
     owned.buffer.reset();
     REQUIRE(stats().quarantined_blocks == 0 && stats().limbo_blocks == 0);
     REQUIRE(collect().blocks_freed == 1);
-    return "done";
   });
-  Process importer([&]() -> std::string {
-    STEP(0);
-    const auto import = import_memory(facts->get(0), {}, nullptr);
+  Process importer = process([&] {
+    const auto import = taken();
     reach(1);
     pause();
-    return "";
   });
-  ASSERT_EQ(wait_for(1), "");
+  await(1);
   importer.kill(SIGKILL);
   EXPECT_EQ(exporter.result(), "done");
 }
@@ -267,7 +252,7 @@ using ExternalAllocation = cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     Owned owned(4096, 1);
     ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     owned.buffer = Buffer::adopt(*owned.group, foreign.words() + 1024, 8192);
@@ -275,36 +260,32 @@ TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
     facts->put(0, export_memory(&owned.word(10), 4, {}, nullptr));
     foreign.free();
     reach(0);
-    STEP(1);
+    await(1);
     REQUIRE(stats().exported_blocks == 1);
     owned.buffer.reset();
     REQUIRE(collect().blocks_in_limbo == 1 && stats().exported_blocks == 0);
     reach(2);
     REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    STEP(0);
-    const auto import = import_memory(facts->get(0), {}, nullptr);
+  };
+  const auto importing = [&] {
+    const auto import = taken();
     REQUIRE(word(import, 0) == 8 && import->info().offset == 4096 + 40);
     reach(1);
-    STEP(2);
+    await(2);
     REQUIRE(word(import, 0) == 8);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     ExternalAllocation foreign(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     foreign.words()[256] = 5;
     facts->put(0, export_memory(foreign.words() + 256, 4, {}, nullptr));
     facts->put(1, export_memory(foreign.words() + 256, 4, {}, nullptr));
     REQUIRE(stats().exported_blocks == 1);
     reach(0);
-    STEP(1);
+    await(1);
     foreign.free();  // without telling: symm still holds the memory
     REQUIRE(fake_cuda::live()["handle"] == 1);
     ExternalAllocation next(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);  // may lie at the same address
@@ -320,19 +301,15 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     closed.free();
     uint32_t ordinary = 0;
     REQUIRE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    STEP(0);
-    const auto import = import_memory(facts->get(0), {}, nullptr);
+  };
+  const auto importing = [&] {
+    const auto import = taken();
     REQUIRE(word(import, 0) == 5 && import->info().device == 1 && import->info().offset == 1024);
     reach(1);
-    STEP(2);
+    await(2);
     REQUIRE(word(import, 0) == 5);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 // Objects that exist, once that does not change any more.
@@ -349,8 +326,14 @@ std::map<std::string, long> settled() {
 
 TEST_F(CudaIpc, CyclesGiveEverythingBack) {
   constexpr int kCycles = 200;
-  Process exporter([&]() -> std::string {
-    std::map<std::string, long> before;
+  std::map<std::string, long> before;  // of each process
+  const auto nothing_added = [&](int i) {
+    if (i == 2) before = settled();
+    // What is given back last is in the monitor's hands.
+    if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
+      throw std::runtime_error("something was added in cycle " + std::to_string(i));
+  };
+  const auto exporting = [&] {
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
       Owned owned(4096);
@@ -361,82 +344,70 @@ TEST_F(CudaIpc, CyclesGiveEverythingBack) {
       owned.buffer.reset();
       owned.group.reset();
       REQUIRE(eventually([] { return collect().blocks_in_limbo == 0; }));
-      if (i == 2) before = settled();
-      // What is given back last is in the monitor's hands.
-      if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
-        return "something was added in cycle " + std::to_string(i);
+      nothing_added(i);
     }
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    std::map<std::string, long> before;
+  };
+  const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
     for (int i = 0; i < kCycles; ++i) {
       REQUIRE(eventually([&] { return facts->step[0] == i + 1; }));
       {
-        const auto import = import_memory(facts->get(0), {}, stream);
+        const auto import = taken(stream);
         REQUIRE(word(import, 0) == static_cast<uint32_t>(i));
         import->release_after(stream);
       }
       facts->step[1] = i + 1;
       REQUIRE(eventually([] { return stats().imported_blocks == 0; }));
-      if (i == 2) before = settled();
-      // What is given back last is in the monitor's hands.
-      if (i > 2 && !eventually([&] { return fake_cuda::live() == before; }))
-        return "something was added in cycle " + std::to_string(i);
+      nothing_added(i);
     }
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
+}
+
+// The driver calls of `body`, each of which is made to fail in turn.
+std::set<std::string> each_call_fails(const std::function<void()>& body,
+                                      const std::function<void(const std::string&)>& then = {}) {
+  std::set<std::string> calls;
+  for (int n = 1;; ++n) {
+    fake_cuda::fail_call(n, 1);
+    const Failure failure = support::failure_of(body);
+    const std::string failed = fake_cuda::failed_call();
+    fake_cuda::fail_call(0, 0);
+    if (failed.empty()) return calls;
+    calls.insert(failed);
+    REQUIRE(n < 50);
+    REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
+    if (then) then(failed);
+  }
 }
 
 // Whatever driver call fails in an export or an import, it is named and nothing stays.
 TEST_F(CudaIpc, AnyDriverCallMayFail) {
-  Process exporter([&]() -> std::string {
+  const auto exporting = [&] {
     const Owned owned(4096);
     facts->put(0, export_memory(owned.buffer->data(), 4, {}, nullptr));
-    for (int n = 1;; ++n) {
-      fake_cuda::fail_call(n, 1);
-      const Failure failure = support::failure_of([&] { export_memory(owned.buffer->data(), 4, {}, nullptr); });
-      const std::string failed = fake_cuda::failed_call();
-      fake_cuda::fail_call(0, 0);
-      if (failed.empty()) break;
-      REQUIRE(n < 50);
-      REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
-    }
+    each_call_fails([&] { export_memory(owned.buffer->data(), 4, {}, nullptr); });
     reach(0);
-    STEP(1);
+    await(1);
     REQUIRE(eventually([] { return stats().leased == 0; }));
-    return "done";
-  });
-  Process importer([&]() -> std::string {
-    STEP(0);
+  };
+  const auto importing = [&] {
     const cuda::CUstream stream = make_stream();
-    import_memory(facts->get(0), {}, stream);  // what a process learns once
-    std::set<std::string> calls;
-    for (int n = 1;; ++n) {
-      collect();  // nothing is mapped, nobody connected
-      const auto before = fake_cuda::live();
-      fake_cuda::fail_call(n, 1);
-      const Failure failure = support::failure_of([&] { import_memory(facts->get(0), {}, stream); });
-      const std::string failed = fake_cuda::failed_call();
-      fake_cuda::fail_call(0, 0);
-      if (failed.empty()) break;
-      calls.insert(failed);
-      REQUIRE(n < 50);
-      REQUIRE(failure.status == Status::ok || failure.message.find(failed) != std::string::npos);
-      collect();
-      if (fake_cuda::live() != before) return "something is left after " + failed;
-    }
+    taken(stream);  // what a process learns once
+    std::map<std::string, long> before;
+    const auto nothing_mapped = [&](const std::string& failed) {
+      collect();  // nor anybody connected
+      if (!failed.empty() && fake_cuda::live() != before) throw std::runtime_error("something is left after " + failed);
+      before = fake_cuda::live();
+    };
+    nothing_mapped("");
+    const auto calls = each_call_fails([&] { taken(stream); }, nothing_mapped);
     for (const char* call : {"cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
-      if (!calls.contains(call)) return std::string(call) + " was not made to fail";
+      if (!calls.contains(call)) throw std::runtime_error(std::string(call) + " was not made to fail");
     }
     reach(1);
-    return "done";
-  });
-  EXPECT_EQ(importer.result(), "done");
-  EXPECT_EQ(exporter.result(), "done");
+  };
+  both(exporting, importing);
 }
 
 }  // namespace

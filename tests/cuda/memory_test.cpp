@@ -13,11 +13,8 @@
 #include <set>
 
 #include "core/backends.hpp"
-#include "core/group/collective.hpp"
-#include "core/group/memory.hpp"
+#include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
-#include "tests/support/core.hpp"
 
 namespace symm {
 namespace {
@@ -40,21 +37,8 @@ const std::map<std::string, long> kNothing;
 const bool small_scratch =
     setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,two_shot=16384,tile=1024,stripes=2", 1) == 0;
 
-std::string unique() {
-  static std::atomic<int> next{0};
-  return "memory" + std::to_string(next++);
-}
-
 std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int device = -1) {
-  GroupConfig config;
-  config.rank = rank;
-  config.size = size;
-  config.backend = BackendKind::cuda;
-  config.device = device;
-  config.bootstrap = "thread://" + name;
-  config.create_timeout_ms = 20'000;
-  config.timeout_ms = 20'000;
-  return Group::create(config);
+  return Group::create(config_of(rank, size, name, device));
 }
 
 uint64_t on_node(int node) { return kAllocateOnHost | static_cast<uint64_t>(node + 1) << kAllocateNodeShift; }

@@ -7,10 +7,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "core/group/collective.hpp"
-#include "core/group/memory.hpp"
-#include "tests/fake_cuda/fake_cuda.hpp"
-#include "tests/support/core.hpp"
+#include "tests/cuda/group.hpp"
 
 namespace symm {
 namespace {
@@ -46,13 +43,9 @@ class CudaMulticast : public testing::Test {
   std::vector<std::string> on_ranks(int size, const std::function<std::string(Rank&)>& body, bool asks = true) {
     const support::TemporaryDirectory meeting;
     support::Processes processes(size, [&](int rank) {
-      Rank me{rank, size, {}};
-      me.config.rank = rank;
-      me.config.size = size;
-      me.config.backend = BackendKind::cuda;
+      Rank me{rank, size, config_of(rank, size, "")};
       me.config.multicast = asks;
       me.config.bootstrap = "dir://" + meeting.path();
-      me.config.create_timeout_ms = me.config.timeout_ms = 20'000;
       std::string said = body(me);
       const std::string left = left_behind();
       return left.empty() ? said : "left behind: " + left + said;
@@ -67,12 +60,8 @@ class CudaMulticast : public testing::Test {
 };
 
 CollectiveCall sum_of(const Memory& memory, int rank, Algorithm algorithm, size_t count = 1000) {
-  CollectiveCall call;
-  call.collective = Collective::allreduce;
-  call.send = memory.pointer(rank);
-  call.recv = memory.pointer(rank) + (algorithm == Algorithm::multimem_one_shot ? 65536 : 0);
-  call.count = count;
-  call.dtype = DType::bf16;
+  CollectiveCall call = call_of(Collective::allreduce, memory.pointer(rank), count, DType::bf16);
+  if (algorithm == Algorithm::multimem_one_shot) call.recv = memory.pointer(rank) + 65536;
   call.algorithm = algorithm;
   return call;
 }

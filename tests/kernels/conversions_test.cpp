@@ -28,17 +28,20 @@ class Conversions : public ::testing::TestWithParam<std::tuple<Simd, DType>> {
   std::vector<uint64_t> round(const std::vector<float>& values) const {
     std::vector<std::byte> out(values.size() * size_of(dtype()));
     std::byte* to = out.data();
-    Reduction r;
-    r.dtype = dtype();
-    r.op = Op::sum;
-    r.count = values.size();
+    Reduction r = reduction(dtype(), Op::sum, values.size(), {}, &to);
     r.partial_in = reinterpret_cast<const std::byte*>(values.data());
-    r.destinations = &to;
-    r.destination_count = 1;
     reduce(r);
     std::vector<uint64_t> codes;
     for (size_t i = 0; i < values.size(); ++i) codes.push_back(reference::load_bits(dtype(), &out[i * size_of(dtype())]));
     return codes;
+  }
+  void expect_rounded(const std::vector<float>& values) const {
+    const auto got = round(values);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const uint64_t right = reference::encode_small(dtype(), values[i]);
+      ASSERT_TRUE(reference::same(dtype(), got[i], right))
+          << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
+    }
   }
 
  private:
@@ -49,13 +52,8 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
   std::vector<std::byte> in(codes() * size_of(dtype()));
   for (size_t code = 0; code < codes(); ++code) reference::store_bits(dtype(), code, &in[code * size_of(dtype())]);
   std::vector<float> values(codes());
-  const std::byte* from = in.data();
-  Reduction r;
-  r.dtype = dtype();
-  r.op = Op::sum;
-  r.count = codes();
-  r.sources = &from;
-  r.source_count = 1;
+  const std::vector<const std::byte*> from{in.data()};
+  Reduction r = reduction(dtype(), Op::sum, codes(), from, nullptr);
   r.partial_out = reinterpret_cast<std::byte*>(values.data());
   reduce(r);
   for (size_t code = 0; code < codes(); ++code) {
@@ -88,12 +86,7 @@ TEST_P(Conversions, RoundsToNearestEven) {
   }
   const size_t positive = values.size();
   for (size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
-  const auto got = round(values);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t right = reference::encode_small(dtype(), values[i]);
-    ASSERT_TRUE(reference::same(dtype(), got[i], right))
-        << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
-  }
+  expect_rounded(values);
 }
 
 // A stride through all floats, odd so that no bit stays the same.
@@ -101,12 +94,7 @@ TEST_P(Conversions, RoundsAnyFloat) {
   std::vector<float> values;
   for (uint64_t bits = 0; bits < (uint64_t{1} << 32); bits += 65537 / 4 * 3 + 2)
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
-  const auto got = round(values);
-  for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t right = reference::encode_small(dtype(), values[i]);
-    ASSERT_TRUE(reference::same(dtype(), got[i], right))
-        << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
-  }
+  expect_rounded(values);
 }
 
 TEST_P(Conversions, OverflowSaturatesOrBecomesInfinite) {

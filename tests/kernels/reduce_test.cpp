@@ -34,25 +34,40 @@ class Arithmetic : public ::testing::TestWithParam<Simd> {
   Simd before_ = Simd::scalar;
 };
 
-std::vector<std::byte> expected(DType dtype, Op op, const std::vector<std::vector<std::byte>>& inputs, size_t count) {
-  const size_t element = size_of(dtype);
-  std::vector<std::byte> result(count * element);
-  std::vector<uint64_t> column(inputs.size());
-  for (size_t i = 0; i < count; ++i) {
-    for (size_t s = 0; s < inputs.size(); ++s) column[s] = reference::load_bits(dtype, &inputs[s][i * element]);
-    reference::store_bits(dtype, reference::reduce(dtype, op, column), &result[i * element]);
+// The operands of some ranks.
+struct Inputs {
+  Inputs(DType type, Op operation, unsigned seed, size_t sources, size_t elements) : dtype(type), op(operation), count(elements) {
+    Values values(dtype, op, seed);
+    for (size_t s = 0; s < sources; ++s) data.push_back(values.make(count));
   }
-  return result;
-}
+  std::vector<const std::byte*> pointers() const {
+    std::vector<const std::byte*> from;
+    for (const auto& input : data) from.push_back(input.data());
+    return from;
+  }
+  std::vector<std::byte> expected() const {
+    const size_t element = size_of(dtype);
+    std::vector<std::byte> result(count * element);
+    std::vector<uint64_t> column(data.size());
+    for (size_t i = 0; i < count; ++i) {
+      for (size_t s = 0; s < data.size(); ++s) column[s] = reference::load_bits(dtype, &data[s][i * element]);
+      reference::store_bits(dtype, reference::reduce(dtype, op, column), &result[i * element]);
+    }
+    return result;
+  }
+
+  DType dtype;
+  Op op;
+  size_t count;
+  std::vector<std::vector<std::byte>> data;
+};
 
 // Sources at odd addresses, one to three destinations of which one may be a source.
 void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   const size_t element = size_of(dtype);
   const size_t bytes = count * element;
-  Values values(dtype, op, turn);
-  std::vector<std::vector<std::byte>> inputs;
-  for (size_t s = 0; s < sources; ++s) inputs.push_back(values.make(count));
-  const auto right = expected(dtype, op, inputs, count);
+  const Inputs inputs(dtype, op, turn, sources, count);
+  const auto right = inputs.expected();
 
   const size_t offset = turn % 5 == 0 ? 8 : 0;
   std::vector<std::vector<std::byte>> memory;
@@ -60,7 +75,7 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   for (size_t s = 0; s < sources; ++s) {
     const size_t shift = turn % 2 == 0 ? 0 : s + turn % 7;
     memory.emplace_back(bytes + shift + offset);
-    std::memcpy(memory.back().data() + shift + offset, inputs[s].data(), bytes);
+    std::memcpy(memory.back().data() + shift + offset, inputs.data[s].data(), bytes);
     from.push_back(memory.back().data() + shift);
   }
   constexpr std::byte kGuard{0xEE};
@@ -70,16 +85,9 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
   for (size_t d = 0; d < destinations; ++d) to.push_back(results[d].data() + 64 - (turn + d) % 9);
   if (turn % 4 == 0) to.back() = memory[turn % sources].data() + (from[turn % sources] - memory[turn % sources].data()) + offset;
 
-  Reduction r;
-  r.dtype = dtype;
-  r.op = op;
-  r.count = count;
-  r.sources = from.data();
-  r.source_count = static_cast<int>(sources);
+  Reduction r = reduction(dtype, op, count, from, to.data());
   r.source_offset = offset;
-  r.destinations = to.data();
   r.destination_count = static_cast<int>(destinations);
-  r.ranks = static_cast<int>(sources);
   r.nontemporal = turn % 3 == 0;
   reduce(r);
   for (size_t d = 0; d < destinations; ++d) {
@@ -121,20 +129,11 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
   for (const DType dtype : reference::kDTypes)
     for (const Op op : reference::kOps)
       for (const size_t count : {1U, 9U, 64U, 77U}) {
-        const size_t sources = 7;
-        Values values(dtype, op, static_cast<unsigned>(count));
-        std::vector<std::vector<std::byte>> inputs;
-        std::vector<const std::byte*> from;
-        for (size_t s = 0; s < sources; ++s) inputs.push_back(values.make(count));
-        for (const auto& input : inputs) from.push_back(input.data());
+        const Inputs inputs(dtype, op, static_cast<unsigned>(count), 7, count);
+        const auto from = inputs.pointers();
         std::vector<std::byte> first(count * size_of_partial(dtype)), second(first.size()), result(count * size_of(dtype));
         std::byte* to = result.data();
-        Reduction r;
-        r.dtype = dtype;
-        r.op = op;
-        r.count = count;
-        r.ranks = static_cast<int>(sources);
-        r.sources = from.data();
+        Reduction r = reduction(dtype, op, count, from, nullptr);
         r.source_count = 3;
         r.partial_out = first.data();
         reduce(r);
@@ -149,7 +148,7 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
         r.destinations = &to;
         r.destination_count = 1;
         reduce(r);
-        const auto right = expected(dtype, op, inputs, count);
+        const auto right = inputs.expected();
         ASSERT_TRUE(reference::same(dtype, to, right.data(), count))
             << name_of(dtype) << ' ' << name_of(op) << ": " << reference::difference(dtype, to, right.data(), count);
       }
@@ -158,25 +157,13 @@ TEST_P(Arithmetic, ChainOfPartialResults) {
 // A number of ranks that the type itself cannot hold.
 TEST_P(Arithmetic, AverageOverManyRanks) {
   for (const DType dtype : reference::kDTypes) {
-    const size_t sources = 300, count = 21;
-    Values values(dtype, Op::avg, 5);
-    std::vector<std::vector<std::byte>> inputs;
-    std::vector<const std::byte*> from;
-    for (size_t s = 0; s < sources; ++s) inputs.push_back(values.make(count));
-    for (const auto& input : inputs) from.push_back(input.data());
+    const size_t count = 21;
+    const Inputs inputs(dtype, Op::avg, 5, 300, count);
+    const auto from = inputs.pointers();
     std::vector<std::byte> result(count * size_of(dtype));
     std::byte* to = result.data();
-    Reduction r;
-    r.dtype = dtype;
-    r.op = Op::avg;
-    r.count = count;
-    r.ranks = static_cast<int>(sources);
-    r.sources = from.data();
-    r.source_count = static_cast<int>(sources);
-    r.destinations = &to;
-    r.destination_count = 1;
-    reduce(r);
-    const auto right = expected(dtype, Op::avg, inputs, count);
+    reduce(reduction(dtype, Op::avg, count, from, &to));
+    const auto right = inputs.expected();
     EXPECT_TRUE(reference::same(dtype, to, right.data(), count))
         << name_of(dtype) << ": " << reference::difference(dtype, to, right.data(), count);
   }
@@ -188,17 +175,9 @@ TEST_P(Arithmetic, CallersFloatingPointEnvironmentDoesNotMatter) {
   const float tiny = 1e-40F, odd = 1.0F, little = 1e-10F;
   const float a[] = {tiny, odd}, b[] = {tiny, little};
   float with[2] = {}, without[2] = {};
-  const std::byte* from[] = {reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
-  Reduction r;
-  r.dtype = DType::f32;
-  r.op = Op::sum;
-  r.count = 2;
-  r.ranks = 2;
-  r.sources = from;
-  r.source_count = 2;
-  r.destination_count = 1;
+  const std::vector<const std::byte*> from{reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
   std::byte* to = reinterpret_cast<std::byte*>(without);
-  r.destinations = &to;
+  const Reduction r = reduction(DType::f32, Op::sum, 2, from, &to);
   reduce(r);
   _mm_setcsr((before & ~0x6000U) | 0x8040U | 0x4000U);  // flush, denormals are zero, round up
   const unsigned strange = _mm_getcsr();

@@ -3,6 +3,9 @@
 // The instruction sets that a processor of this architecture may have. A test of one that this very processor lacks is skipped.
 #pragma once
 
+#include <vector>
+
+#include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 
 namespace symm::host {
@@ -12,5 +15,19 @@ inline constexpr Simd kSimds[] = {Simd::scalar, Simd::neon};
 #else
 inline constexpr Simd kSimds[] = {Simd::scalar, Simd::sse4, Simd::avx2, Simd::avx512};
 #endif
+
+// Of as many ranks as there are sources, to one destination if any.
+inline Reduction reduction(DType dtype, Op op, size_t count, const std::vector<const std::byte*>& from, std::byte** to) {
+  Reduction r;
+  r.dtype = dtype;
+  r.op = op;
+  r.count = count;
+  r.sources = from.data();
+  r.source_count = static_cast<int>(from.size());
+  r.ranks = from.empty() ? 1 : r.source_count;
+  r.destinations = to;
+  r.destination_count = to == nullptr ? 0 : 1;
+  return r;
+}
 
 }  // namespace symm::host

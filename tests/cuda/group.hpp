@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of ranks that are threads, on the fake driver.
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "core/group/collective.hpp"
+#include "core/group/memory.hpp"
+#include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/support/core.hpp"
+
+namespace symm {
+
+// A name that no other group has.
+inline std::string unique() {
+  static std::atomic<int> next{0};
+  return "cuda" + std::to_string(next++);
+}
+
+inline GroupConfig config_of(int rank, int size, const std::string& name, int device = -1) {
+  GroupConfig config;
+  config.rank = rank;
+  config.size = size;
+  config.backend = BackendKind::cuda;
+  config.device = device;
+  config.bootstrap = "thread://" + name;
+  config.create_timeout_ms = config.timeout_ms = 20'000;
+  return config;
+}
+
+inline CollectiveCall call_of(Collective collective, void* operand, size_t count, DType dtype) {
+  CollectiveCall call;
+  call.collective = collective;
+  call.send = call.recv = operand;
+  call.count = count;
+  call.dtype = dtype;
+  return call;
+}
+
+}  // namespace symm
