@@ -2,31 +2,12 @@
 #include "tests/capi/refusal.hpp"
 
 // One row: the call with `h`, any pointer, where the handle belongs.
-#define SYMM_GROUP_USE(function, ...)                                                                                    \
-  {                                                                                                                      \
-#function, "group",                                                                                                  \
-        [](World & w,                                                                                                    \
-           void* h) { return static_cast<void>(w), function(static_cast<symm_group_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
-  }
-#define SYMM_BUFFER_USE(function, ...)                                                                                    \
-  {                                                                                                                       \
-#function, "buffer",                                                                                                  \
-        [](World & w,                                                                                                     \
-           void* h) { return static_cast<void>(w), function(static_cast<symm_buffer_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
-  }
-#define SYMM_MEMORY_USE(function, ...)                                                                                    \
-  {                                                                                                                       \
-#function, "memory",                                                                                                  \
-        [](World & w,                                                                                                     \
-           void* h) { return static_cast<void>(w), function(static_cast<symm_memory_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
-  }
-
-#define SYMM_IPC_USE(function, ...)                                                                                    \
-  {                                                                                                                    \
-#function, "ipc",                                                                                                  \
-        [](World & w,                                                                                                  \
-           void* h) { return static_cast<void>(w), function(static_cast<symm_ipc_t*>(h) __VA_OPT__(, ) __VA_ARGS__); } \
-  }
+// clang-format off
+#define SYMM_USE(kind, function, ...)                                                                     \
+  {#function, #kind, [](World& w, void* h) {                                                              \
+     return static_cast<void>(w), function(static_cast<symm_##kind##_t*>(h) __VA_OPT__(, ) __VA_ARGS__);  \
+   }}
+// clang-format on
 
 namespace symm_test {
 
@@ -37,53 +18,53 @@ constexpr symm_op_t kSum = SYMM_OP_SUM;
 
 const std::vector<HandleUse>& handle_uses() {
   static const std::vector<HandleUse> rows = {
-      SYMM_GROUP_USE(symm_group_split, 0, 0, w.out<symm_group_t*>()),
-      SYMM_GROUP_USE(symm_group_rank, w.out<int32_t>()),
-      SYMM_GROUP_USE(symm_group_size, w.out<int32_t>()),
-      SYMM_GROUP_USE(symm_group_info, w.out_struct<symm_group_info_t>()),
-      SYMM_GROUP_USE(symm_group_status, w.out_struct<symm_group_status_t>()),
-      SYMM_GROUP_USE(symm_group_abort, "a test"),
-      SYMM_GROUP_USE(symm_group_finalize, 1),
-      SYMM_GROUP_USE(symm_group_retain),
-      SYMM_GROUP_USE(symm_alloc, 64, 0, w.out<symm_buffer_t*>()),
-      SYMM_GROUP_USE(symm_buffer_adopt, w.source.data(), 64, w.out<symm_buffer_t*>()),
-      SYMM_GROUP_USE(symm_rendezvous, w.buffer, 0, w.out<symm_memory_t*>()),
-      SYMM_GROUP_USE(symm_memory_find, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
-      SYMM_GROUP_USE(symm_barrier, nullptr, 0, 0, 1, nullptr),
-      SYMM_GROUP_USE(symm_allreduce, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_reduce_scatter, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_allgather, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_broadcast, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_reduce, w.source.data(), w.destination(), 8, kF32, kSum, 0, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_alltoall, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
-      SYMM_GROUP_USE(symm_collective_plan, SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum, nullptr,
-                     w.out_struct<symm_plan_info_t>()),
+      SYMM_USE(group, symm_group_split, 0, 0, w.out<symm_group_t*>()),
+      SYMM_USE(group, symm_group_rank, w.out<int32_t>()),
+      SYMM_USE(group, symm_group_size, w.out<int32_t>()),
+      SYMM_USE(group, symm_group_info, w.out_struct<symm_group_info_t>()),
+      SYMM_USE(group, symm_group_status, w.out_struct<symm_group_status_t>()),
+      SYMM_USE(group, symm_group_abort, "a test"),
+      SYMM_USE(group, symm_group_finalize, 1),
+      SYMM_USE(group, symm_group_retain),
+      SYMM_USE(group, symm_alloc, 64, 0, w.out<symm_buffer_t*>()),
+      SYMM_USE(group, symm_buffer_adopt, w.source.data(), 64, w.out<symm_buffer_t*>()),
+      SYMM_USE(group, symm_rendezvous, w.buffer, 0, w.out<symm_memory_t*>()),
+      SYMM_USE(group, symm_memory_find, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
+      SYMM_USE(group, symm_barrier, nullptr, 0, 0, 1, nullptr),
+      SYMM_USE(group, symm_allreduce, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
+      SYMM_USE(group, symm_reduce_scatter, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
+      SYMM_USE(group, symm_allgather, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
+      SYMM_USE(group, symm_broadcast, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
+      SYMM_USE(group, symm_reduce, w.source.data(), w.destination(), 8, kF32, kSum, 0, nullptr, nullptr),
+      SYMM_USE(group, symm_alltoall, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
+      SYMM_USE(group, symm_collective_plan, SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum, nullptr,
+               w.out_struct<symm_plan_info_t>()),
 
-      SYMM_BUFFER_USE(symm_buffer_pointer, w.out<void*>()),
-      SYMM_BUFFER_USE(symm_buffer_export_dmabuf, 0, 64, w.out<int32_t>()),
-      SYMM_BUFFER_USE(symm_buffer_size, w.out<size_t>()),
-      SYMM_BUFFER_USE(symm_buffer_retain),
+      SYMM_USE(buffer, symm_buffer_pointer, w.out<void*>()),
+      SYMM_USE(buffer, symm_buffer_export_dmabuf, 0, 64, w.out<int32_t>()),
+      SYMM_USE(buffer, symm_buffer_size, w.out<size_t>()),
+      SYMM_USE(buffer, symm_buffer_retain),
       {"symm_rendezvous", "buffer",
        [](World& w, void* h) { return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), 0, w.out<symm_memory_t*>()); }},
 
-      SYMM_MEMORY_USE(symm_memory_info, w.out_struct<symm_memory_info_t>()),
-      SYMM_MEMORY_USE(symm_memory_pointer, 0, w.out<void*>()),
-      SYMM_MEMORY_USE(symm_memory_signal_pad, 0, w.out<void*>()),
-      SYMM_MEMORY_USE(symm_memory_pointer_table, w.out<void* const*>()),
-      SYMM_MEMORY_USE(symm_memory_signal_pad_table, w.out<void* const*>()),
-      SYMM_MEMORY_USE(symm_memory_multicast_pointer, w.out<void*>()),
-      SYMM_MEMORY_USE(symm_memory_retain),
-      SYMM_MEMORY_USE(symm_put_signal, 0, 0, nullptr),
-      SYMM_MEMORY_USE(symm_wait_signal, 0, 0, 1, nullptr),
-      SYMM_MEMORY_USE(symm_put, 0, 0, w.source.data(), 8, nullptr),
-      SYMM_MEMORY_USE(symm_get, 0, 0, w.destination(), 8, nullptr),
-      SYMM_MEMORY_USE(symm_put_with_signal, 0, 0, w.source.data(), 8, 0, nullptr),
-      SYMM_MEMORY_USE(symm_fill32, 0, 0, 7, 1, nullptr),
-      SYMM_MEMORY_USE(symm_write_value32, 0, 0, 7, nullptr),
+      SYMM_USE(memory, symm_memory_info, w.out_struct<symm_memory_info_t>()),
+      SYMM_USE(memory, symm_memory_pointer, 0, w.out<void*>()),
+      SYMM_USE(memory, symm_memory_signal_pad, 0, w.out<void*>()),
+      SYMM_USE(memory, symm_memory_pointer_table, w.out<void* const*>()),
+      SYMM_USE(memory, symm_memory_signal_pad_table, w.out<void* const*>()),
+      SYMM_USE(memory, symm_memory_multicast_pointer, w.out<void*>()),
+      SYMM_USE(memory, symm_memory_retain),
+      SYMM_USE(memory, symm_put_signal, 0, 0, nullptr),
+      SYMM_USE(memory, symm_wait_signal, 0, 0, 1, nullptr),
+      SYMM_USE(memory, symm_put, 0, 0, w.source.data(), 8, nullptr),
+      SYMM_USE(memory, symm_get, 0, 0, w.destination(), 8, nullptr),
+      SYMM_USE(memory, symm_put_with_signal, 0, 0, w.source.data(), 8, 0, nullptr),
+      SYMM_USE(memory, symm_fill32, 0, 0, 7, 1, nullptr),
+      SYMM_USE(memory, symm_write_value32, 0, 0, 7, nullptr),
 
-      SYMM_IPC_USE(symm_ipc_pointer, w.out<void*>()),
-      SYMM_IPC_USE(symm_ipc_size, w.out<size_t>()),
-      SYMM_IPC_USE(symm_ipc_info, w.out_struct<symm_ipc_info_t>()),
+      SYMM_USE(ipc, symm_ipc_pointer, w.out<void*>()),
+      SYMM_USE(ipc, symm_ipc_size, w.out<size_t>()),
+      SYMM_USE(ipc, symm_ipc_info, w.out_struct<symm_ipc_info_t>()),
   };
   return rows;
 }
