@@ -12,8 +12,9 @@
 #include <climits>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
+
+#include "tests/support/process.hpp"
 
 namespace {
 
@@ -51,12 +52,6 @@ class World {
   std::vector<void*> block_table_;
   std::vector<unsigned*> pad_table_;
 };
-
-void on_threads(int count, const std::function<void(int)>& body) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) threads.emplace_back([&, i] { body(i); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // A block whose threads are threads.
 class HostBlock {
@@ -137,7 +132,7 @@ TEST(Device, counters_wrap) {
 TEST(Device, signals_order_data) {
   constexpr int kRanks = 4;
   World world(kRanks);
-  on_threads(kRanks, [&](int rank) {
+  support::as_threads(kRanks, [&](int rank) {
     const Memory memory = world.memory(rank);
     const int next = (rank + 1) % kRanks;
     const int last = (rank + kRanks - 1) % kRanks;
@@ -170,7 +165,7 @@ TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
 
 TEST(Device, a_wait_ends_when_it_is_stopped) {
   World world(2, ~0ULL);
-  on_threads(2, [&](int rank) {
+  support::as_threads(2, [&](int rank) {
     if (rank == 1) return store_relaxed(&world.stop, 1);
     const Outcome outcome = await_signal(world.memory(0), 1, 0);
     EXPECT_EQ(outcome.trouble(), Trouble::stopped);
@@ -182,7 +177,7 @@ TEST(Device, barriers_of_threads_keep_step) {
   constexpr int kRanks = 4;
   World world(kRanks);
   std::array<std::atomic<int>, kRanks> round{};
-  on_threads(kRanks, [&](int rank) {
+  support::as_threads(kRanks, [&](int rank) {
     const Memory memory = world.memory(rank);
     for (int i = 1; i <= 500; ++i) {
       round[static_cast<size_t>(rank)].store(i, std::memory_order_relaxed);
@@ -198,7 +193,7 @@ TEST(Device, barriers_of_threads_keep_step) {
 
 TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
   World world(4);
-  on_threads(2, [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
+  support::as_threads(2, [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
   EXPECT_EQ(world.put(1, 0, 3), 1U);
   EXPECT_EQ(world.put(3, 0, 1), 1U);
   for (int other : {0, 2}) {
@@ -208,7 +203,7 @@ TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
 
 TEST(Device, a_barrier_says_who_is_missing) {
   World world(4, 50'000'000);
-  on_threads(3, [&](int rank) {  // rank 3 does not come
+  support::as_threads(3, [&](int rank) {  // rank 3 does not come
     const Outcome outcome = barrier_thread(world.memory(rank), 0);
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_EQ(outcome.peer(), 3);
@@ -222,7 +217,7 @@ TEST(Device, barriers_of_blocks_keep_step) {
     World world(kRanks);
     std::vector<std::unique_ptr<HostBlock::Shared>> shared;
     for (int rank = 0; rank < kRanks; ++rank) shared.push_back(std::make_unique<HostBlock::Shared>(threads));
-    on_threads(kRanks * threads, [&](int i) {
+    support::as_threads(kRanks * threads, [&](int i) {
       const int rank = i / threads;
       const int thread = i % threads;
       const Memory memory = world.memory(rank);
@@ -240,7 +235,7 @@ TEST(Device, barriers_of_blocks_keep_step) {
 TEST(Device, a_failed_barrier_is_failed_for_all_threads_of_a_block) {
   World world(3, 20'000'000);
   HostBlock::Shared shared(4);
-  on_threads(4, [&](int thread) {
+  support::as_threads(4, [&](int thread) {
     const Outcome outcome = barrier_of(world.memory(0), 0, kEverybody, HostBlock(shared, thread, 4, 1));
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_TRUE(outcome.peer() == 1 || outcome.peer() == 2);
@@ -256,7 +251,7 @@ TEST(Device, barriers_of_grids_keep_step) {
   std::vector<std::unique_ptr<HostBlock::Shared>> shared;
   for (int i = 0; i < blocks[0] + blocks[1]; ++i) shared.push_back(std::make_unique<HostBlock::Shared>(kThreads));
   std::array<std::atomic<unsigned>, 8> at{};
-  on_threads(8, [&](int i) {
+  support::as_threads(8, [&](int i) {
     const int number = i / kThreads;
     const int rank = number < blocks[0] ? 0 : 1;
     const auto r = static_cast<size_t>(rank);
@@ -283,14 +278,14 @@ TEST(Device, a_grid_that_is_not_complete_leaves) {
   Grid grid{};
   std::vector<std::unique_ptr<HostBlock::Shared>> shared;
   for (int i = 0; i < 2; ++i) shared.push_back(std::make_unique<HostBlock::Shared>(1));
-  on_threads(2, [&](int i) {
+  support::as_threads(2, [&](int i) {
     const Outcome outcome =
         barrier_of_grid(world.memory(0), 0, &grid, kEverybody, HostBlock(*shared[static_cast<size_t>(i)], 0, 1, 3));
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
     EXPECT_EQ(outcome.peer(), 0) << "it is this rank's own grid that is not complete";
   });
   grid = {};
-  on_threads(2, [&](int i) {
+  support::as_threads(2, [&](int i) {
     const Outcome outcome =
         barrier_of_grid(world.memory(0), 1, &grid, kEverybody, HostBlock(*shared[static_cast<size_t>(i)], 0, 1, 2));
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "tests/fake_cuda/fake_cuda.hpp"
+#include "tests/support/process.hpp"
 
 extern "C" int cuStreamCreate(void** stream, unsigned flags);
 extern "C" int cuStreamDestroy(void* stream);
@@ -56,21 +56,17 @@ symm_memory_t* memory_of(symm_group_t* group) {
 
 void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>& body) {
   ASSERT_TRUE(small_scratch);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      Rank rank;
-      rank.group = group_of(r, size, SYMM_BACKEND_CUDA, name);
-      rank.memory = memory_of(rank.group);
-      EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
-      EXPECT_EQ(describe(rank.group, rank.memory, 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
-      body(r, rank);
-      symm_memory_release(rank.memory);
-      symm_group_release(rank.group);
-      cuStreamDestroy(rank.stream);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  support::as_threads(size, [&](int r) {
+    Rank rank;
+    rank.group = group_of(r, size, SYMM_BACKEND_CUDA, name);
+    rank.memory = memory_of(rank.group);
+    EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
+    EXPECT_EQ(describe(rank.group, rank.memory, 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
+    body(r, rank);
+    symm_memory_release(rank.memory);
+    symm_group_release(rank.group);
+    cuStreamDestroy(rank.stream);
+  });
 }
 
 TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
