@@ -94,32 +94,14 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
   EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
 }
 
-// How a rank's creation and rendezvous ended.
-struct Outcome {
-  Status create = Status::ok;
-  Status allocate = Status::ok;
-  Status rendezvous = Status::ok;
-  std::string message;
-  std::string failed;
-};
-
 Outcome attempt(int rank, const std::string& name, int failing_call) {
-  Outcome outcome;
-  if (rank == 1) fake_cuda::fail_call(failing_call, 2);  // out of memory
-  Status* step = &outcome.create;
-  try {
+  return outcome_of(rank == 1 ? failing_call : 0, [&](Outcome& outcome, Status*& step) {
     const auto group = Group::create(config_of(rank, 2, name));
-    step = &outcome.allocate;
+    step = &outcome.make;
     const auto buffer = Buffer::allocate(*group, 5000, 0);
     step = &outcome.rendezvous;
     Memory::rendezvous(group, buffer, 0);
-  } catch (const Error& error) {
-    *step = error.status();
-    outcome.message = error.what();
-  }
-  outcome.failed = fake_cuda::failed_call();
-  fake_cuda::fail_call(0, 0);
-  return outcome;
+  });
 }
 
 TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
@@ -139,7 +121,7 @@ TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
     if (outcomes[1].failed.empty()) break;  // there are fewer calls
     calls.insert(outcomes[1].failed);
     EXPECT_EQ(outcomes[0].create, outcomes[1].create) << what;
-    if (outcomes[1].allocate != Status::ok) {
+    if (outcomes[1].make != Status::ok) {
       // Allocation is local: the other rank hears that this one has left.
       EXPECT_EQ(outcomes[0].rendezvous, Status::peer_failed) << what;
       continue;

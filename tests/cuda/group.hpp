@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "core/group/collective.hpp"
@@ -37,6 +38,29 @@ inline CollectiveCall call_of(Collective collective, void* operand, size_t count
   call.count = count;
   call.dtype = dtype;
   return call;
+}
+
+// How the steps of a rank ended, of which one may have failed by order.
+struct Outcome {
+  Status create = Status::ok;
+  Status make = Status::ok;  // the buffer
+  Status rendezvous = Status::ok;
+  Status dmabuf = Status::ok;
+  std::string message;
+  std::string failed;  // the driver call
+};
+
+// The n-th driver call of `steps`, which says in which it is, runs out of memory; none if n is 0.
+inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Status*& step)>& steps) {
+  Outcome outcome;
+  Status* step = &outcome.create;
+  fake_cuda::fail_call(n, 2);
+  const Failure failure = support::failure_of([&] { steps(outcome, step); });
+  *step = failure.status;
+  outcome.message = failure.message;
+  outcome.failed = fake_cuda::failed_call();
+  fake_cuda::fail_call(0, 0);
+  return outcome;
 }
 
 }  // namespace symm

@@ -322,36 +322,19 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
 
 // ---- failures
 
-// How a rank's steps ended.
-struct Outcome {
-  Status make = Status::ok;
-  Status rendezvous = Status::ok;
-  Status dmabuf = Status::ok;
-  std::string message;
-  std::string failed;
-};
-
 using Make = std::shared_ptr<Buffer> (*)(Group& group, SomebodysMemory& foreign);
 
 Outcome attempt(int rank, const std::string& name, int failing_call, Make make, bool with_dmabuf) {
-  Outcome outcome;
   const auto group = group_of(rank, 2, name);
   SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
-  Status* step = &outcome.make;
-  if (rank == 1) fake_cuda::fail_call(failing_call, cuda::CUDA_ERROR_OUT_OF_MEMORY);
-  try {
+  return outcome_of(rank == 1 ? failing_call : 0, [&](Outcome& outcome, Status*& step) {
+    step = &outcome.make;
     const auto buffer = make(*group, foreign);
     step = &outcome.rendezvous;
     const auto memory = Memory::rendezvous(group, buffer, 0);
     step = &outcome.dmabuf;
     if (with_dmabuf) buffer->export_dmabuf(0, 4096);
-  } catch (const Error& error) {
-    *step = error.status();
-    outcome.message = error.what();
-  }
-  outcome.failed = fake_cuda::failed_call();
-  fake_cuda::fail_call(0, 0);
-  return outcome;
+  });
 }
 
 void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const char*> expected) {
