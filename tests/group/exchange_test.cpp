@@ -22,18 +22,19 @@ thread_local size_t counted_from = 0;
 
 }  // namespace
 
-void* operator new(size_t size, std::align_val_t alignment) {
+// Not inlined: GCC would see free() of what it believes another operator new made.
+[[gnu::noinline]] void* operator new(size_t size, std::align_val_t alignment) {
   if (counted_from == size) counted_from = 0;
   if (counted_from == 0 && allocations_left >= 0 && allocations_left-- == 0) throw std::bad_alloc();
   const auto unit = static_cast<size_t>(alignment);
   if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
   throw std::bad_alloc();
 }
-void* operator new(size_t size) { return operator new(size, std::align_val_t(alignof(std::max_align_t))); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void* operator new(size_t size) { return operator new(size, std::align_val_t(alignof(std::max_align_t))); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
 
