@@ -43,7 +43,8 @@ class Buffer {
 class Memory {
  public:
   // [collective] Exchange the blocks of `buffer` among the ranks of `group`.
-  static std::shared_ptr<Memory> rendezvous(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, uint64_t tag);
+  static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
+                                            uint64_t tag);
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
   ~Memory();
   Memory(const Memory&) = delete;

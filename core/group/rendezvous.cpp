@@ -121,7 +121,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
 
 }  // namespace
 
-std::shared_ptr<Memory> Memory::rendezvous(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, uint64_t tag) {
+std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
+                                           uint64_t tag) {
   group->require_usable();
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");

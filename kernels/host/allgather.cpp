@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/host/algorithms.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // In the order of message size; what a hybrid cube mesh does instead is in a file of its own.
-#include "kernels/host/algorithms.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 #include "kernels/host/slices.hpp"

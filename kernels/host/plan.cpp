@@ -3,12 +3,35 @@
 
 #include <algorithm>
 
-#include "kernels/host/algorithms.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
 #include "kernels/text.hpp"
 
 namespace symm::host {
+
+// The algorithms, in the .cpp files beside this one. count > 0 and size > 1 where they are called.
+void allreduce_ll(const Execution& x);
+void allreduce_one_shot(const Execution& x);
+void allreduce_two_shot(const Execution& x);
+void allreduce_two_shot_staged(const Execution& x);
+void allreduce_hybrid_cube_mesh(const Execution& x);
+void reduce_scatter_ll(const Execution& x);
+void reduce_scatter_staged(const Execution& x);
+void reduce_scatter_zero_copy(const Execution& x);
+void allgather_ll(const Execution& x);
+void allgather_staged(const Execution& x);
+void allgather_zero_copy(const Execution& x);
+void broadcast_ll(const Execution& x);
+void broadcast_staged(const Execution& x);
+void broadcast_zero_copy(const Execution& x);
+void reduce_ll(const Execution& x);
+void reduce_one_shot(const Execution& x);
+void reduce_two_shot(const Execution& x);
+void reduce_two_shot_staged(const Execution& x);
+void alltoall_ll(const Execution& x);
+void alltoall_staged(const Execution& x);
+void alltoall_zero_copy(const Execution& x);
 
 // One way to do collectives. Adding one is a row here and a function in a .cpp file beside it.
 struct AlgorithmForm {

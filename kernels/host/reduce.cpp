@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Like all-reduce with one taker.
-#include "kernels/host/algorithms.hpp"
+#include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"
 #include "kernels/host/two_shot_staged.hpp"
