@@ -36,7 +36,14 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
     const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
     heard = heard || events.await(nullptr, Deadline::after_ms(std::min(left_ms, WireupRecords::kSliceMs)), voted_or_gone);
     if (vote) return *vote;
-    if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+    try {
+      if (auto failure = records.failure_of(rank, Deadline::after_ms(WireupRecords::kLookMs))) return *failure;
+    } catch (const Error&) {
+      // A rank that died while it voted was heard by some, who went on and left. The store tells of those that left; the death is
+      // the cause.
+      if (!joined || !events.look([&](Known& known) { return known.gone(rank); })) throw;
+      break;
+    }
     if (heard || deadline.expired()) break;
   }
   if (!joined) return {};
