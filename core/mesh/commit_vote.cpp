@@ -26,6 +26,7 @@ const Failure& worse(const Failure& a, const Failure& b) noexcept {
 
 Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline deadline) {
   const bool joined = events.look([&](Known& known) { return known.joined(rank); });
+  const auto is_gone = [&] { return events.look([&](Known& known) { return known.gone(rank); }); };
   std::optional<Failure> vote;
   const auto voted_or_gone = [&](Known& known) {
     vote = known.votes[static_cast<size_t>(rank)];
@@ -41,7 +42,7 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
     } catch (const Error&) {
       // A rank that died while it voted was heard by some, who went on and left. The store tells of those that left; the death is
       // the cause.
-      if (!joined || !events.look([&](Known& known) { return known.gone(rank); })) throw;
+      if (!joined || !is_gone()) throw;
       break;
     }
     if (heard || deadline.expired()) break;
@@ -49,7 +50,7 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
   if (!joined) return {};
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid);
-  if (!events.look([&](Known& known) { return known.gone(rank); })) {
+  if (!is_gone()) {
     return {Status::timeout, rank, pid, name + format(" did not finish connecting within %llu ms", records.allowed_ms())};
   }
   return {Status::peer_failed, rank, pid, name + " died while the group was being formed"};
