@@ -140,6 +140,11 @@ int Process::wait(int milliseconds) {
   return status_;
 }
 
+void Process::expect_success(const std::string& name) {
+  const int status = wait();
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << name << " ended with wait status " << status << ": " << said();
+}
+
 std::string Process::result() {
   wait();
   return said();
@@ -147,10 +152,8 @@ std::string Process::result() {
 
 void Processes::expect_success(const std::vector<int>& except) {
   for (int rank = 0; rank < static_cast<int>(list_.size()); ++rank) {
-    if (std::find(except.begin(), except.end(), rank) != except.end()) continue;
-    const int status = (*this)[rank].wait();
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        << "rank " << rank << " ended with wait status " << status << ": " << (*this)[rank].said();
+    if (std::find(except.begin(), except.end(), rank) == except.end())
+      (*this)[rank].expect_success("rank " + std::to_string(rank));
   }
 }
 

@@ -56,6 +56,8 @@ class Process {
   bool reap(int milliseconds);
   // The same, and what waitpid() says of its end; the test fails if it took longer.
   int wait(int milliseconds = 60'000);
+  // The same, and the test fails unless the status is 0.
+  void expect_success(const std::string& name);
   // What it said until its end; the test fails if that does not come.
   std::string result();
 

@@ -9,100 +9,66 @@
 namespace support {
 namespace {
 
-// A consumer that does `body` and is killed; the exporter must then hold nothing of it.
-void expect_written_off(const std::function<void(Facts&)>& body, uint64_t leases) {
-  const Directory directory;
-  Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
-    if (rank == 0) {
-      Owned owned(1 << 16);
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
+class Death : public Sharing {
+ protected:
+  // A consumer imports so often, releases all but `leases` and is killed; the exporter must then hold nothing of it.
+  void expect_written_off(size_t imports, uint64_t leases) {
+    exporter([&] {
+      Owned owned = offer(1 << 16);
+      pass();
       EXPECT_EQ(ipc_stats().leased, leases);
       owned.buffer.reset();
       EXPECT_EQ(ipc_stats().limbo_blocks, leases != 0 ? 1U : 0U);
-      reach(*facts, 2);
+      go_on();
       expect_eventually("its leases are written off", [] { return ipc_stats().leased == 0 && ipc_stats().consumers == 0; });
       EXPECT_EQ(ipc_stats().written_off, leases);
       EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
       EXPECT_EQ(ipc_collect().blocks_freed, 1U);
-      return;
-    }
-    wait_for(facts->step, 1);
-    body(*facts);
-  });
-  wait_for(facts->step, 2);
-  processes[1].kill(SIGKILL);
-  processes[1].reap(20'000);
-  processes.expect_success({1});
-}
+    });
+    Process& victim = importer([&] {
+      std::vector<Import> held;
+      for (size_t i = 0; i < imports; ++i) held.push_back(import(facts->token));
+      held.resize(leases);
+      go_on();
+      sleep_for_ever();
+    });
+    wait_for(facts->step, 2);
+    victim.kill(SIGKILL);
+    gone(victim);
+  }
+};
 
-[[noreturn]] void hold(Facts& facts) {
-  facts.done = 1;
-  sleep_for_ever();
-}
-
-TEST(Death, BeforeImporting) {
-  expect_written_off([](Facts& facts) { hold(facts); }, 0);
-}
-
-TEST(Death, WhileHolding) {
-  expect_written_off(
-      [](Facts& facts) {
-        const Import one = import(facts.token);
-        const Import two = import(facts.token);
-        const Import three = import(facts.token);
-        hold(facts);
-      },
-      3);
-}
-
-TEST(Death, AfterReleasingSome) {
-  expect_written_off(
-      [](Facts& facts) {
-        const Import one = import(facts.token);
-        import(facts.token);
-        hold(facts);
-      },
-      1);
-}
+TEST_F(Death, BeforeImporting) { expect_written_off(0, 0); }
+TEST_F(Death, WhileHolding) { expect_written_off(3, 3); }
+TEST_F(Death, AfterReleasingSome) { expect_written_off(2, 1); }
 
 // Killed anywhere in importing and releasing, over and over.
-TEST(Death, InTheMiddle) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Death, InTheMiddle) {
   constexpr int kVictims = 40;
-  Processes exporter(1, [&](int) {
+  exporter([&] {
     const Owned owned(1 << 16);
     for (size_t i = 0; i < 64; ++i) facts->tokens[i] = make_token(owned.data + 64 * i, 64);
-    reach(*facts, 1);
-    wait_for(facts->done, 1);
+    pass();
     expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
     expect_eventually("all consumers are gone", [] { return ipc_stats().consumers == 0; });
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
     EXPECT_EQ(ipc_stats().quarantined_blocks, 0U);
     check(symm_ipc_withdraw(owned.data, 1 << 16, 1000));
-    reach(*facts, 2);
   });
   wait_for(facts->step, 1);
   for (int i = 0; i < kVictims; ++i) {
-    Processes victim(1, [&](int) {
+    Process victim([&] {
       std::vector<Import> held(5);
       for (size_t n = 0;; ++n) held[n % 5] = import(facts->tokens[n % 64]);
     });
     usleep(static_cast<useconds_t>(500 + i * 97));  // some in the middle of connecting, most of churning
-    victim[0].kill(SIGKILL);
-    victim[0].reap(20'000);
+    victim.kill(SIGKILL);
+    victim.reap(20'000);
   }
   facts->done = 1;
-  exporter[0].wait();
-  exporter.expect_success();
 }
 
-TEST(Death, TheExportersDataStays) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Death, TheExportersDataStays) {
   constexpr size_t kInts = 1 << 18;
   Processes processes(4, [&](int rank) {
     if (rank == 0) {

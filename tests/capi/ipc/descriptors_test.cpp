@@ -11,6 +11,8 @@
 namespace support {
 namespace {
 
+using Descriptors = Sharing;
+
 // Leaves room for `room` more descriptors.
 class Scarce {
  public:
@@ -28,23 +30,17 @@ class Scarce {
   rlimit before_{};
 };
 
-TEST(Descriptors, TheImporterHasNone) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      const Owned other(4096);
-      facts->tokens[0] = make_token(owned.data, 64);
-      facts->tokens[1] = make_token(other.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      expect_eventually("no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
-      reach(*facts, 2);
-      wait_for(facts->done, 2);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Descriptors, TheImporterHasNone) {
+  exporter([&] {
+    const Owned owned(4096);
+    const Owned other(4096);
+    facts->tokens[0] = make_token(owned.data, 64);
+    facts->tokens[1] = make_token(other.data, 64);
+    pass();
+    expect_eventually("no lease is left of the failed ones", [] { return ipc_stats().leased == 2; });
+    pass();
+  });
+  importer([&] {
     int failures = 0;
     const auto until_it_works = [&](const Token& token) {
       for (int room = 0;; ++room) {
@@ -72,39 +68,28 @@ TEST(Descriptors, TheImporterHasNone) {
     EXPECT_GE(failures, connecting + 1) << "its memory takes one";
     const Import one = import(facts->tokens[0]);
     const Import two = import(facts->tokens[1]);
-    facts->done = 1;
-    wait_for(facts->step, 2);
-    facts->done = 2;
+    pass();
   });
 }
 
-TEST(Descriptors, TheExporterHasNone) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
-      for (int room = 0; room < 3; ++room) {
-        const Scarce scarce(room);
-        reach(*facts, 2 * room + 1);
-        wait_for(facts->done, room + 1);
-      }
-      EXPECT_GE(ipc_stats().rejected_connections, 3U);
-      reach(*facts, 10);
-      wait_for(facts->done, 10);
-      return;
-    }
+TEST_F(Descriptors, TheExporterHasNone) {
+  exporter([&] {
+    const Owned owned = offer(4096);
     for (int room = 0; room < 3; ++room) {
-      wait_for(facts->step, 2 * room + 1);
+      const Scarce scarce(room);
+      pass();
+    }
+    EXPECT_GE(ipc_stats().rejected_connections, 3U);
+    pass();
+  });
+  importer([&] {
+    for (int room = 0; room < 3; ++room) {
       const Outcome outcome = outcome_of_import(facts->token);
       EXPECT_NE(outcome.status, SYMM_OK) << room;
       EXPECT_NE(outcome.status, SYMM_ERR_TIMEOUT) << room << ": " << outcome.message;
-      facts->done = room + 1;
+      pass();
     }
-    wait_for(facts->step, 10);
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
-    facts->done = 10;
   });
 }
 

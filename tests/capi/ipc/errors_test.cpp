@@ -12,6 +12,8 @@
 namespace support {
 namespace {
 
+using Errors = Sharing;
+
 // FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
 void seal(Token& token) {
   uint64_t value = 0xCBF29CE484222325U;
@@ -31,26 +33,20 @@ void expect_error(const Token& token, symm_status_t status, const char* words, c
   EXPECT_NE(outcome.message.find(words), std::string::npos) << what << ": " << outcome.message;
 }
 
-TEST(Errors, EachHasItsOwnMessage) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
-      {
-        const Owned released(4096);
-        facts->tokens[1] = make_token(released.data, 64);
-      }
-      facts->tokens[2] = make_token(owned.data + 1024, 64);
-      check(symm_ipc_withdraw(owned.data + 1024, 1, 1000));
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      EXPECT_EQ(ipc_stats().leased, 0U);
-      EXPECT_GE(ipc_stats().refused, 5U);
-      return;
+TEST_F(Errors, EachHasItsOwnMessage) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    {
+      const Owned released(4096);
+      facts->tokens[1] = make_token(released.data, 64);
     }
-    wait_for(facts->step, 1);
+    facts->tokens[2] = make_token(owned.data + 1024, 64);
+    check(symm_ipc_withdraw(owned.data + 1024, 1, 1000));
+    pass();
+    EXPECT_EQ(ipc_stats().leased, 0U);
+    EXPECT_GE(ipc_stats().refused, 5U);
+  });
+  importer([&] {
     const Token good = facts->token;
     for (const bool connected : {false, true}) {  // and mapped: then a lease is taken without asking
       SCOPED_TRACE(connected ? "with the memory mapped" : "at first");
@@ -79,25 +75,19 @@ TEST(Errors, EachHasItsOwnMessage) {
       expect_error(facts->tokens[2], SYMM_ERR_INVALID_HANDLE, "withdrawn", "withdrawn");
       EXPECT_EQ(outcome_of_import(good).status, SYMM_OK);
     }
-    facts->done = 1;
   });
 }
 
 // Who refuses an import is told as a process, and not as a rank of some group.
-TEST(Errors, AFailedImportNamesTheExporter) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      {
-        const Owned released(4096);
-        facts->token = make_token(released.data, 64);
-      }
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      return;
+TEST_F(Errors, AFailedImportNamesTheExporter) {
+  exporter([&] {
+    {
+      const Owned released(4096);
+      facts->token = make_token(released.data, 64);
     }
-    wait_for(facts->step, 1);
+    pass();
+  });
+  importer([&] {
     int64_t exporter = 0;
     std::memcpy(&exporter, facts->token.bytes + 112, sizeof exporter);
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_INVALID_HANDLE);
@@ -107,26 +97,20 @@ TEST(Errors, AFailedImportNamesTheExporter) {
     EXPECT_EQ(failure.status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(failure.pid, exporter);
     EXPECT_EQ(failure.rank, -1);
-    facts->done = 1;
   });
 }
 
 // Whatever is changed, with a right checksum: memory is had only by the secret that was given for it.
-TEST(Errors, RandomForgeries) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(1 << 16);
-      const Owned other(1 << 16);
-      facts->tokens[0] = make_token(owned.data, 64);
-      facts->tokens[1] = make_token(other.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      EXPECT_EQ(ipc_stats().leased, 0U);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Errors, RandomForgeries) {
+  exporter([&] {
+    const Owned owned(1 << 16);
+    const Owned other(1 << 16);
+    facts->tokens[0] = make_token(owned.data, 64);
+    facts->tokens[1] = make_token(other.data, 64);
+    pass();
+    EXPECT_EQ(ipc_stats().leased, 0U);
+  });
+  importer([&] {
     constexpr size_t kExporter = 48;  // then the secret, then the number of the block
     constexpr size_t kAfterBlock = 88;
     std::mt19937 random(11);
@@ -148,41 +132,28 @@ TEST(Errors, RandomForgeries) {
       EXPECT_EQ(outcome_of_import(good).message, "");
     }
     EXPECT_GT(refused, 1000);
-    facts->done = 1;
   });
 }
 
-TEST(Errors, AnExporterThatIsGone) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Errors, AnExporterThatIsGone) {
   for (const bool killed : {false, true}) {
-    Processes processes(2, [&](int rank) {
-      if (rank == 0) {
-        const Owned owned(4096);
-        facts->token = make_token(owned.data, 64);
-        reach(*facts, 1);
-        if (killed) raise(SIGKILL);
-        return;  // and ends by exit()
-      }
-      wait_for(facts->step, 2);
+    gone(exporter([&] {
+      const Owned owned = offer(4096);
+      go_on();
+      if (killed) raise(SIGKILL);  // otherwise it ends by exit()
+    }));
+    importer([&] {
       expect_error(facts->token, SYMM_ERR_PEER_FAILED, "is gone", killed ? "killed" : "ended");
       EXPECT_EQ(ipc_stats().exporters, 0U);
     });
-    processes[0].reap(20'000);
-    reach(*facts, 2);
-    processes[1].wait();
-    processes.expect_success({0});
-    facts->step = 0;
+    join();
   }
 }
 
-TEST(Errors, AStoppedExporterIsATimeOut) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Errors, AStoppedExporterIsATimeOut) {
   Processes processes(2, [&](int rank) {
     if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
+      const Owned owned = offer(4096);
       facts->tokens[0].size = static_cast<size_t>(getpid());
       reach(*facts, 1);
       wait_for(facts->done, 2);
@@ -209,38 +180,29 @@ TEST(Errors, AStoppedExporterIsATimeOut) {
   processes.expect_success();
 }
 
-TEST(Errors, ADirectoryThatIsNotPrivate) {
-  const Bootstrap meeting;
-  as_processes(1, [&](int) {
-    check(chmod(meeting.path().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
-    setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+TEST_F(Errors, ADirectoryThatIsNotPrivate) {
+  exporter([&] {
+    check(chmod(directory.path().c_str(), 0755) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     const Owned owned(4096);
     const Outcome outcome = outcome_of([&] { make_token(owned.data, 64); });
     EXPECT_EQ(outcome.status, SYMM_ERR_UNAVAILABLE);
     EXPECT_NE(outcome.message.find("0700"), std::string::npos) << outcome.message;
-    check(chmod(meeting.path().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    check(chmod(directory.path().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
     make_token(owned.data, 64);
   });
 }
 
 // Root can become somebody else, and both directions must be refused.
-TEST(Errors, AnotherUser) {
+TEST_F(Errors, AnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      EXPECT_EQ(ipc_stats().grants, 0U);
-      return;
-    }
-    wait_for(facts->step, 1);
+  exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+    EXPECT_EQ(ipc_stats().grants, 0U);
+  });
+  importer([&] {
     if (setuid(65534) != 0) throw std::runtime_error("setuid");
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
-    facts->done = 1;
   });
 }
 

@@ -8,6 +8,8 @@
 namespace support {
 namespace {
 
+using Fork = Sharing;
+
 // Runs in a child, which ends without leaving the library; what went wrong there.
 std::string failure_in_child(const std::function<void()>& body) {
   return Process([&] {
@@ -17,61 +19,45 @@ std::string failure_in_child(const std::function<void()>& body) {
       .result();
 }
 
-TEST(Fork, OfAnExporter) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      Owned owned(4096);
-      *owned.at<int>() = 3;
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      EXPECT_EQ(failure_in_child([&] {
-                  EXPECT_EQ(ipc_stats().tokens, 0U);
-                  EXPECT_THROW(make_token(owned.data, 64), Error) << "the buffer is the parent's";
-                  symm_buffer_release(owned.buffer.get());  // as a garbage collector would
-                  {
-                    const Import from_parent = import(facts->token);  // it is a process like any other
-                    EXPECT_EQ(*from_parent.at<int>(), 3);
-                  }
-                  const Owned own(4096);
-                  make_token(own.data, 64);
-                  EXPECT_EQ(ipc_stats().tokens, 1U);
-                }),
-                "");
-      expect_eventually("the child's lease is over", [] { return ipc_stats().leased == 1; });
-      EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-      reach(*facts, 2);
-      wait_for(facts->done, 2);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Fork, OfAnExporter) {
+  exporter([&] {
+    Owned owned = offer(4096);
+    *owned.at<int>() = 3;
+    pass();
+    EXPECT_EQ(failure_in_child([&] {
+                EXPECT_EQ(ipc_stats().tokens, 0U);
+                EXPECT_THROW(make_token(owned.data, 64), Error) << "the buffer is the parent's";
+                symm_buffer_release(owned.buffer.get());  // as a garbage collector would
+                {
+                  const Import from_parent = import(facts->token);  // it is a process like any other
+                  EXPECT_EQ(*from_parent.at<int>(), 3);
+                }
+                const Owned own(4096);
+                make_token(own.data, 64);
+                EXPECT_EQ(ipc_stats().tokens, 1U);
+              }),
+              "");
+    expect_eventually("the child's lease is over", [] { return ipc_stats().leased == 1; });
+    EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
+    pass();
+  });
+  importer([&] {
     Import mine = import(facts->token);
-    facts->done = 1;
-    wait_for(facts->step, 2);
+    pass();
     EXPECT_EQ(mine.info().exporter_alive, 1);
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
-    facts->done = 2;
   });
 }
 
-TEST(Fork, OfAnImporter) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      *owned.at<int>() = 3;
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->step, 2);
-      EXPECT_EQ(ipc_stats().leased, 1U) << "the child's release is not the parent's";
-      reach(*facts, 3);
-      wait_for(facts->done, 1);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Fork, OfAnImporter) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    *owned.at<int>() = 3;
+    pass();
+    EXPECT_EQ(ipc_stats().leased, 1U) << "the child's release is not the parent's";
+    pass();
+  });
+  importer([&] {
     Import mine = import(facts->token);
     EXPECT_EQ(failure_in_child([&] {
                 void* pointer = nullptr;
@@ -83,35 +69,27 @@ TEST(Fork, OfAnImporter) {
                 EXPECT_EQ(*own.at<int>(), 3);
               }),
               "");
-    reach(*facts, 2);
-    wait_for(facts->step, 3);
+    pass();
     EXPECT_EQ(*mine.at<int>(), 3);
-    facts->done = 1;
   });
 }
 
 // A child that outlives its parent must not keep importers waiting at a door that nobody opens.
-TEST(Fork, AChildDoesNotHideItsParentsDeath) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
-      if (fork() == 0) {
-        wait_for(facts->done, 2);
-        _exit(0);
-      }
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
+TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    if (fork() == 0) {
+      wait_for(facts->done, 2);
       _exit(0);
     }
-    wait_for(facts->step, 1);
+    pass();
+    _exit(0);
+  });
+  importer([&] {
     const Import mine = import(facts->token);
-    facts->done = 1;
+    go_on();
     expect_eventually("its death is noticed", [&] { return mine.info().exporter_alive == 0; });
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
-    facts->done = 2;
   });
 }
 

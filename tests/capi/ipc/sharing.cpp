@@ -62,4 +62,42 @@ void wait_for(const std::atomic<int>& value, int at_least) {
 
 void expect_eventually(const char* what, const std::function<bool()>& so) { EXPECT_TRUE(eventually(so)) << what; }
 
+Process& Sharing::exporter(const std::function<void()>& body) {
+  return processes_.emplace_back([&] {
+    exporting_ = true;
+    body();
+  });
+}
+
+Process& Sharing::importer(const std::function<void()>& body) {
+  return processes_.emplace_back([&] {
+    await();
+    body();
+    go_on();
+  });
+}
+
+void Sharing::go_on() { (exporting_ ? facts->step : facts->done) = ++turn_; }
+void Sharing::await() const { exporting_ ? wait_for(facts->done, turn_) : wait_for(facts->step, turn_ + 1); }
+void Sharing::pass() {
+  go_on();
+  await();
+}
+
+Owned Sharing::offer(size_t bytes, size_t piece) {
+  Owned owned(bytes);
+  facts->token = make_token(owned.data, piece);
+  return owned;
+}
+
+void Sharing::gone(Process& process) {
+  process.reap(20'000);
+  processes_.remove_if([&](const Process& one) { return &one == &process; });
+}
+
+void Sharing::join() {
+  for (Process& process : processes_) process.expect_success("an exporter or importer");
+  processes_.clear();
+}
+
 }  // namespace support

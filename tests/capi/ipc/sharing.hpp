@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <list>
 
 #include "tests/support/group.hpp"
 
@@ -58,5 +59,32 @@ inline void reach(Facts& facts, int step) { facts.step = step; }
 // Fails the test, by an exception, if that takes too long.
 void wait_for(const std::atomic<int>& value, int at_least);
 void expect_eventually(const char* what, const std::function<bool()>& so);
+
+// A test of processes that share, most often of an exporter and an importer, which take turns: the importer begins when the
+// exporter first goes on, and goes on itself when it ends.
+class Sharing : public testing::Test {
+ protected:
+  Process& exporter(const std::function<void()>& body);
+  Process& importer(const std::function<void()>& body);
+  // In one of them: let the other go on; and wait until that does the same.
+  void go_on();
+  void pass();
+  // Wait for the end of one that may end in any manner; wait for all others, which must end well, as at the end of the test.
+  void gone(Process& process);
+  void join();
+  // A buffer, with the first bytes of it as the token of the test.
+  Owned offer(size_t bytes, size_t piece = 64);
+
+  const Directory directory;
+  Shared<Facts> facts;
+
+ private:
+  void TearDown() override { join(); }
+  void await() const;
+
+  bool exporting_ = false;
+  int turn_ = 0;
+  std::list<Process> processes_;
+};
 
 }  // namespace support

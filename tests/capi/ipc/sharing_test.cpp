@@ -10,22 +10,17 @@
 namespace support {
 namespace {
 
-TEST(Sharing, BothSidesSeeOneMemory) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(1'000'000);
-      *owned.at<int>(4096) = 41;
-      facts->token = make_token(owned.at<int>(4096), 100);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      EXPECT_EQ(*owned.at<int>(4100), 42);
-      expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
-      EXPECT_EQ(ipc_stats().grants, 1U);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Sharing, BothSidesSeeOneMemory) {
+  exporter([&] {
+    const Owned owned(1'000'000);
+    *owned.at<int>(4096) = 41;
+    facts->token = make_token(owned.at<int>(4096), 100);
+    pass();
+    EXPECT_EQ(*owned.at<int>(4100), 42);
+    expect_eventually("the lease is over", [] { return ipc_stats().leased == 0; });
+    EXPECT_EQ(ipc_stats().grants, 1U);
+  });
+  importer([&] {
     const Import piece = import(facts->token);
     EXPECT_EQ(piece.at<int>()[0], 41);
     piece.at<int>()[1] = 42;
@@ -36,23 +31,17 @@ TEST(Sharing, BothSidesSeeOneMemory) {
     EXPECT_EQ(info.offset, 4096U);
     EXPECT_EQ(info.block_bytes, 1'000'000U);
     EXPECT_EQ(info.exporter_alive, 1);
-    facts->done = 1;
   });
 }
 
-TEST(Sharing, ImportsOfOneBufferShareOneMapping) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(1 << 20);
-      facts->tokens[0] = make_token(owned.data, 64);
-      facts->tokens[1] = make_token(owned.at<int>(8192), 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Sharing, ImportsOfOneBufferShareOneMapping) {
+  exporter([&] {
+    const Owned owned(1 << 20);
+    facts->tokens[0] = make_token(owned.data, 64);
+    facts->tokens[1] = make_token(owned.at<int>(8192), 64);
+    pass();
+  });
+  importer([&] {
     const Import first = import(facts->tokens[0]);
     const Footprint one = Footprint::now();
     const Import again = import(facts->tokens[0]);
@@ -63,13 +52,11 @@ TEST(Sharing, ImportsOfOneBufferShareOneMapping) {
     EXPECT_EQ(ipc_stats().imported, 3U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U);
     EXPECT_EQ(ipc_stats().imported_bytes, size_t{1} << 20);
-    facts->done = 1;
   });
 }
 
-TEST(Sharing, TheExportingProcessMayImport) {
-  const Directory directory;
-  as_processes(1, [](int) {
+TEST_F(Sharing, TheExportingProcessMayImport) {
+  exporter([] {
     Owned owned(4096);
     const Token token = make_token(owned.at<int>(16), 8);
     Import mine = import(token);
@@ -87,9 +74,8 @@ TEST(Sharing, TheExportingProcessMayImport) {
   });
 }
 
-TEST(Sharing, ATokenThatNobodyImportsHoldsNothing) {
-  const Directory directory;
-  as_processes(1, [](int) {
+TEST_F(Sharing, ATokenThatNobodyImportsHoldsNothing) {
+  exporter([] {
     for (int i = 0; i < 10; ++i) {
       const Owned owned(4096);
       make_token(owned.data, 64);
@@ -104,10 +90,8 @@ TEST(Sharing, ATokenThatNobodyImportsHoldsNothing) {
   });
 }
 
-TEST(Sharing, ManyProcessesImportOneToken) {
-  const Directory directory;
+TEST_F(Sharing, ManyProcessesImportOneToken) {
   constexpr int kImporters = 6;
-  Shared<Facts> facts;
   as_processes(1 + kImporters, [&](int rank) {
     if (rank == 0) {
       const Owned owned(1 << 16);
@@ -137,9 +121,7 @@ TEST(Sharing, ManyProcessesImportOneToken) {
   });
 }
 
-TEST(Sharing, ReexportNamesTheOwner) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Sharing, ReexportNamesTheOwner) {
   as_processes(3, [&](int rank) {
     if (rank == 0) {
       const Owned owned(1 << 16);
@@ -174,28 +156,23 @@ TEST(Sharing, ReexportNamesTheOwner) {
   });
 }
 
-TEST(Sharing, AHeldTokenOutlivesTheBuffer) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      {
-        const Owned owned(1 << 16);
-        *owned.at<int>() = 1234;
-        facts->tokens[0] = make_token(owned.data, 4, 60'000, 2);
-        facts->tokens[1] = make_token(owned.data, 4);
-        facts->tokens[2] = make_token(owned.data, 4, 1, 0);
-      }
-      EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
-      EXPECT_EQ(ipc_stats().exported_blocks, 1U);
-      usleep(2000);  // more than the third token's millisecond
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      expect_eventually("two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
-      EXPECT_EQ(ipc_stats().exported_blocks, 0U);
-      return;
+TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
+  exporter([&] {
+    {
+      const Owned owned(1 << 16);
+      *owned.at<int>() = 1234;
+      facts->tokens[0] = make_token(owned.data, 4, 60'000, 2);
+      facts->tokens[1] = make_token(owned.data, 4);
+      facts->tokens[2] = make_token(owned.data, 4, 1, 0);
     }
-    wait_for(facts->step, 1);
+    EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
+    EXPECT_EQ(ipc_stats().exported_blocks, 1U);
+    usleep(2000);  // more than the third token's millisecond
+    pass();
+    expect_eventually("two imports were made and released", [] { return ipc_collect().blocks_in_limbo == 0; });
+    EXPECT_EQ(ipc_stats().exported_blocks, 0U);
+  });
+  importer([&] {
     EXPECT_EQ(outcome_of_import(facts->tokens[1]).status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(outcome_of_import(facts->tokens[2]).status, SYMM_ERR_INVALID_HANDLE);
     const Import first = import(facts->tokens[0]);
@@ -203,58 +180,40 @@ TEST(Sharing, AHeldTokenOutlivesTheBuffer) {
     const Import second = import(facts->tokens[0]);
     EXPECT_EQ(*second.at<int>(), 1234);
     EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
-    facts->done = 1;
   });
 }
 
 // What was released is not kept mapped for a next import, which cannot come.
-TEST(Sharing, ReleasedMemoryGoesBackToTheSystem) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      Owned owned(1 << 20);
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      owned.buffer.reset();
-      reach(*facts, 2);
-      wait_for(facts->done, 2);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Sharing, ReleasedMemoryGoesBackToTheSystem) {
+  exporter([&] {
+    Owned owned = offer(1 << 20);
+    pass();
+    owned.buffer.reset();
+    pass();
+  });
+  importer([&] {
     import(facts->token);
     EXPECT_EQ(ipc_stats().imported, 0U);
     EXPECT_EQ(ipc_stats().imported_blocks, 1U) << "kept for the next";
-    facts->done = 1;
+    go_on();
     expect_eventually("the exporter's word arrives", [] { return ipc_stats().imported_blocks == 0; });
-    facts->done = 2;
   });
 }
 
-TEST(Sharing, CollectDropsMappingsAndIdleConnections) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(1 << 20);
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      expect_eventually("the importer has gone", [] { return ipc_stats().consumers == 0; });
-      reach(*facts, 2);
-      wait_for(facts->done, 2);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Sharing, CollectDropsMappingsAndIdleConnections) {
+  exporter([&] {
+    const Owned owned = offer(1 << 20);
+    pass();
+    expect_eventually("the importer has gone", [] { return ipc_stats().consumers == 0; });
+    pass();
+  });
+  importer([&] {
     import(facts->token);
     EXPECT_EQ(ipc_stats().exporters, 1U);
     EXPECT_EQ(ipc_collect().mappings_dropped, 1U);
     EXPECT_EQ(ipc_stats().exporters, 0U);
-    facts->done = 1;
-    wait_for(facts->step, 2);
+    pass();
     EXPECT_EQ(outcome_of_import(facts->token).message, "") << "it connects anew";
-    facts->done = 2;
   });
 }
 
@@ -262,39 +221,33 @@ void remember(void* user, symm_log_level_t level, const char* message) {
   if (level == SYMM_LOG_WARNING) *static_cast<std::string*>(user) = message;
 }
 
-TEST(Sharing, ManyBlocksInLimboAreWarnedOf) {
-  const Directory directory;
-  Shared<Facts> facts;
+TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
   constexpr int kBlocks = 64;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      std::string warning;
-      check(symm_set_log_callback(remember, &warning, SYMM_LOG_WARNING));
-      std::vector<std::unique_ptr<Owned>> owned;
-      for (int i = 0; i < kBlocks; ++i) {
-        owned.push_back(std::make_unique<Owned>(4096));
-        facts->tokens[i] = make_token(owned.back()->data, 64);
-      }
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      owned.pop_back();
-      EXPECT_EQ(warning, "");
-      owned.clear();
-      EXPECT_NE(warning.find("64 released buffers"), std::string::npos) << warning;
-      EXPECT_NE(warning.find("pid " + std::to_string(facts->tokens[0].size) + " (64)"), std::string::npos) << warning;
-      EXPECT_EQ(ipc_stats().limbo_blocks, static_cast<uint64_t>(kBlocks));
-      EXPECT_EQ(ipc_stats().limbo_bytes, size_t{kBlocks} * 4096);
-      check(symm_set_log_callback(nullptr, nullptr, SYMM_LOG_WARNING));
-      reach(*facts, 2);
-      expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
-      return;
+  exporter([&] {
+    std::string warning;
+    check(symm_set_log_callback(remember, &warning, SYMM_LOG_WARNING));
+    std::vector<std::unique_ptr<Owned>> owned;
+    for (int i = 0; i < kBlocks; ++i) {
+      owned.push_back(std::make_unique<Owned>(4096));
+      facts->tokens[i] = make_token(owned.back()->data, 64);
     }
-    wait_for(facts->step, 1);
+    pass();
+    owned.pop_back();
+    EXPECT_EQ(warning, "");
+    owned.clear();
+    EXPECT_NE(warning.find("64 released buffers"), std::string::npos) << warning;
+    EXPECT_NE(warning.find("pid " + std::to_string(facts->tokens[0].size) + " (64)"), std::string::npos) << warning;
+    EXPECT_EQ(ipc_stats().limbo_blocks, static_cast<uint64_t>(kBlocks));
+    EXPECT_EQ(ipc_stats().limbo_bytes, size_t{kBlocks} * 4096);
+    check(symm_set_log_callback(nullptr, nullptr, SYMM_LOG_WARNING));
+    go_on();
+    expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
+  });
+  importer([&] {
     std::vector<Import> imports;
     for (const Token& token : facts->tokens) imports.push_back(import(token));
     facts->tokens[0].size = static_cast<size_t>(getpid());
-    facts->done = 1;
-    wait_for(facts->step, 2);
+    pass();
   });
 }
 

@@ -9,54 +9,41 @@
 namespace support {
 namespace {
 
-symm_status_t try_withdraw(const void* pointer, size_t bytes, uint64_t timeout_ms) {
-  return symm_ipc_withdraw(pointer, bytes, timeout_ms);
-}
+using Withdraw = Sharing;
 
-TEST(Withdraw, EndsTheTokensOfAPieceOnly) {
-  const Directory directory;
-  Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      for (size_t i = 0; i < 4; ++i) facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
-      facts->tokens[4] = make_token(owned.data, 2048);
-      reach(*facts, 2);
-      wait_for(facts->done, 2);
-      EXPECT_EQ(try_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT);
-      EXPECT_NE(std::string(symm_last_error()).find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos)
-          << symm_last_error();
-      reach(*facts, 3);
-      check(symm_ipc_withdraw(owned.data, 4096, 20'000));
-      reach(*facts, 4);
-      wait_for(facts->done, 4);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
+  exporter([&] {
+    const Owned owned(4096);
+    for (size_t i = 0; i < 4; ++i) facts->tokens[i] = make_token(owned.data + 1024 * i, 1024);
+    pass();
+    check(symm_ipc_withdraw(owned.data + 1000, 100, 20'000));  // of the first and the second
+    facts->tokens[4] = make_token(owned.data, 2048);
+    pass();
+    EXPECT_EQ(symm_ipc_withdraw(owned.data, 4096, 30), SYMM_ERR_TIMEOUT);
+    EXPECT_NE(std::string(symm_last_error()).find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos)
+        << symm_last_error();
+    go_on();
+    check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+    pass();
+  });
+  importer([&] {
     import(facts->tokens[2]);
-    facts->done = 1;
-    wait_for(facts->step, 2);
+    pass();
     EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(outcome_of_import(facts->tokens[1]).status, SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(outcome_of_import(facts->tokens[2]).message, "");
     EXPECT_EQ(outcome_of_import(facts->tokens[3]).message, "");
     Import fresh = import(facts->tokens[4]);
     facts->tokens[0].size = static_cast<size_t>(getpid());
-    facts->done = 2;
-    wait_for(facts->step, 3);
+    pass();
     EXPECT_EQ(outcome_of_import(facts->tokens[4]).status, SYMM_ERR_INVALID_HANDLE);
     fresh.reset();
-    wait_for(facts->step, 4);
-    facts->done = 4;
+    pass();
   });
 }
 
 // A ring of pieces of one buffer, each written anew as soon as its reader has let go: no reader ever sees half of two messages.
-TEST(Withdraw, ARingOfMessages) {
-  const Directory directory;
+TEST_F(Withdraw, ARingOfMessages) {
   struct Ring {
     std::atomic<int> sent, received;
     Token tokens[8];
@@ -64,21 +51,21 @@ TEST(Withdraw, ARingOfMessages) {
   Shared<Ring> ring;
   constexpr int kMessages = 3000;
   constexpr size_t kPiece = 2048;
-  as_processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(8 * kPiece);
-      for (int i = 0; i < kMessages; ++i) {
-        std::byte* piece = owned.data + kPiece * static_cast<size_t>(i % 8);
-        wait_for(ring->received, i - 7);
-        check(symm_ipc_withdraw(piece, kPiece, 20'000));
-        std::memset(piece, i % 251, kPiece);
-        ring->tokens[i % 8] = make_token(piece, kPiece);
-        ring->sent = i + 1;
-      }
-      wait_for(ring->received, kMessages);
-      EXPECT_EQ(ipc_stats().grants, static_cast<uint64_t>(kMessages));
-      return;
+  exporter([&] {
+    const Owned owned(8 * kPiece);
+    go_on();
+    for (int i = 0; i < kMessages; ++i) {
+      std::byte* piece = owned.data + kPiece * static_cast<size_t>(i % 8);
+      wait_for(ring->received, i - 7);
+      check(symm_ipc_withdraw(piece, kPiece, 20'000));
+      std::memset(piece, i % 251, kPiece);
+      ring->tokens[i % 8] = make_token(piece, kPiece);
+      ring->sent = i + 1;
     }
+    wait_for(ring->received, kMessages);
+    EXPECT_EQ(ipc_stats().grants, static_cast<uint64_t>(kMessages));
+  });
+  importer([&] {
     for (int i = 0; i < kMessages; ++i) {
       wait_for(ring->sent, i + 1);
       const Import piece = import(ring->tokens[i % 8]);
@@ -89,37 +76,26 @@ TEST(Withdraw, ARingOfMessages) {
   });
 }
 
-TEST(Withdraw, ADeadHolderIsWrittenOff) {
-  const Directory directory;
-  Shared<Facts> facts;
-  Processes processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      facts->token = make_token(owned.data, 64);
-      reach(*facts, 1);
-      wait_for(facts->done, 1);
-      check(symm_ipc_withdraw(owned.data, 4096, 20'000));  // ends when the holder is killed
-      EXPECT_EQ(ipc_stats().written_off, 1U);
-      EXPECT_EQ(ipc_stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
-      facts->token = make_token(owned.data, 64);
-      return;
-    }
-    wait_for(facts->step, 1);
+TEST_F(Withdraw, ADeadHolderIsWrittenOff) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+    check(symm_ipc_withdraw(owned.data, 4096, 20'000));  // ends when the holder is killed
+    EXPECT_EQ(ipc_stats().written_off, 1U);
+    EXPECT_EQ(ipc_stats().quarantined_blocks, 0U) << "a dead process writes no more to memory of the host";
+    facts->token = make_token(owned.data, 64);
+  });
+  gone(importer([&] {
     const Import held = import(facts->token);
-    facts->done = 1;
+    go_on();
     usleep(20'000);
     raise(SIGKILL);
-  });
-  processes[0].wait();
-  processes[1].reap(20'000);
-  processes.expect_success({1});
+  }));
 }
 
 // A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
-TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
+TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   constexpr size_t kLeases = 2000;
-  const Directory directory;
-  Shared<Facts> facts;
   Processes processes(2, [&](int rank) {
     if (rank == 0) {
       const Owned owned(4096);
@@ -163,9 +139,8 @@ TEST(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   processes.expect_success();
 }
 
-TEST(Withdraw, WhatWasNeverExportedIsFree) {
-  const Directory directory;
-  as_processes(1, [](int) {
+TEST_F(Withdraw, WhatWasNeverExportedIsFree) {
+  exporter([] {
     const Owned owned(4096);
     check(symm_ipc_withdraw(owned.data, 4096, 1));
     EXPECT_EQ(ipc_stats().tokens, 0U);
