@@ -16,90 +16,71 @@ when the work is done, [stream] ones are ordered on a CUDA stream, and blocking 
 bytes where the name says so, else in elements.
 """
 
-from symm._generated import DeviceInfo, GroupInfo, ImportInfo, IpcReport, IpcStats, MemoryInfo, Plan
-from symm._library import version
-from symm.array import SymmArray
-from symm.devices import Topology, build_info, device_count, device_info, topology
-from symm.dtypes import DType, bf16, f8e4m3, f8e5m2, f16, f32, f64, i8, i32, i64, u8, u32, u64
-from symm.enums import Algorithm, Backend, Collective, Op, Status, TopologyClass
-from symm.errors import (
-    AbortedError,
-    BusyError,
-    CudaError,
-    DeadlineError,
-    InternalError,
-    InvalidArgumentError,
-    InvalidHandleError,
-    MismatchError,
-    OutOfMemoryError,
-    PeerFailedError,
-    SymmError,
-    SystemCallError,
-    UnavailableError,
-    UnsupportedError,
+from symm._generated import (
+    DeviceInfo as DeviceInfo,
+    GroupInfo as GroupInfo,
+    ImportInfo as ImportInfo,
+    IpcReport as IpcReport,
+    IpcStats as IpcStats,
+    MemoryInfo as MemoryInfo,
+    Plan as Plan,
 )
-from symm.group import Group, GroupStatus
-from symm.ipc import ImportedArray, import_token, ipc_collect, ipc_stats
-from symm.logs import log_to
-from symm.memory import Buffer, Memory
+from symm._library import version as version
+from symm.array import SymmArray as SymmArray
+from symm.devices import (
+    Topology as Topology,
+    build_info as build_info,
+    device_count as device_count,
+    device_info as device_info,
+    topology as topology,
+)
+from symm.dtypes import (
+    DType as DType,
+    bf16 as bf16,
+    f8e4m3 as f8e4m3,
+    f8e5m2 as f8e5m2,
+    f16 as f16,
+    f32 as f32,
+    f64 as f64,
+    i8 as i8,
+    i32 as i32,
+    i64 as i64,
+    u8 as u8,
+    u32 as u32,
+    u64 as u64,
+)
+from symm.enums import (
+    Algorithm as Algorithm,
+    Backend as Backend,
+    Collective as Collective,
+    Op as Op,
+    Status as Status,
+    TopologyClass as TopologyClass,
+)
+from symm.errors import (
+    AbortedError as AbortedError,
+    BusyError as BusyError,
+    CudaError as CudaError,
+    DeadlineError as DeadlineError,
+    InternalError as InternalError,
+    InvalidArgumentError as InvalidArgumentError,
+    InvalidHandleError as InvalidHandleError,
+    MismatchError as MismatchError,
+    OutOfMemoryError as OutOfMemoryError,
+    PeerFailedError as PeerFailedError,
+    SymmError as SymmError,
+    SystemCallError as SystemCallError,
+    UnavailableError as UnavailableError,
+    UnsupportedError as UnsupportedError,
+)
+from symm.group import Group as Group, GroupStatus as GroupStatus
+from symm.ipc import (
+    ImportedArray as ImportedArray,
+    import_token as import_token,
+    ipc_collect as ipc_collect,
+    ipc_stats as ipc_stats,
+)
+from symm.logs import log_to as log_to
+from symm.memory import Buffer as Buffer, Memory as Memory
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "AbortedError",
-    "Algorithm",
-    "Backend",
-    "Buffer",
-    "BusyError",
-    "Collective",
-    "CudaError",
-    "DType",
-    "DeadlineError",
-    "DeviceInfo",
-    "Group",
-    "GroupInfo",
-    "GroupStatus",
-    "ImportInfo",
-    "ImportedArray",
-    "InternalError",
-    "InvalidArgumentError",
-    "InvalidHandleError",
-    "IpcReport",
-    "IpcStats",
-    "Memory",
-    "MemoryInfo",
-    "MismatchError",
-    "Op",
-    "OutOfMemoryError",
-    "PeerFailedError",
-    "Plan",
-    "Status",
-    "SymmArray",
-    "SymmError",
-    "SystemCallError",
-    "Topology",
-    "TopologyClass",
-    "UnavailableError",
-    "UnsupportedError",
-    "bf16",
-    "build_info",
-    "device_count",
-    "device_info",
-    "f8e4m3",
-    "f8e5m2",
-    "f16",
-    "f32",
-    "f64",
-    "i8",
-    "i32",
-    "i64",
-    "import_token",
-    "ipc_collect",
-    "ipc_stats",
-    "log_to",
-    "topology",
-    "u8",
-    "u32",
-    "u64",
-    "version",
-]
