@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs."""
+"""generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs.
+generate.py python <symm.h> <folder>: what the build of Python's package makes of it."""
 import difflib
 import sys
 from pathlib import Path
@@ -14,9 +15,14 @@ HEADER = "capi/include/symm/symm.h"
 TARGETS = {
     "tests/abi/layout.txt": golden.render,
     "bindings/julia/Symm.jl/src/generated.jl": julia.render,
-    "bindings/python/src/symm/_generated.py": python.classes,
-    "bindings/python/src/symm/_raw.pyi": python.stub,
 }
+PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub}
+
+
+def write(path, folder, targets):
+    found = header.read(path)
+    for name, render in targets.items():
+        (folder / name).write_text(render(found), encoding="utf-8")
 
 
 def compare(root):
@@ -29,9 +35,9 @@ def compare(root):
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["write"]:
-        read = header.read(ROOT / HEADER)
-        for target, make in TARGETS.items():
-            (ROOT / target).write_text(make(read), encoding="utf-8")
+        write(ROOT / HEADER, ROOT, TARGETS)
+    elif sys.argv[1:2] == ["python"]:
+        write(sys.argv[2], Path(sys.argv[3]), PYTHON)
     elif sys.argv[1:] == ["compare"]:
         lines = list(compare(ROOT))
         sys.stdout.writelines(lines)

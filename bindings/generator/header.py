@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """symm.h as libclang understands it: the one reader of the header. A declaration of a kind that is not known here is an error, so that
 nothing is left out of the bindings in silence."""
+import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ try:
 
     cindex.Index.create()
 except Exception as why:
-    print(f"SKIPPED: no libclang for Python (Debian: python3-clang): {why}")
+    print(f"SKIPPED: no libclang for Python (Debian: python3-clang; PyPI: libclang): {why}")
     sys.exit(77)
 
 INTEGERS = {
@@ -125,11 +126,16 @@ def parse(path, extra):
     source = f'#include "{path}"\n{extra}' if extra else None
     name = "values.c" if extra else str(path)
     unit = cindex.Index.create().parse(
-        name, args=["-x", "c", "-std=c99"], unsaved_files=[(name, source)] if extra else None,
+        name, args=["-x", "c", "-std=c99", "-idirafter", compilers_own()], unsaved_files=[(name, source)] if extra else None,
         options=cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
     if unit.diagnostics:
         raise SystemExit("\n".join(str(d) for d in unit.diagnostics))
     return unit
+
+
+def compilers_own():
+    """Where the compiler's stddef.h is: a libclang from PyPI comes without one."""
+    return subprocess.run(["cc", "-print-file-name=include"], stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
 
 
 def typedef(header, cursor):

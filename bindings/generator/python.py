@@ -5,8 +5,7 @@ import re
 import textwrap
 
 TITLE = '''# SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: {}
-"""{} Generated from symm.h by bindings/generator/generate.py; a test compares."""
+"""{} Generated from symm.h by bindings/generator/generate.py."""
 '''
 WIDTH = 126
 # The names of the package where they are not the header's own.
@@ -16,7 +15,7 @@ LEFT_OUT = {"symm_dtype_values", "symm_log_level_values", "symm_alloc_flag_value
 
 
 def classes(header):
-    parts = [TITLE.format("E501", "The constants of the header, and the structs that the library fills.")]
+    parts = [TITLE.format("The constants of the header, and the structs that the library fills.")]
     parts.append("from dataclasses import dataclass\nfrom enum import IntFlag\nfrom typing import ClassVar\n\n"
                  "from symm._values import Filled, OpenEnum\n")
     comments = {enum_of(name): comment for name, (_, comment) in header.integers.items()}
@@ -105,10 +104,10 @@ def make_exporter_type() -> type: ...
 def stub(header):
     names = [m.name for m in header.macros if m.name != "SYMM_TIMEOUT_INFINITE"]
     names += [constant.name for enum in header.enums for constant in enum.constants]
-    constants = textwrap.fill("; ".join(f"{name}:\0int" for name in names), WIDTH).replace("\0", " ").replace(";\n", "\n")
+    constants = "\n".join(f"{name}: int" for name in names)
     functions = "\n".join(signature(function) for function in header.functions if not function.name.endswith("_init"))
-    return (TITLE.format("E501, E702", "What native/raw.i makes of the header.") +
-            "\n# fmt: off\nfrom collections.abc import Sequence\nfrom typing import Any\n\n_Address = int | None\n\n" +
+    return (TITLE.format("What native/raw.i makes of the header.") +
+            "\nfrom collections.abc import Sequence\nfrom typing import Any\n\n_Address = int | None\n\n" +
             f"{constants}\n\n{functions}\n{OWN.lstrip()}")
 
 
