@@ -10,7 +10,6 @@
 #include "core/cuda/backend.hpp"
 #include "core/cuda/provider.hpp"
 #include "core/host/backend.hpp"
-#include "core/host/provider.hpp"
 
 namespace symm {
 namespace {

@@ -70,6 +70,21 @@ struct Placement {
       1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (DeviceTransport::block_unit())
 };
 
+// The memory of a back end that can be shared: the one place where blocks come from, for rendezvous and for tokens. It is bound
+// to a device, whose streams it knows: a group's own, or the one of all that tokens share on that device.
+class ShareableMemory {
+ public:
+  virtual ~ShareableMemory() = default;
+  virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
+  // A block of memory that somebody else has made and mapped: a piece, mapped once more, so that it stays when its owner unmaps
+  // it; or, where it is mapped, all of the allocation that `pointer` lies in. Throws Error(unsupported) where there is no such
+  // thing.
+  virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
+  static constexpr size_t kWhole = 0;
+  // Map a block that another process shared.
+  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
+};
+
 // A message to a peer, of the same size for every transport of a back end.
 struct OutgoingMessage {
   Bytes body;
@@ -208,11 +223,7 @@ class Backend {
   virtual int device() const noexcept = 0;
   // Two ranks may share memory if these are equal (host: boot id).
   virtual std::string domain() const = 0;
-  virtual std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) = 0;
-  // A block of memory that somebody else has made and mapped. Throws Error(unsupported) where there is no such thing.
-  virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
-  // Map a block that another process shared.
-  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
+  virtual ShareableMemory& memory() noexcept = 0;
   // Bytes that a signal pad needs beside its channels * size words.
   virtual size_t pad_extra() const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a back end must offer for its memory to be shared by tokens.
+// What a back end must offer for its memory to be shared by tokens: memory of any device, and streams that wait for each other.
 #pragma once
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
-#include "core/base/fd.hpp"
 
 namespace symm::ipc {
 
@@ -41,19 +41,12 @@ class Provider {
   virtual BackendKind kind() const noexcept = 0;
 
   virtual Id gpu(int device) const = 0;  // zero for host memory
-  // A block for memory that symm has not allocated but the back end can export, and where `pointer` lies in it; null if there is
-  // none such.
-  struct Adopted {
-    std::shared_ptr<Block> block;
-    int device = 0;
-    size_t offset = 0;
-  };
-  virtual Adopted adopt(const void* pointer) const = 0;
-
+  // The device of memory that symm has not allocated but the back end can adopt; nothing if there is none such at `pointer`.
+  virtual std::optional<int> device_of(const void* pointer) const = 0;
   // The device for which to map memory of `gpu`. Throws Error(unavailable).
   virtual int device_for(const Id& gpu, int asked) const = 0;
-  // Map a block that another process shared, so that it can be handed on.
-  virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, int device) const = 0;
+  // Of a device; what it imports can be handed on.
+  virtual std::shared_ptr<ShareableMemory> memory(int device) const = 0;
   // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it

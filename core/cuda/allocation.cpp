@@ -222,4 +222,35 @@ Allocation::~Allocation() {
   });
 }
 
+std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& placement) {
+  if (placement.on_host) return Allocation::create_on_host(device_, bytes, placement.node);
+  return Allocation::create(device_, bytes, 0, placement.unit);
+}
+
+std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
+  std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
+  if (!foreign) refuse_to_adopt(pointer);
+  if (const int on = foreign->require_shareable(); on != device_->handle()) {
+    throw Error(Status::invalid_argument,
+                format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
+  }
+  if (bytes == kWhole) return Allocation::refer_to(device_, *foreign);
+  constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time
+  if (reinterpret_cast<uintptr_t>(pointer) % kPack != 0)
+    throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kPack));
+  return Allocation::adopt(device_, *foreign, bytes);
+}
+
+// No mapping of cuMemMap: what is it then?
+void DeviceMemory::refuse_to_adopt(const void* pointer) const {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  CUdeviceptr base = 0;
+  size_t bytes = 0;
+  const bool is_known =
+      device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
+  throw Error(Status::invalid_argument,
+              format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
+                     is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
+}
+
 }  // namespace symm::cuda

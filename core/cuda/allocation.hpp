@@ -67,4 +67,20 @@ class Allocation final : public Block {
   mutable Fd fd_;
 };
 
+// The memory of a device, and of the host beside it, for rendezvous and for tokens.
+class DeviceMemory final : public ShareableMemory {
+ public:
+  explicit DeviceMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override;
+  std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override;
+  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
+    return Allocation::import(device_, std::move(fd), extent);
+  }
+
+ private:
+  [[noreturn]] void refuse_to_adopt(const void* pointer) const;
+
+  std::shared_ptr<Device> device_;
+};
+
 }  // namespace symm::cuda

@@ -21,27 +21,7 @@ class CudaBackend final : public Backend {
   BackendKind kind() const noexcept override { return BackendKind::cuda; }
   int device() const noexcept override { return device_->ordinal(); }
   std::string domain() const override { return process::boot_id(); }
-
-  std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
-    if (placement.on_host) return Allocation::create_on_host(device_, bytes, placement.node);
-    return Allocation::create(device_, bytes, 0, placement.unit);
-  }
-
-  std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) override {
-    std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
-    if (!foreign) refuse_to_adopt(pointer);
-    if (const int on = foreign->require_shareable(); on != device_->handle()) {
-      throw Error(Status::invalid_argument,
-                  format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
-    }
-    if (reinterpret_cast<uintptr_t>(pointer) % kPack != 0)
-      throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kPack));
-    return Allocation::adopt(device_, *foreign, bytes);
-  }
-
-  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
-    return Allocation::import(device_, std::move(fd), extent);
-  }
+  ShareableMemory& memory() noexcept override { return memory_; }
 
   // This rank's counts of signals taken, and the tables that the device reads.
   size_t pad_extra() const noexcept override {
@@ -54,21 +34,8 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  static constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time
-
-  // No mapping of cuMemMap: what is it then?
-  [[noreturn]] void refuse_to_adopt(const void* pointer) const {
-    const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    CUdeviceptr base = 0;
-    size_t bytes = 0;
-    const bool is_known =
-        device_->driver().cuMemGetAddressRange(&base, &bytes, reinterpret_cast<CUdeviceptr>(pointer)) == CUDA_SUCCESS;
-    throw Error(Status::invalid_argument,
-                format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
-                       is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
-  }
-
   std::shared_ptr<Device> device_;
+  DeviceMemory memory_{device_};
   PlanTable table_ = PlanTable::from_environment(BackendKind::cuda);
 };
 

@@ -34,13 +34,9 @@ class CudaProvider final : public ipc::Provider {
 
   ipc::Id gpu(int device) const override { return visible_gpus().at(static_cast<size_t>(device)); }
 
-  Adopted adopt(const void* pointer) const override {
-    std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
-    if (!foreign) return {};
-    const std::shared_ptr<Device> device = ipc_device(foreign->require_shareable());
-    auto block = Allocation::refer_to(device, *foreign);
-    const auto offset = static_cast<size_t>(static_cast<const std::byte*>(pointer) - block->data());
-    return {std::move(block), device->ordinal(), offset};
+  std::optional<int> device_of(const void* pointer) const override {
+    const std::optional<ExternalAllocation> foreign = ExternalAllocation::at(pointer);
+    return foreign ? std::optional(foreign->require_shareable()) : std::nullopt;
   }
 
   int device_for(const ipc::Id& gpu, int asked) const override {
@@ -57,8 +53,8 @@ class CudaProvider final : public ipc::Provider {
                                             text_of(gpu).c_str()));
   }
 
-  std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent, int device) const override {
-    return Allocation::import(ipc_device(device), std::move(fd), extent);
+  std::shared_ptr<ShareableMemory> memory(int device) const override {
+    return std::make_shared<DeviceMemory>(ipc_device(device));
   }
 
   void check_stream(void* stream, int ordinal) const override {

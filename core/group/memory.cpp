@@ -9,15 +9,15 @@ namespace symm {
 namespace {
 
 // What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
-std::shared_ptr<Block> allocate_block(Backend& backend, size_t bytes, const Placement& placement) {
+std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, const Placement& placement) {
   try {
-    return backend.allocate(bytes, placement);
+    return memory.allocate(bytes, placement);
   } catch (const Error& error) {
     if (error.status() != Status::out_of_memory) throw;
     const symm_ipc_report_t report = ipc::collect();
     if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
   }
-  return backend.allocate(bytes, placement);
+  return memory.allocate(bytes, placement);
 }
 
 Placement placement_of(uint64_t flags) {
@@ -41,7 +41,8 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t fl
   Placement placement = placement_of(flags);
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer = std::make_shared<Buffer>(allocate_block(backend, bytes, placement), bytes, backend.kind(), backend.device());
+  auto buffer =
+      std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(), backend.device());
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
   return buffer;
 }
@@ -51,7 +52,7 @@ std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t 
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   Backend& backend = group.backend();
-  return std::make_shared<Buffer>(backend.adopt(pointer, bytes), bytes, backend.kind(), backend.device());
+  return std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device());
 }
 
 Buffer::~Buffer() { ipc::buffer_gone(*block_); }

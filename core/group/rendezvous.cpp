@@ -27,10 +27,10 @@ struct Extents {
 };
 
 // Of a peer, whose words are checked.
-std::shared_ptr<Block> import(Backend& backend, Fd fd, const BlockExtent& extent, uint64_t bytes) {
+std::shared_ptr<Block> import(ShareableMemory& memory, Fd fd, const BlockExtent& extent, uint64_t bytes) {
   if (extent.bytes != bytes || !extent.is_possible())
     throw Error(Status::peer_failed, "a peer sent a block of another size than it announced");
-  return backend.import(std::move(fd), extent);
+  return memory.import(std::move(fd), extent);
 }
 
 class GroupOutOfBand final : public OutOfBand {
@@ -82,7 +82,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
   Phases phases;
   phases.prepare = [&] {
     blocks[me] = buffer->block();
-    pads[me] = backend.allocate(pad_bytes, {});
+    pads[me] = backend.memory().allocate(pad_bytes, {});
     const ShareableHandle block = blocks[me]->share();
     const ShareableHandle pad = pads[me]->share();
     const Extents extents{block.extent, pad.extent};
@@ -93,8 +93,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
   phases.accept = [&](int peer, Message message) {
     Extents extents;
     std::memcpy(&extents, message.body.data(), sizeof extents);
-    blocks[static_cast<size_t>(peer)] = import(backend, std::move(message.fds.at(0)), extents.block, buffer->bytes());
-    pads[static_cast<size_t>(peer)] = import(backend, std::move(message.fds.at(1)), extents.pad, pad_bytes);
+    blocks[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
+    pads[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(1)), extents.pad, pad_bytes);
   };
   phases.finish = [&] {
     view->id = mix(mix(group->id(), tag), sequence) | 1U;  // what all ranks know equally; 0 means private memory

@@ -2,18 +2,16 @@
 #include "core/host/backend.hpp"
 
 #include "core/backend/hardware.hpp"
-#include "core/backend/segment.hpp"
 #include "core/base/process.hpp"
 #include "core/host/transport.hpp"
 
 namespace symm::host {
 namespace {
 
-class HostBackend final : public Backend {
+// The descriptor of a block is the memfd of its segment.
+class HostMemory final : public ShareableMemory {
  public:
-  BackendKind kind() const noexcept override { return BackendKind::host; }
-  int device() const noexcept override { return 0; }
-  std::string domain() const override { return process::boot_id(); }
+  explicit HostMemory(Segment::Descriptor of_imports) : of_imports_(of_imports) {}
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
     return Segment::create(bytes, "symm-block", placement.node);
@@ -24,10 +22,20 @@ class HostBackend final : public Backend {
                        "so no other process could map it",
                        pointer));
   }
-
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
-    return Segment::import(std::move(fd), extent.bytes);
+    return Segment::import(std::move(fd), extent.bytes, of_imports_);
   }
+
+ private:
+  const Segment::Descriptor of_imports_;
+};
+
+class HostBackend final : public Backend {
+ public:
+  BackendKind kind() const noexcept override { return BackendKind::host; }
+  int device() const noexcept override { return 0; }
+  std::string domain() const override { return process::boot_id(); }
+  ShareableMemory& memory() noexcept override { return memory_; }
 
   // The owner's waiter byte, on a line of its own behind the words.
   size_t pad_extra() const noexcept override { return 2 * kLine; }
@@ -38,11 +46,38 @@ class HostBackend final : public Backend {
   }
 
  private:
+  HostMemory memory_{Segment::Descriptor::close};
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);
+};
+
+// There are no streams.
+class HostProvider final : public ipc::Provider {
+ public:
+  BackendKind kind() const noexcept override { return BackendKind::host; }
+  ipc::Id gpu(int) const override { return {}; }
+  std::optional<int> device_of(const void*) const override { return std::nullopt; }
+  int device_for(const ipc::Id&, int) const override { return 0; }
+  std::shared_ptr<ShareableMemory> memory(int) const override { return memory_; }
+  void check_stream(void* stream, int) const override {
+    if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+  }
+  void finish(void*, int) const override {}
+  std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<Segment>, std::span<std::atomic<uint64_t>>) const override {
+    return nullptr;
+  }
+  bool outlives_its_writer() const noexcept override { return false; }
+
+ private:
+  const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Segment::Descriptor::keep);
 };
 
 }  // namespace
 
 std::shared_ptr<Backend> open() { return std::make_shared<HostBackend>(); }
+
+const ipc::Provider& ipc_provider() {
+  static const auto* provider = new HostProvider;
+  return *provider;
+}
 
 }  // namespace symm::host

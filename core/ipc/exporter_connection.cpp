@@ -180,7 +180,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     std::shared_ptr<Block> block;
     if (request.wants_memory) {
       if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
-      block = provider.import(std::move(reply->fd), {answer.block_bytes, answer.mapped_bytes}, device);
+      block = provider.memory(device)->import(std::move(reply->fd), {answer.block_bytes, answer.mapped_bytes});
     }
     const std::lock_guard lock(mutex_);
     awaited_.reset();

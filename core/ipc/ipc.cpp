@@ -59,10 +59,12 @@ std::optional<Exporter::Source> adopted_at(const void* pointer, uint64_t bytes) 
   } catch (const Error&) {
     return std::nullopt;  // no driver, so nothing of its
   }
-  Provider::Adopted adopted = cuda->adopt(pointer);
-  if (!adopted.block) return std::nullopt;
-  require_range(adopted.offset, bytes, adopted.block->size());
-  return Exporter::Source{std::move(adopted.block), cuda, adopted.device, adopted.offset, true};
+  const std::optional<int> device = cuda->device_of(pointer);
+  if (!device) return std::nullopt;
+  std::shared_ptr<Block> block = cuda->memory(*device)->adopt(pointer, ShareableMemory::kWhole);
+  const uint64_t offset = number(pointer) - number(block->data());
+  require_range(offset, bytes, block->size());
+  return Exporter::Source{std::move(block), cuda, *device, offset, true};
 }
 
 // Memory of another process.
