@@ -5,8 +5,9 @@
 // disagreement.
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <random>
-#include <thread>
 
 #include "tests/support/group.hpp"
 
@@ -57,78 +58,60 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
   SCOPED_TRACE("rank " + std::to_string(rank) + " of " + std::to_string(size) + ", count " + std::to_string(c.count) +
                ", algorithm " + std::to_string(algorithm) + (c.in_place ? ", in place" : ""));
   const size_t half = 400'000;
-  const auto send_at = [&](size_t count) { return Operand(block, c.send[r], rank, c.send_offset, count); };
-  const auto recv_at = [&](size_t count) { return Operand(block, c.recv[r], rank, half + c.recv_offset, count); };
+  // Each operand of `call` is one block of elements, or one for each rank; `expected` is element i of block b of the result.
+  const auto expect = [&](const char* name, bool all_in, bool all_out, const auto& call, const auto& expected) {
+    Operand send(block, c.send[r], rank, c.send_offset, all_in ? all : c.count);
+    Operand recv(block, c.recv[r], rank, half + c.recv_offset, all_out ? all : c.count);
+    float* in = send.data();
+    float* out = recv.data();
+    if (c.in_place && all_in && !all_out) {
+      out = in + r * c.count;
+    } else if (c.in_place) {
+      in = out + (all_out && !all_in ? r * c.count : 0);
+    }
+    for (size_t i = 0; i < (all_in ? all : c.count); ++i) in[i] = value(rank, i);
+    check(call(in, out));
+    for (size_t i = 0; i < (all_out ? all : c.count); ++i) {
+      if (const std::optional<float> right = expected(i / c.count, i % c.count)) {
+        ASSERT_EQ(out[i], *right) << name << " at " << i;
+      }
+    }
+  };
+  const auto of_all = [&](size_t i, const auto& op) {
+    float result = value(0, i);
+    for (int p = 1; p < size; ++p) result = op(result, value(p, i));
+    return result;
+  };
+  const auto larger = [](float a, float b) { return std::max(a, b); };
+  const auto smaller = [](float a, float b) { return std::min(a, b); };
+  symm_group_t* g = group.get();
+  const auto type = SYMM_DTYPE_F32;
 
-  {  // allreduce
-    Operand send = send_at(c.count);
-    Operand recv = recv_at(c.count);
-    float* in = c.in_place ? recv.data() : send.data();
-    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
-    check(symm_allreduce(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
-    for (size_t i = 0; i < c.count; ++i) {
-      float sum = 0;
-      for (int p = 0; p < size; ++p) sum += value(p, i);
-      ASSERT_EQ(recv.data()[i], sum) << "allreduce at " << i;
-    }
+  expect(
+      "allreduce", false, false,
+      [&](float* in, float* out) { return symm_allreduce(g, in, out, c.count, type, SYMM_OP_SUM, &options, nullptr); },
+      [&](size_t, size_t i) { return of_all(i, std::plus<>()); });
+  expect(
+      "reduce_scatter", true, false,
+      [&](float* in, float* out) { return symm_reduce_scatter(g, in, out, c.count, type, SYMM_OP_MAX, &options, nullptr); },
+      [&](size_t, size_t i) { return of_all(r * c.count + i, larger); });
+  expect(
+      "allgather", false, true,
+      [&](float* in, float* out) { return symm_allgather(g, in, out, c.count, type, &options, nullptr); },
+      [&](size_t b, size_t i) { return value(static_cast<int>(b), i); });
+  for (int root = 0; root < size; ++root) {
+    expect(
+        "broadcast", false, false,
+        [&](float* in, float* out) { return symm_broadcast(g, in, out, c.count, type, root, &options, nullptr); },
+        [&](size_t, size_t i) { return value(root, i); });
+    expect(
+        "reduce", false, false,
+        [&](float* in, float* out) { return symm_reduce(g, in, out, c.count, type, SYMM_OP_MIN, root, &options, nullptr); },
+        [&](size_t, size_t i) { return rank == root ? std::optional(of_all(i, smaller)) : std::nullopt; });
   }
-  {  // reduce_scatter
-    Operand send = send_at(all);
-    Operand recv = recv_at(c.count);
-    float* out = c.in_place ? send.data() + r * c.count : recv.data();
-    for (size_t i = 0; i < all; ++i) send.data()[i] = value(rank, i);
-    check(symm_reduce_scatter(group.get(), send.data(), out, c.count, SYMM_DTYPE_F32, SYMM_OP_MAX, &options, nullptr));
-    for (size_t i = 0; i < c.count; ++i) {
-      float best = 0;
-      for (int p = 0; p < size; ++p) best = std::max(best, value(p, r * c.count + i));
-      ASSERT_EQ(out[i], best) << "reduce_scatter at " << i;
-    }
-  }
-  {  // allgather
-    Operand send = send_at(c.count);
-    Operand recv = recv_at(all);
-    float* in = c.in_place ? recv.data() + r * c.count : send.data();
-    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
-    check(symm_allgather(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
-    for (size_t i = 0; i < all; ++i)
-      ASSERT_EQ(recv.data()[i], value(static_cast<int>(i / std::max<size_t>(c.count, 1)), i % std::max<size_t>(c.count, 1)))
-          << "allgather at " << i;
-  }
-  for (int root = 0; root < size; ++root) {  // broadcast
-    Operand send = send_at(c.count);
-    Operand recv = recv_at(c.count);
-    float* in = c.in_place ? recv.data() : send.data();
-    if (rank == root) {
-      for (size_t i = 0; i < c.count; ++i) in[i] = value(root, i + 1);
-    }
-    check(symm_broadcast(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, root, &options, nullptr));
-    for (size_t i = 0; i < c.count; ++i) ASSERT_EQ(recv.data()[i], value(root, i + 1)) << "broadcast at " << i;
-  }
-  for (int root = 0; root < size; ++root) {  // reduce
-    Operand send = send_at(c.count);
-    Operand recv = recv_at(c.count);
-    float* in = c.in_place ? recv.data() : send.data();
-    for (size_t i = 0; i < c.count; ++i) in[i] = value(rank, i);
-    check(symm_reduce(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, SYMM_OP_MIN, root, &options, nullptr));
-    if (rank != root) continue;
-    for (size_t i = 0; i < c.count; ++i) {
-      float best = 1e9F;
-      for (int p = 0; p < size; ++p) best = std::min(best, value(p, i));
-      ASSERT_EQ(recv.data()[i], best) << "reduce at " << i;
-    }
-  }
-  {  // alltoall
-    Operand send = send_at(all);
-    Operand recv = recv_at(all);
-    float* in = c.in_place ? recv.data() : send.data();
-    for (size_t i = 0; i < all; ++i) in[i] = value(rank, i);
-    check(symm_alltoall(group.get(), in, recv.data(), c.count, SYMM_DTYPE_F32, &options, nullptr));
-    for (size_t i = 0; i < all; ++i) {
-      ASSERT_EQ(recv.data()[i],
-                value(static_cast<int>(i / std::max<size_t>(c.count, 1)), r * c.count + i % std::max<size_t>(c.count, 1)))
-          << "alltoall at " << i;
-    }
-  }
+  expect(
+      "alltoall", true, true, [&](float* in, float* out) { return symm_alltoall(g, in, out, c.count, type, &options, nullptr); },
+      [&](size_t b, size_t i) { return value(static_cast<int>(b), r * c.count + i); });
 }
 
 void run_many(const Group& group, const std::vector<size_t>& counts, symm_algorithm_t algorithm, bool mixed) {
@@ -158,9 +141,7 @@ TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
 }
 
 TEST(Collective, BetweenProcesses) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int, const Group& group) {
     run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true);
     group.barrier();
   });
@@ -172,7 +153,7 @@ TEST(Collective, SixtyFourRanks) {
     for (const size_t count : {size_t{3}, size_t{100}, size_t{4000}}) {
       float* data = block.at<float>(group.rank());
       for (size_t i = 0; i < count; ++i) data[i] = value(group.rank(), i);
-      check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+      check(allreduce(group, data, data, count));
       for (size_t i = 0; i < count; ++i) {
         float sum = 0;
         for (int p = 0; p < 64; ++p) sum += value(p, i);
@@ -202,10 +183,9 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
     std::vector<float> first;
     for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
                                              SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_HYBRID_CUBE_MESH}) {
-      const symm_collective_options_t options = with(algorithm);
       std::fill_n(recv, count, 0.0F);
       group.barrier();
-      check(symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+      check(allreduce(group, send, recv, count, algorithm));
       if (first.empty()) first.assign(recv, recv + count);
       EXPECT_EQ(std::memcmp(first.data(), recv, count * sizeof(float)), 0) << "algorithm " << algorithm;
       group.barrier();
@@ -216,9 +196,7 @@ TEST(Collective, EveryAlgorithmGivesTheSameBits) {
 }
 
 TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
-  const Bootstrap meeting;
-  as_processes(3, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 3);
+  as_processes(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 1 << 20);
     std::mt19937 random(7);  // the same on all ranks
     for (int call = 0; call < 3000; ++call) {
@@ -230,7 +208,7 @@ TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
       const auto stamp = static_cast<float>(call % 1000);
       for (size_t i = 0; i < count; ++i) data[i] = stamp + static_cast<float>(rank);
       if (random() % 2 == 0) {
-        check(symm_allreduce(group.get(), data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+        check(allreduce(group, data, data, count));
         for (size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], 3 * stamp + 3);
       } else {
         check(symm_broadcast(group.get(), data, data, count, SYMM_DTYPE_F32, root, nullptr, nullptr));
@@ -243,17 +221,13 @@ TEST(Collective, BackToBackWithoutAnyOtherSynchronisation) {
 TEST(Collective, SeveralThreadsOfARankTakeTurns) {
   as_threads(2, [](int, const Group& group) {
     // Every thread makes the same call, so whichever thread's turn it is on either rank, the calls match.
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t) {
-      threads.emplace_back([&] {
-        for (int i = 0; i < 500; ++i) {
-          int32_t one = 1;
-          check(symm_allreduce(group.get(), &one, &one, 1, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr));
-          EXPECT_EQ(one, 2);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    as_threads(4, [&](int) {
+      for (int i = 0; i < 500; ++i) {
+        int32_t one = 1;
+        check(symm_allreduce(group.get(), &one, &one, 1, SYMM_DTYPE_I32, SYMM_OP_SUM, nullptr, nullptr));
+        EXPECT_EQ(one, 2);
+      }
+    });
   });
 }
 
@@ -266,8 +240,7 @@ TEST(Collective, OperandsOfDifferentMemories) {
     float* send = rank == 0 ? a.at<float>(0) : b.at<float>(1) + 77;
     float* recv = rank == 0 ? b.at<float>(0) : a.at<float>(1);
     for (size_t i = 0; i < count; ++i) send[i] = value(rank, i);
-    const symm_collective_options_t options = with(SYMM_ALGORITHM_TWO_SHOT);
-    check(symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+    check(allreduce(group, send, recv, count, SYMM_ALGORITHM_TWO_SHOT));
     for (size_t i = 0; i < count; ++i) ASSERT_EQ(recv[i], value(0, i) + value(1, i));
   });
 }
@@ -280,7 +253,7 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
     std::vector<float> priv(kCount);
     const auto expect_sum = [&](float* operand) {
       for (size_t i = 0; i < kCount; ++i) operand[i] = value(rank, i);
-      check(symm_allreduce(group.get(), operand, operand, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+      check(allreduce(group, operand, operand, kCount));
       for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(operand[i], value(0, i) + value(1, i) + value(2, i)) << i;
     };
     float* same = block.at<float>(rank);
@@ -330,15 +303,14 @@ TEST(Plan, RefusesWhatAnAlgorithmCannotDo) {
   as_threads(2, [](int, const Group& group) {
     std::vector<float> own(10'000);
     const auto attempt = [&](size_t count, symm_algorithm_t algorithm) {
-      const symm_collective_options_t options = with(algorithm);
-      return symm_allreduce(group.get(), own.data(), own.data(), count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+      return allreduce(group, own.data(), own.data(), count, algorithm);
     };
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_LL), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_TWO_SHOT), SYMM_ERR_INVALID_ARGUMENT) << "private memory";
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_HYBRID_CUBE_MESH), SYMM_ERR_INVALID_ARGUMENT) << "two ranks";
     EXPECT_EQ(attempt(1000, 99), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("options.algorithm"), std::string::npos) << symm_last_error();
-    check(symm_allreduce(group.get(), own.data(), own.data(), 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+    check(attempt(1000, SYMM_ALGORITHM_AUTO));
   });
 }
 
@@ -362,11 +334,7 @@ TEST(Collective, RefusesOverlapAndNull) {
 // Both ranks must get the error, and it must name both sides.
 void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named,
                      uint64_t flags = 0) {
-  const Bootstrap meeting;
-  Config config = meeting.threads();
-  config.flags = flags;
-  as_threads(2, [&](int rank) {
-    const Group group = create(config, rank, 2);
+  const auto body = [&](int rank, const Group& group) {
     symm_status_t status = call(group, rank);
     // A rank whose algorithm waits for nobody may learn of it only in its next call.
     if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 10'000, nullptr);
@@ -374,11 +342,11 @@ void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>&
     EXPECT_NE(std::string(symm_last_error()).find(named), std::string::npos) << symm_last_error();
     EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
     EXPECT_NE(std::string(symm_last_error()).find("rank 1"), std::string::npos) << symm_last_error();
-  });
+  };
+  as_threads(2, body, flags);
 }
 
 TEST(Mismatch, OfOperationTypeOrCountIsNamed) {
-  std::vector<double> space(8);
   std::vector<std::vector<double>> data(2, std::vector<double>(1000));
   const auto allreduce = [&](const Group& group, int rank, size_t count, symm_dtype_t dtype, symm_op_t op) {
     void* p = data[static_cast<size_t>(rank)].data();
@@ -401,8 +369,7 @@ TEST(Mismatch, CheckModeComparesWhereNobodyWaits) {
   expect_mismatch(
       [&](const Group& group, int rank) {
         float* p = data[static_cast<size_t>(rank)].data();
-        return rank == 0 ? symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, 0, nullptr, nullptr)
-                         : symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, 1, nullptr, nullptr);
+        return symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, rank, nullptr, nullptr);
       },
       "root 1", SYMM_GROUP_CHECK);
 }

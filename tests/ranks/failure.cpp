@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/ranks/failure.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,21 +68,55 @@ void collective(Member& m, symm_collective_values what, symm_algorithm_values al
   }
 }
 
-symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_values algorithm) {
-  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
-  options.algorithm = algorithm;
-  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
-}
-
-Member::Member(const Config& config, int own_rank, int ranks, Facts* facts) : rank(own_rank), size(ranks) {
-  if (facts != nullptr) facts->pids[rank] = getpid();
+Member::Member(const Config& config, int own_rank, int ranks, Facts& of_all) : rank(own_rank), size(ranks), facts(of_all) {
+  facts.pids[rank] = getpid();
   group = create(config, rank, size);
   block = allocate(group, kBlock);
   send.assign(kStaged * static_cast<size_t>(size), 1.0F);
   recv.assign(send.size(), 0.0F);
   std::fill_n(symmetric_send(), kBlock / sizeof(float) / 2, 1.0F);
   group.barrier();
-  if (facts != nullptr) all_there(*facts, ranks);
+  all_there(facts, ranks);
+}
+
+void Member::expect_blame(symm_status_t got, symm_status_t expected, int culprit) const {
+  support::expect_blame(group, got, expected, culprit, facts.pids[culprit]);
+}
+
+void as_ranks(int size, const RankBody& body, const std::vector<int>& except) {
+  const Bootstrap meeting;
+  const Shared<Facts> facts;
+  as_processes(
+      size, [&](int rank) { body(rank, meeting.processes(), *facts); }, except);
+  expect_empty(meeting.path());
+}
+
+void as_members(int size, const MemberBody& body, const std::vector<int>& except) {
+  const auto as_member = [&](int rank, const Config& config, Facts& facts) {
+    Member member(config, rank, size, facts);
+    body(member);
+  };
+  as_ranks(size, as_member, except);
+}
+
+void as_ranks_with_one_stopped(int size, int victim, int failed, const RankBody& body) {
+  const Bootstrap meeting;
+  Config config = meeting.processes();
+  config.timeout_ms = kShortTimeoutMs;
+  config.create_timeout_ms = 5 * kShortTimeoutMs;
+  const Shared<Facts> facts;
+  Processes processes(size, [&](int rank) { body(rank, config, *facts); });
+  EXPECT_TRUE(eventually([&] { return facts->failed == failed; }));
+  processes[victim].kill(SIGCONT);
+  processes.expect_success();
+  expect_empty(meeting.path());
+}
+
+void as_members_with_one_stopped(int size, int victim, const MemberBody& body) {
+  as_ranks_with_one_stopped(size, victim, size - 1, [&](int rank, const Config& config, Facts& facts) {
+    Member member(config, rank, size, facts);
+    body(member);
+  });
 }
 
 void all_there(Facts& facts, int ranks) {
@@ -92,6 +127,13 @@ void all_there(Facts& facts, int ranks) {
     return;
   }
   while (facts.turn == turn) std::this_thread::yield();
+}
+
+void die_soon(std::chrono::microseconds delay) {
+  std::thread([delay] {
+    std::this_thread::sleep_for(delay);
+    raise(SIGKILL);
+  }).detach();
 }
 
 const std::vector<Operation>& operations() {

@@ -26,15 +26,21 @@ struct Facts {
 // may fail then as well.
 void all_there(Facts& facts, int ranks);
 
+// End this process so, some time after the call returns: a deadly call of another thread finds this one anywhere.
+void die_soon(std::chrono::microseconds delay);
+
 // By a clock that is the same in all processes.
 inline int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// A rank with everything that a call may need. With `facts` all have theirs when the constructor returns.
+// A rank with everything that a call may need. All have theirs when the constructor returns.
 struct Member {
-  Member(const Config& config, int own_rank, int ranks, Facts* facts = nullptr);
+  Member(const Config& config, int own_rank, int ranks, Facts& of_all);
+  // As below, of the member's own group.
+  void expect_blame(symm_status_t got, symm_status_t expected, int culprit) const;
 
   int rank;
   int size;
+  Facts& facts;
   Group group;
   Block block;  // symmetric, of kBlock bytes: send operand in the first half, receive operand in the second
   std::vector<float> send, recv;
@@ -43,6 +49,18 @@ struct Member {
   float* symmetric_recv() const { return block.at<float>(rank) + kBlock / sizeof(float) / 2; }
   static constexpr size_t kBlock = size_t{1} << 20;
 };
+
+// `body` of ranks 0 .. size - 1 in processes of their own, which must end well but for those given and leave nothing where they
+// met.
+using RankBody = std::function<void(int rank, const Config& config, Facts& facts)>;
+using MemberBody = std::function<void(Member& member)>;
+void as_ranks(int size, const RankBody& body, const std::vector<int>& except = {});
+void as_members(int size, const MemberBody& body, const std::vector<int>& except = {});
+// The same with a deadline of kShortTimeoutMs. `victim` stops itself, and goes on when `failed` ranks, or all others, have got
+// their error.
+inline constexpr uint64_t kShortTimeoutMs = 1000;
+void as_ranks_with_one_stopped(int size, int victim, int failed, const RankBody& body);
+void as_members_with_one_stopped(int size, int victim, const MemberBody& body);
 
 // One kind of call, which throws if it fails. In a round every rank calls it once, and no rank waits for a later round.
 struct Operation {
@@ -56,8 +74,6 @@ std::string name_of(const testing::TestParamInfo<Operation>& info);
 // Of the member's operands, symmetric or private ones; `count` as in the C call.
 void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric,
                 int root = 0);
-symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
-                        symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO);
 
 // Call until it fails, and return how.
 symm_status_t until_failure(const std::function<void()>& call);

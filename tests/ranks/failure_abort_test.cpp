@@ -29,27 +29,22 @@ class Abort : public testing::TestWithParam<Operation> {};
 // Rank 2 does not come, so ranks 0 and 1 wait. Rank 0 is released by another thread of its own, rank 1 by another rank, and rank
 // 2 finds out when it comes after all.
 TEST_P(Abort, ReleasesEveryWait) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(kRanks, [&](int rank) {
-    Member member(config, rank, kRanks, &*facts);
+  as_members(kRanks, [&](Member& member) {
     std::thread watchdog;
-    if (rank == 0) {
+    if (member.rank == 0) {
       watchdog = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         for (int i = 0; i < 2; ++i) EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK) << "once more does no harm";
       });
     }
-    if (rank == 2) {
-      EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+    if (member.rank == 2) {
+      EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
     }
     expect_aborted(member.group, until_failure(member, GetParam()), 0);
-    ++facts->failed;
-    EXPECT_TRUE(eventually([&] { return facts->failed == kRanks; }));
+    ++member.facts.failed;
+    EXPECT_TRUE(eventually([&] { return member.facts.failed == kRanks; }));
     if (watchdog.joinable()) watchdog.join();
   });
-  expect_empty(meeting.path());
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Abort, testing::ValuesIn(operations()), name_of);

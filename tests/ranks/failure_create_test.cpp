@@ -52,20 +52,16 @@ TEST(Missing, OneThread) { expect_missing_to_be_named({0, 2}, 3, "rank 1", false
 TEST(Missing, SeveralThreads) { expect_missing_to_be_named({1, 3}, 4, "ranks 0, 2", false); }
 
 TEST(Missing, AndThenAllCome) {
-  const Bootstrap meeting;
-  Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(3, [&](int rank) {
+  as_ranks(3, [](int rank, const Config& config, Facts& facts) {
     Config impatient = config;
     impatient.create_timeout_ms = 300;
     if (rank != 1) {
       EXPECT_EQ(attempt(impatient, rank, 3).status, SYMM_ERR_TIMEOUT);
-      ++facts->failed;
+      ++facts.failed;
     }
-    EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+    EXPECT_TRUE(eventually([&] { return facts.failed == 2; }));
     expect_working(config, rank, 3);
   });
-  expect_empty(meeting.path());
 }
 
 // A store in memory that the processes share, which counts its calls and can be told what to do in one of them.
@@ -191,33 +187,23 @@ TEST(Creation, ARankDiesAtAnyMoment) {
     constexpr int kSize = 3;
     const int victim = static_cast<int>(random() % kSize);
     const auto delay = std::chrono::microseconds(random() % 6000);
-    const Bootstrap meeting;
-    Config config = meeting.processes();
-    config.create_timeout_ms = 2000;
-    const Shared<Facts> facts;
-    as_processes(kSize,
-                 [&](int rank) {
-                   facts->pids[rank] = getpid();
-                   if (rank == victim) {
-                     std::thread([delay] {
-                       std::this_thread::sleep_for(delay);
-                       raise(SIGKILL);
-                     }).detach();
-                   }
-                   {
-                     Group group;
-                     Outcome got = outcome_of([&] { group = create(config, rank, kSize); });
-                     while (got.status == SYMM_OK) got = outcome_of([&] { group.barrier(); });
-                     EXPECT_TRUE(got.status == SYMM_ERR_PEER_FAILED || (!group && got.status == SYMM_ERR_TIMEOUT)) << got.message;
-                     EXPECT_TRUE(names_rank(got.message, victim)) << got.message;
-                     EXPECT_EQ(got.rank, victim) << got.message;
-                   }
-                   Config again = meeting.processes();
-                   again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one
-                   expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
-                 },
-                 {victim});
-    expect_empty(meeting.path());
+    const auto body = [&](int rank, const Config& config, Facts&) {
+      if (rank == victim) die_soon(delay);
+      {
+        Config impatient = config;
+        impatient.create_timeout_ms = 2000;
+        Group group;
+        Outcome got = outcome_of([&] { group = create(impatient, rank, kSize); });
+        while (got.status == SYMM_OK) got = outcome_of([&] { group.barrier(); });
+        EXPECT_TRUE(got.status == SYMM_ERR_PEER_FAILED || (!group && got.status == SYMM_ERR_TIMEOUT)) << got.message;
+        EXPECT_TRUE(names_rank(got.message, victim)) << got.message;
+        EXPECT_EQ(got.rank, victim) << got.message;
+      }
+      Config again = config;
+      again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one
+      expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
+    };
+    as_ranks(kSize, body, {victim});
     ASSERT_FALSE(HasFailure()) << "in trial " << trial << ": victim " << victim << " after " << delay.count() << " us";
   }
 }

@@ -18,32 +18,17 @@ namespace {
 
 constexpr int kRanks = 3;
 
-// End this process so, some time after the call returns: a deadly call of another thread finds this one anywhere.
-void die_soon(std::chrono::microseconds delay) {
-  std::thread([delay] {
-    std::this_thread::sleep_for(delay);
-    raise(SIGKILL);
-  }).detach();
-}
-
 // `perish` runs on the victim when all have made a few rounds of the operation.
 void expect_death_to_be_noticed(const Operation& operation, int size, int victim, const std::function<void(Member&)>& perish) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(size,
-               [&](int rank) {
-                 Member member(config, rank, size, &*facts);
-                 for (int round = 0; round < 3; ++round) operation.call(member);
-                 all_there(*facts, size);
-                 if (rank == victim) perish(member);
-                 const int64_t start = now_ns();
-                 const symm_status_t status = until_failure(member, operation);
-                 expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, victim, facts->pids[victim]);
-                 EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
-               },
-               {victim});
-  expect_empty(meeting.path());
+  const auto body = [&](Member& member) {
+    for (int round = 0; round < 3; ++round) operation.call(member);
+    all_there(member.facts, size);
+    if (member.rank == victim) perish(member);
+    const int64_t start = now_ns();
+    member.expect_blame(until_failure(member, operation), SYMM_ERR_PEER_FAILED, victim);
+    EXPECT_LT(now_ns() - start, int64_t{10} * 1'000'000'000) << "half the deadline went by";
+  };
+  as_members(size, body, {victim});
 }
 
 class Death : public testing::TestWithParam<Operation> {};
@@ -101,26 +86,19 @@ TEST(Manner, AbortWithCoreDump) {
 // A forked child of the dead rank inherits its descriptors. It must not keep the others waiting, whether it was made by fork(),
 // which the library hears of, or by a bare system call, which it does not.
 void expect_child_not_to_delay(const std::function<pid_t()>& make_child) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(2,
-               [&](int rank) {
-                 Member member(config, rank, 2, &*facts);
-                 if (rank == 1) {
-                   const pid_t child = make_child();
-                   if (child == 0) {
-                     for (;;) pause();
-                   }
-                   facts->go = child;
-                   raise(SIGKILL);
-                 }
-                 const symm_status_t status = until_failure(member, any_operation());
-                 expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
-               },
-               {1});
-  EXPECT_EQ(kill(facts->go, 0), 0) << "the child ought to have outlived its parent";
-  kill(facts->go, SIGKILL);
+  const Shared<pid_t> child;
+  const auto body = [&](Member& member) {
+    if (member.rank == 1) {
+      const pid_t made = make_child();
+      if (made == 0) sleep_for_ever();
+      *child = made;
+      raise(SIGKILL);
+    }
+    member.expect_blame(until_failure(member, any_operation()), SYMM_ERR_PEER_FAILED, 1);
+  };
+  as_members(2, body, {1});
+  EXPECT_EQ(kill(*child, 0), 0) << "the child ought to have outlived its parent";
+  kill(*child, SIGKILL);
 }
 
 TEST(Manner, AForkedChildLivesOn) {
@@ -132,70 +110,57 @@ TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
 }
 
 TEST(Several, TwoAtOnce) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(4,
-               [&](int rank) {
-                 {
-                   Member member(config, rank, 4, &*facts);
-                   if (rank == 1 || rank == 2) {
-                     if (++facts->ready == 2) facts->go = 1;
-                     while (facts->go == 0) std::this_thread::yield();
-                     raise(SIGKILL);
-                   }
-                   const symm_status_t status = until_failure(member, any_operation());
-                   const int culprit = member.group.status().failed_rank;
-                   EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
-                   expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts->pids[culprit % kMost]);
-                 }
-                 expect_working(config, rank == 0 ? 0 : 1, 2);
-               },
-               {1, 2});
-  expect_empty(meeting.path());
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    {
+      Member member(config, rank, 4, facts);
+      if (rank == 1 || rank == 2) {
+        if (++facts.ready == 2) facts.go = 1;
+        while (facts.go == 0) std::this_thread::yield();
+        raise(SIGKILL);
+      }
+      const symm_status_t status = until_failure(member, any_operation());
+      const int culprit = member.group.status().failed_rank;
+      EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
+      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts.pids[culprit % kMost]);
+    }
+    expect_working(config, rank == 0 ? 0 : 1, 2);
+  };
+  as_ranks(4, body, {1, 2});
 }
 
 TEST(Several, OneAfterTheOtherUntilOneIsLeft) {
   constexpr int kSize = 4;
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(kSize,
-               [&](int rank) {
-                 for (int size = kSize; size > 1; --size) {
-                   Member member(config, rank, size, &*facts);
-                   if (rank == size - 1) raise(SIGKILL);
-                   const symm_status_t status = until_failure(member, any_operation());
-                   expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, size - 1, facts->pids[size - 1]);
-                 }
-                 expect_working(config, 0, 1);
-               },
-               {1, 2, 3});
-  expect_empty(meeting.path());
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    for (int size = kSize; size > 1; --size) {
+      Member member(config, rank, size, facts);
+      if (rank == size - 1) raise(SIGKILL);
+      member.expect_blame(until_failure(member, any_operation()), SYMM_ERR_PEER_FAILED, size - 1);
+    }
+    expect_working(config, 0, 1);
+  };
+  as_ranks(kSize, body, {1, 2, 3});
 }
 
 // Ranks of a part have other numbers than in the whole; each group is told in its own.
 TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(4,
-               [&](int rank) {
-                 Member member(config, rank, 4, &*facts);
-                 const Group reversed = member.group.split(0, -rank);
-                 const Group half = member.group.split(rank % 2, 0);
-                 all_there(*facts, 4);
-                 if (rank == 3) raise(SIGKILL);
-                 const auto status = [](const Group& group) { return until_failure([&] { group.barrier(); }); };
-                 expect_blame(reversed, status(reversed), SYMM_ERR_PEER_FAILED, 0, facts->pids[3]);
-                 expect_blame(member.group, status(member.group), SYMM_ERR_PEER_FAILED, 3, facts->pids[3]);
-                 if (rank == 1) {
-                   expect_blame(half, status(half), SYMM_ERR_PEER_FAILED, 1, facts->pids[3]);
-                 } else {
-                   for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
-                 }
-               },
-               {3});
+  const auto body = [](Member& member) {
+    const Group reversed = member.group.split(0, -member.rank);
+    const Group half = member.group.split(member.rank % 2, 0);
+    all_there(member.facts, 4);
+    if (member.rank == 3) raise(SIGKILL);
+    const auto expect_dead = [&](const Group& group, int number) {
+      const symm_status_t status = until_failure([&] { group.barrier(); });
+      expect_blame(group, status, SYMM_ERR_PEER_FAILED, number, member.facts.pids[3]);
+    };
+    expect_dead(reversed, 0);
+    expect_dead(member.group, 3);
+    if (member.rank == 1) {
+      expect_dead(half, 1);
+    } else {
+      for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
+    }
+  };
+  as_members(4, body, {3});
 }
 
 // Ranks do not depend on whoever started them.

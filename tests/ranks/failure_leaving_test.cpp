@@ -23,9 +23,7 @@ Footprint footprint_after_first_use(const Config& config, int rank, int size) {
 }
 
 TEST(Release, InAnyOrder) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  as_processes(2, [&](int rank) {
+  as_ranks(2, [](int rank, const Config& config, Facts&) {
     const Footprint before = footprint_after_first_use(config, rank, 2);
     std::array<int, 4> order{0, 1, 2, 3};
     do {
@@ -48,65 +46,51 @@ TEST(Release, InAnyOrder) {
     } while (std::next_permutation(order.begin(), order.end()));
     expect_footprint(before);
   });
-  expect_empty(meeting.path());
 }
 
 TEST(Release, InAnyOrderAfterAFailure) {
   std::array<int, 3> order{0, 1, 2};
   do {
-    const Bootstrap meeting;
-    const Config config = meeting.processes();
-    const Shared<Facts> facts;
-    as_processes(3,
-                 [&](int rank) {
-                   Footprint before;
-                   {
-                     before = footprint_after_first_use(config, rank, 3);
-                     Member member(config, rank, 3, &*facts);
-                     if (rank == 2) raise(SIGKILL);
-                     EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
-                     *member.block.at<int>(2) = 5;  // the dead rank's block is still there
-                     for (const int step : order) {
-                       if (step == 0) member.group.reset();
-                       if (step == 1) member.block.buffer.reset();
-                       if (step == 2) member.block.memory.reset();
-                     }
-                   }
-                   expect_footprint(before);
-                 },
-                 {2});
-    expect_empty(meeting.path());
+    const auto body = [&](int rank, const Config& config, Facts& facts) {
+      const Footprint before = footprint_after_first_use(config, rank, 3);
+      {
+        Member member(config, rank, 3, facts);
+        if (rank == 2) raise(SIGKILL);
+        EXPECT_EQ(until_failure(member, operations().front()), SYMM_ERR_PEER_FAILED);
+        *member.block.at<int>(2) = 5;  // the dead rank's block is still there
+        for (const int step : order) {
+          if (step == 0) member.group.reset();
+          if (step == 1) member.block.buffer.reset();
+          if (step == 2) member.block.memory.reset();
+        }
+      }
+      expect_footprint(before);
+    };
+    as_ranks(3, body, {2});
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
 TEST(Release, WhileAnotherRankWaits) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(3, [&](int rank) {
-    Member member(config, rank, 3, &*facts);
-    if (rank == 1) {
+  as_members(3, [](Member& member) {
+    if (member.rank == 1) {
       member.block.buffer.reset();
       member.block.memory.reset();
       member.group.reset();
-      EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+      EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
       return;
     }
     const symm_status_t status = symm_barrier(member.group.get(), nullptr, 0, 0, 0, nullptr);
     const std::string message = symm_last_error();
     EXPECT_NE(message.find("has left"), std::string::npos) << message;
-    expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, 1, facts->pids[1]);
-    ++facts->failed;
+    member.expect_blame(status, SYMM_ERR_PEER_FAILED, 1);
+    ++member.facts.failed;
   });
 }
 
 // Ranks that do not need the one that left go on: a barrier and signals without it, and its block.
 TEST(Release, DoesNotHarmWhoDoesNotNeedIt) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(3, [&](int rank) {
-    Member member(config, rank, 3, &*facts);
+  as_members(3, [](Member& member) {
+    const int rank = member.rank;
     *member.block.at<int>(rank) = 40 + rank;
     member.group.barrier();
     if (rank == 2) return;
@@ -131,7 +115,7 @@ void expect_no_harm_at_exit(const std::function<void()>& end) {
   const Shared<Facts> facts;
   Processes processes(3, [&](int rank) {
     if (rank == 2 && __lsan_disable != nullptr) __lsan_disable();  // it leaks on purpose
-    auto* member = new Member(config, rank, 3, &*facts);
+    auto* member = new Member(config, rank, 3, *facts);
     member->group.barrier();
     if (rank == 2) {
       member->group.detach();  // as a program does that never releases
@@ -162,9 +146,7 @@ TEST(Exit, FromAnotherThreadThanTheFirst) {
 }
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
-  const Bootstrap meeting;
-  as_processes(1, [&](int) {
-    const Group group = create(meeting.processes(), 0, 1);
+  as_processes(1, [](int, const Group& group) {
     for (int i = 0; i < 3; ++i) {
       std::thread([&group] {
         float one = 1;
@@ -178,11 +160,8 @@ TEST(Exit, WhileThreadsAreInsideTheLibrary) {
 }
 
 TEST(Finalize, LetsAllLeaveTogether) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  as_processes(4, [&](int rank) {
-    Member member(config, rank, 4);
-    if (rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  as_members(4, [](Member& member) {
+    if (member.rank == 3) std::this_thread::sleep_for(std::chrono::milliseconds(30));
     member.group.finalize(0);
     EXPECT_EQ(symm_barrier(member.group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(member.group.info().size, 4);
@@ -190,17 +169,12 @@ TEST(Finalize, LetsAllLeaveTogether) {
 }
 
 TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  const Shared<Facts> facts;
-  as_processes(2, [&](int rank) {
-    Member member(config, rank, 2, &*facts);
-    if (rank == 0) {
-      const symm_status_t status = symm_group_finalize(member.group.get(), 100);
-      expect_blame(member.group, status, SYMM_ERR_TIMEOUT, 1, facts->pids[1]);
-      facts->go = 1;
+  as_members(2, [](Member& member) {
+    if (member.rank == 0) {
+      member.expect_blame(symm_group_finalize(member.group.get(), 100), SYMM_ERR_TIMEOUT, 1);
+      member.facts.go = 1;
     } else {
-      EXPECT_TRUE(eventually([&] { return facts->go == 1; }));
+      EXPECT_TRUE(eventually([&] { return member.facts.go == 1; }));
       EXPECT_NE(symm_group_finalize(member.group.get(), 0), SYMM_OK);
     }
   });

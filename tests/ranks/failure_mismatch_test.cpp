@@ -80,12 +80,8 @@ class Mismatch : public testing::TestWithParam<Difference> {};
 
 // In checked mode every rank reports it at the first call, whoever the odd one is.
 TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
-  const Bootstrap meeting;
   for (const int odd : {0, 2}) {
-    Config config = meeting.threads();
-    config.flags = SYMM_GROUP_CHECK;
-    as_threads(3, [&](int rank) {
-      const Group group = create(config, rank, 3);
+    const auto body = [&](int rank, const Group& group) {
       EXPECT_EQ(call(group, rank == odd ? GetParam().odd : GetParam().common), SYMM_ERR_MISMATCH) << symm_last_error();
       const std::string message = symm_last_error();
       EXPECT_NE(message.find("rank " + std::to_string(odd)), std::string::npos) << message;
@@ -93,16 +89,15 @@ TEST_P(Mismatch, IsReportedByEveryRankWhenChecked) {
         EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
       EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
       EXPECT_EQ(call(group, GetParam().common), SYMM_ERR_MISMATCH) << "the group is of no more use";
-    });
+    };
+    as_threads(3, body, SYMM_GROUP_CHECK);
   }
 }
 
 // Unchecked it is found by ranks that wait for each other, and then told to all; nobody hangs or crashes.
 TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   if (GetParam().name == "broadcast_root") GTEST_SKIP() << "two roots wait for nobody, and each other rank for one of them only";
-  const Bootstrap meeting;
-  as_threads(3, [&](int rank) {
-    const Group group = create(meeting.threads(), rank, 3);
+  as_threads(3, [&](int rank, const Group& group) {
     symm_status_t status = SYMM_OK;
     for (int i = 0; i < 3 && status == SYMM_OK; ++i) status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
     while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr);
@@ -126,15 +121,13 @@ TEST(MismatchOfGroups, SizesGivenDiffer) {
 
 // Ranks 0 and 1 both find it, and rank 2 finds that they do: the vote blames whom rank 0 found, not rank 0.
 TEST(MismatchOfGroups, PlanTablesDiffer) {
-  const Bootstrap meeting;
-  const Shared<Facts> facts;
-  as_processes(3, [&](int rank) {
-    facts->pids[rank] = getpid();
+  as_ranks(3, [](int rank, const Config& config, Facts& facts) {
+    facts.pids[rank] = getpid();
     if (rank == 2) setenv("SYMM_HOST_TUNE", "one_shot=16", 1);
-    const Outcome outcome = outcome_of([&] { create(meeting.processes(), rank, 3); });
+    const Outcome outcome = outcome_of([&] { create(config, rank, 3); });
     EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
     EXPECT_EQ(outcome.rank, 2) << outcome.message;
-    EXPECT_EQ(outcome.pid, facts->pids[2]) << outcome.message;
+    EXPECT_EQ(outcome.pid, facts.pids[2]) << outcome.message;
   });
 }
 

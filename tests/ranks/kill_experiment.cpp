@@ -95,7 +95,7 @@ Outcome create_until_failure(const Trial& trial, Config config, int rank) {
 
 Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   std::mt19937_64 random(trial.seed);  // the same calls on all ranks
-  Member member(config, rank, trial.size);
+  Member member(config, rank, trial.size, trial.stage.facts);
   ready(trial);
   Outcome end;
   while (end.status == SYMM_OK) end = outcome_of([&] { next_call(trial.phase, member, random); });

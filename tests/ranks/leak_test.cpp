@@ -145,10 +145,7 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
 
 TEST(ManyAtOnce, ThreadsOnOneGroup) {
   constexpr int kThreads = 6;
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  as_processes(3, [&](int rank) {
-    const Group group = create(config, rank, 3);
+  as_processes(3, [](int rank, const Group& group) {
     const Footprint before = Footprint::settled();
     as_threads(kThreads, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 30); });
     group.barrier();

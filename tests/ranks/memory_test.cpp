@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
-#include <thread>
 
 #include "tests/support/group.hpp"
 
@@ -8,9 +7,7 @@ namespace support {
 namespace {
 
 TEST(Memory, EveryRankSeesEveryBlock) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int rank, const Group& group) {
     const Block block = allocate(group, 1000);
     auto* mine = block.at<uint32_t>(rank);
     for (uint32_t i = 0; i < 250; ++i) EXPECT_EQ(mine[i], 0U) << "fresh memory is zero";
@@ -83,9 +80,7 @@ TEST(Memory, ForgetsReleasedMemory) {
 }
 
 TEST(Memory, OneBufferOnSeveralGroups) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int rank, const Group& group) {
     const Group pair = group.split(rank / 2, rank);
     const Block whole = allocate(group, 4096);
     const Memory both = pair.rendezvous(whole.buffer);
@@ -157,30 +152,23 @@ TEST(Memory, OnANodeThatIsNamed) {
 }
 
 TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
-  const Bootstrap meeting;
-  as_processes(3, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 3);
-    std::vector<std::thread> threads;
-    for (uint64_t tag = 1; tag <= 8; ++tag) {
-      threads.emplace_back([&, tag] {
-        for (int round = 0; round < 20; ++round) {
-          const Block block = allocate(group, 64 * tag, tag);
-          block.at<uint64_t>((rank + 1) % 3)[0] = tag * 1000 + static_cast<uint64_t>(round);
-          block.memory.put_signal((rank + 1) % 3);
-          block.memory.wait_signal((rank + 2) % 3);
-          EXPECT_EQ(block.at<uint64_t>(rank)[0], tag * 1000 + static_cast<uint64_t>(round));
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+  as_processes(3, [](int rank, const Group& group) {
+    as_threads(8, [&](int thread) {
+      const auto tag = static_cast<uint64_t>(thread + 1);
+      for (int round = 0; round < 20; ++round) {
+        const Block block = allocate(group, 64 * tag, tag);
+        block.at<uint64_t>((rank + 1) % 3)[0] = tag * 1000 + static_cast<uint64_t>(round);
+        block.memory.put_signal((rank + 1) % 3);
+        block.memory.wait_signal((rank + 2) % 3);
+        EXPECT_EQ(block.at<uint64_t>(rank)[0], tag * 1000 + static_cast<uint64_t>(round));
+      }
+    });
     group.barrier();
   });
 }
 
 TEST(Data, PutGetFillWrite) {
-  const Bootstrap meeting;
-  as_processes(2, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 2);
+  as_processes(2, [](int rank, const Group& group) {
     const size_t bytes = size_t{1} << 20;
     const Block block = allocate(group, bytes);
     const int peer = 1 - rank;

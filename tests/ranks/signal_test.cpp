@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <thread>
 
 #include "tests/support/group.hpp"
 
@@ -68,9 +67,7 @@ TEST(Signal, ARankMaySignalItself) {
 }
 
 TEST(Signal, OrdersTheDataBeforeIt) {
-  const Bootstrap meeting;
-  as_processes(2, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 2);
+  as_processes(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 1 << 16);
     auto* data = block.at<uint64_t>(1);
     for (uint64_t round = 1; round <= 2000; ++round) {
@@ -89,9 +86,7 @@ TEST(Signal, OrdersTheDataBeforeIt) {
 
 TEST(Signal, WakesASleeperWithoutLosingAny) {
   // More ranks than processors, no sleep without a wake-up: if one were lost, each would cost a slice of 50 ms.
-  const Bootstrap meeting;
-  as_processes(6, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 6);
+  as_processes(6, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     for (int round = 0; round < 500; ++round) {
       if (rank == round % 6) put_signal(block, (rank + 1) % 6);
@@ -105,18 +100,15 @@ TEST(Signal, SeveralThreadsWaitForDifferentSources) {
   as_threads(4, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     std::atomic<int> taken{0};
-    std::vector<std::thread> threads;
-    for (int from = 0; from < 4; ++from) {
-      threads.emplace_back([&, from] {
-        for (int i = 0; i < 50; ++i) {
-          if (wait_signal(block, from, 1) == SYMM_OK) ++taken;
+    as_threads(5, [&](int from) {
+      for (int i = 0; i < 50; ++i) {
+        if (from < 4) {
+          taken += wait_signal(block, from, 1) == SYMM_OK;
+        } else {
+          for (int to = 0; to < 4; ++to) put_signal(block, (to + rank) % 4, 1);
         }
-      });
-    }
-    for (int i = 0; i < 50; ++i) {
-      for (int to = 0; to < 4; ++to) put_signal(block, (to + rank) % 4, 1);
-    }
-    for (std::thread& thread : threads) thread.join();
+      }
+    });
     EXPECT_EQ(taken, 200);
     group.barrier();
   });
@@ -126,26 +118,15 @@ TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     std::atomic<int> taken{0};
-    if (rank == 1) {
-      std::vector<std::thread> threads;
-      for (int t = 0; t < 3; ++t) {
-        threads.emplace_back([&] {
-          for (int i = 0; i < 40; ++i) {
-            if (wait_signal(block, 0) == SYMM_OK) ++taken;
-          }
-        });
+    as_threads(3, [&](int) {
+      for (int i = 0; i < 40; ++i) {
+        if (rank == 1) taken += wait_signal(block, 0) == SYMM_OK;
+        if (rank == 0) put_signal(block, 1);
       }
-      for (std::thread& thread : threads) thread.join();
+    });
+    if (rank == 1) {
       EXPECT_EQ(taken, 120);
       EXPECT_EQ(wait_signal(block, 0, 0, 5), SYMM_ERR_TIMEOUT);
-    } else {
-      std::vector<std::thread> threads;
-      for (int t = 0; t < 3; ++t) {
-        threads.emplace_back([&] {
-          for (int i = 0; i < 40; ++i) put_signal(block, 1);
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
     }
     group.barrier();
   });
@@ -166,9 +147,7 @@ TEST(Signal, RejectsRanksAndChannelsOutOfRange) {
 }
 
 TEST(Barrier, SeparatesPhases) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group group = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int, const Group& group) {
     const Block block = allocate(group, 64);
     auto* counter = block.at<std::atomic<int>>(0);
     for (int round = 1; round <= 500; ++round) {
@@ -214,9 +193,7 @@ TEST(Barrier, RejectsBadSubsets) {
 }
 
 TEST(Barrier, OfOverlappingGroupsNeverCollide) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    const Group all = create(meeting.processes(), rank, 4);
+  as_processes(4, [](int rank, const Group& all) {
     const Group pairs = all.split(rank / 2, rank);
     const Group stripes = all.split(rank % 2, rank);
     const Block in_pairs = allocate(pairs, 64);

@@ -38,9 +38,16 @@ Block allocate(const Group& group, size_t bytes, uint64_t tag) {
   return block;
 }
 
-void as_threads(int size, const std::function<void(int, const Group&)>& body) {
+void as_processes(int size, const GroupBody& body) {
+  const Bootstrap meeting;
+  as_processes(size, [&](int rank) { body(rank, create(meeting.processes(), rank, size)); });
+  expect_empty(meeting.path());
+}
+
+void as_threads(int size, const GroupBody& body, uint64_t flags) {
   static std::atomic<int> count{0};
-  const Config config{"thread://test-" + std::to_string(getpid()) + "-" + std::to_string(count++), ""};
+  Config config{"thread://test-" + std::to_string(getpid()) + "-" + std::to_string(count++), ""};
+  config.flags = flags;
   as_threads(size, [&](int rank) {
     const Group group = create(config, rank, size);
     try {
@@ -50,6 +57,11 @@ void as_threads(int size, const std::function<void(int, const Group&)>& body) {
       throw;
     }
   });
+}
+
+symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm) {
+  const symm_collective_options_t options{sizeof options, algorithm, 0};
+  return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
 }
 
 }  // namespace support

@@ -53,7 +53,14 @@ struct Block {
 };
 Block allocate(const Group& group, size_t bytes, uint64_t tag = 0);
 
-// Threads as above, with a group made for them; it is aborted by a rank that throws.
-void as_threads(int size, const std::function<void(int rank, const Group& group)>& body);
+// Threads or processes as above, with a group made for them. That of threads is aborted by a rank that throws; processes may
+// leave nothing where they met.
+using GroupBody = std::function<void(int rank, const Group& group)>;
+void as_threads(int size, const GroupBody& body, uint64_t flags = 0);
+void as_processes(int size, const GroupBody& body);
+
+// The sum over all ranks.
+symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
+                        symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
 
 }  // namespace support
