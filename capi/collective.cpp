@@ -6,11 +6,8 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 
-using symm::Collective;
-using symm::CollectiveCall;
-using symm::capi::group_of;
-using symm::capi::guard;
-using symm::capi::require;
+using namespace symm;
+using namespace symm::capi;
 
 namespace {
 
@@ -18,42 +15,33 @@ const symm_collective_options_t kDefaults = SYMM_COLLECTIVE_OPTIONS_INIT;
 constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, timeout_ms);
 
 // What the caller asks for: nothing is added to it later, and nothing changed.
-CollectiveCall make_call(const symm::Group& group, Collective collective, const void* send, void* recv, size_t count,
+CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
                          symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
   CollectiveCall call;
   call.collective = collective;
   call.send = send;
   call.recv = recv;
   call.count = count;
-  call.dtype = static_cast<symm::DType>(dtype);
-  call.op = static_cast<symm::Op>(op);
+  call.dtype = static_cast<DType>(dtype);
+  call.op = static_cast<Op>(op);
   call.root = root;
   call.stream = stream;
-  uint64_t timeout_ms = 0;
-  if (options != nullptr) {
-    const symm_collective_options_t given = symm::capi::read_struct(*options, kDefaults, kOptionsSize, "options");
-    call.algorithm = static_cast<symm::Algorithm>(given.algorithm);
-    timeout_ms = given.timeout_ms;
-  }
-  call.timeout_ms = group.timeout_or_default(timeout_ms);
+  const symm_collective_options_t given = read_struct(options, kDefaults, kOptionsSize, "options");
+  call.algorithm = static_cast<Algorithm>(given.algorithm);
+  call.timeout_ms = group.timeout_or_default(given.timeout_ms);
   return call;
 }
 
 void run(symm_group_t* handle, Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype,
          symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
-  symm::Group& group = *group_of(handle);
+  Group& group = *group_of(handle);
   run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream));
 }
 
 }  // namespace
 
 symm_status_t symm_collective_options_init(symm_collective_options_t* options, size_t struct_size) {
-  return guard([&] {
-    require(options, "options");
-    symm::capi::require_struct_size(struct_size, kOptionsSize, "options");
-    options->struct_size = struct_size;
-    symm::capi::write_struct(kDefaults, options);
-  });
+  return init_struct(options, struct_size, kOptionsSize, kDefaults, "options");
 }
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
@@ -89,18 +77,17 @@ symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, s
 symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collective, const void* send, const void* recv,
                                    size_t count, symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options,
                                    symm_plan_info_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_plan_info_t, reason), "out");
-    symm::Group& owner = *group_of(group);
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
+    Group& owner = *group_of(group);
     const CollectiveCall call = make_call(owner, static_cast<Collective>(collective), send, const_cast<void*>(recv), count, dtype,
                                           op, 0, options, nullptr);
-    const symm::PlanReport report = plan_collective(owner, call);
+    const PlanReport report = plan_collective(owner, call);
     symm_plan_info_t filled{};
     filled.algorithm = static_cast<int32_t>(report.algorithm);
     filled.slices = report.slices;
     filled.chunk_bytes = report.chunk_bytes;
     filled.nontemporal = report.nontemporal ? 1 : 0;
-    symm::capi::write_text(filled.reason, report.reason);
-    symm::capi::write_struct(filled, out);
+    write_text(filled.reason, report.reason);
+    return filled;
   });
 }

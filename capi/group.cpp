@@ -4,14 +4,8 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 
-using symm::Error;
-using symm::Group;
-using symm::Status;
-using symm::capi::group_of;
-using symm::capi::guard;
-using symm::capi::make_handle;
-using symm::capi::require;
-using symm::capi::write_text;
+using namespace symm;
+using namespace symm::capi;
 
 namespace {
 
@@ -19,10 +13,10 @@ const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
 constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, name);
 constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
 
-symm::StoreCallbacks callbacks_of(const symm_store_t& given) {
+StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
   none.struct_size = sizeof none;
-  const symm_store_t store = symm::capi::read_struct(given, none, SYMM_FIRST_SIZE(symm_store_t, get), "config.store");
+  const symm_store_t store = read_struct(&given, none, SYMM_FIRST_SIZE(symm_store_t, get), "config.store");
   require(store.set, "config.store.set");
   require(store.get, "config.store.get");
   return {store.user, store.set, store.get};
@@ -31,37 +25,30 @@ symm::StoreCallbacks callbacks_of(const symm_store_t& given) {
 }  // namespace
 
 symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) {
-  return guard([&] {
-    require(config, "config");
-    symm::capi::require_struct_size(struct_size, kConfigSize, "config");
-    config->struct_size = struct_size;
-    symm::capi::write_struct(kDefaults, config);
-  });
+  return init_struct(config, struct_size, kConfigSize, kDefaults, "config");
 }
 
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
-  return guard([&] {
-    require(out, "out");
-    const symm_group_config_t given =
-        config == nullptr ? kDefaults : symm::capi::read_struct(*config, kDefaults, kConfigSize, "config");
+  return produce(out, "out", [&] {
+    const symm_group_config_t given = read_struct(config, kDefaults, kConfigSize, "config");
     if ((given.flags & ~kKnownFlags) != 0) {
       throw Error(Status::invalid_argument,
-                  symm::format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
+                  format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
     }
     if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
-      throw Error(Status::invalid_argument, symm::format("config.backend: %d is not known", given.backend));
+      throw Error(Status::invalid_argument, format("config.backend: %d is not known", given.backend));
     }
     if (given.device < SYMM_DEVICE_AUTO)
-      throw Error(Status::invalid_argument, symm::format("config.device: %d is negative", given.device));
-    symm::StoreCallbacks callbacks;
-    symm::GroupConfig asked;
+      throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
+    StoreCallbacks callbacks;
+    GroupConfig asked;
     if (given.store != nullptr) {
       callbacks = callbacks_of(*given.store);
       asked.callbacks = &callbacks;
     }
     asked.rank = given.rank;
     asked.size = given.size;
-    asked.backend = static_cast<symm::BackendKind>(given.backend);
+    asked.backend = static_cast<BackendKind>(given.backend);
     asked.device = given.device;
     asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
     asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
@@ -70,16 +57,15 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
     asked.create_timeout_ms = given.create_timeout_ms;
     asked.timeout_ms = given.timeout_ms;
     asked.name = given.name == nullptr ? "" : given.name;
-    *out = make_handle<symm_group_t>(Group::create(asked));
+    return make_handle<symm_group_t>(Group::create(asked));
   });
 }
 
 symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
-  return guard([&] {
-    require(out, "out");
+  return produce(out, "out", [&] {
     const std::shared_ptr<Group> parent = group_of(group);
     std::shared_ptr<Group> part = parent->split(color, key);
-    *out = part ? make_handle<symm_group_t>(std::move(part)) : nullptr;
+    return part ? make_handle<symm_group_t>(std::move(part)) : nullptr;
   });
 }
 
@@ -92,8 +78,7 @@ symm_status_t symm_group_size(symm_group_t* group, int32_t* out_size) {
 }
 
 symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_info_t, name), "out");
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_info_t, name), [&] {
     const Group& of = *group_of(group);
     symm_group_info_t filled{};
     filled.rank = of.rank();
@@ -101,7 +86,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.backend = static_cast<int32_t>(of.backend().kind());
     filled.device = of.backend().device();
     filled.id = of.id();
-    filled.channels = symm::kChannels;
+    filled.channels = kChannels;
     filled.unwatched_peers = of.unwatched_peers();
     filled.rejected_connections = of.rejected_connections();
     write_text(filled.bootstrap, of.bootstrap());
@@ -109,22 +94,21 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     const std::string why_no_multicast = of.transport().device().why_no_multicast();
     filled.multicast = why_no_multicast.empty() ? 1 : 0;
     write_text(filled.multicast_reason, why_no_multicast);
-    symm::capi::write_struct(filled, out);
+    return filled;
   });
 }
 
 symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_group_status_t, message), "out");
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_status_t, message), [&] {
     Group& of = *group_of(group);
     of.transport().device().check_device_errors();
-    const symm::Failure failure = of.revocation().failure();
+    const Failure failure = of.revocation().failure();
     symm_group_status_t filled{};
     filled.status = static_cast<int32_t>(failure.status);
     filled.failed_rank = failure.rank;
     filled.failed_pid = failure.pid;
     write_text(filled.message, failure.message);
-    symm::capi::write_struct(filled, out);
+    return filled;
   });
 }
 
@@ -133,7 +117,7 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
     Group& of = *group_of(group);
     const char* separator = reason != nullptr && *reason != '\0' ? ": " : "";
     of.fail({Status::aborted, of.rank(), of.identity(of.rank()).pid,
-             symm::format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
+             format("rank %d aborted the group%s%s", of.rank(), separator, reason == nullptr ? "" : reason)});
   });
 }
 
@@ -142,7 +126,7 @@ symm_status_t symm_group_finalize(symm_group_t* group, uint64_t timeout_ms) {
 }
 
 symm_status_t symm_group_retain(symm_group_t* group) {
-  return guard([&] { symm::capi::retain<Group>(group, "group"); });
+  return guard([&] { retain<Group>(group, "group"); });
 }
 
-void symm_group_release(symm_group_t* group) { symm::capi::release<Group>(group); }
+void symm_group_release(symm_group_t* group) { release<Group>(group); }

@@ -29,4 +29,13 @@ T& require(T* pointer, const char* argument) {
   return *pointer;
 }
 
+// Write what `make` returns to *out, which is checked before anything is done.
+template <class T, class Make>
+symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
+  return guard([&] {
+    require(out, argument);
+    *out = make();
+  });
+}
+
 }  // namespace symm::capi

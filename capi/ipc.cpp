@@ -5,13 +5,11 @@
 #include "capi/structs.hpp"
 #include "core/ipc/ipc.hpp"
 
-using symm::Error;
-using symm::Status;
-using symm::capi::guard;
-using symm::capi::require;
+using namespace symm;
+using namespace symm::capi;
 using symm::ipc::HeldLease;
 
-static_assert(SYMM_IPC_TOKEN_MAX_SIZE == symm::ipc::kMaxToken);
+static_assert(SYMM_IPC_TOKEN_MAX_SIZE == ipc::kMaxToken);
 
 namespace {
 
@@ -20,62 +18,48 @@ const symm_ipc_import_options_t kImportDefaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
 constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, hold_imports);
 constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, device);
 
-HeldLease& ipc_of(symm_ipc_t* handle) { return *symm::capi::slot_of<HeldLease>(handle, "ipc").object; }
-
-// The defaults for a caller whose struct has this size.
-template <class Options>
-void init(Options* options, size_t struct_size, size_t first, const Options& defaults) {
-  require(options, "options");
-  symm::capi::require_struct_size(struct_size, first, "options");
-  options->struct_size = struct_size;
-  symm::capi::write_struct(defaults, options);
-}
+HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
 
 }  // namespace
 
 symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t* options, size_t struct_size) {
-  return guard([&] { init(options, struct_size, kExportOptionsSize, kExportDefaults); });
+  return init_struct(options, struct_size, kExportOptionsSize, kExportDefaults, "options");
 }
 
 symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, size_t struct_size) {
-  return guard([&] { init(options, struct_size, kImportOptionsSize, kImportDefaults); });
+  return init_struct(options, struct_size, kImportOptionsSize, kImportDefaults, "options");
 }
 
 symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
                               size_t capacity, size_t* out_size, void* stream) {
-  return guard([&] {
-    require(out_size, "out_size");
+  return produce(out_size, "out_size", [&] {
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
-    const symm_ipc_export_options_t given =
-        options == nullptr ? kExportDefaults : symm::capi::read_struct(*options, kExportDefaults, kExportOptionsSize, "options");
+    const symm_ipc_export_options_t given = read_struct(options, kExportDefaults, kExportOptionsSize, "options");
     if (given.hold_imports != 0 && given.hold_ms == 0) {
       throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
     }
-    const std::vector<std::byte> token = symm::ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
+    const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
     if (token.size() > capacity) {
       throw Error(Status::invalid_argument,
-                  symm::format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+                  format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
     }
     std::memcpy(out_token, token.data(), token.size());
-    *out_size = token.size();
+    return token.size();
   });
 }
 
 symm_status_t symm_ipc_import(const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out,
                               void* stream) {
-  return guard([&] {
-    require(out, "out");
+  return produce(out, "out", [&] {
     if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
-    const symm_ipc_import_options_t given =
-        options == nullptr ? kImportDefaults : symm::capi::read_struct(*options, kImportDefaults, kImportOptionsSize, "options");
+    const symm_ipc_import_options_t given = read_struct(options, kImportDefaults, kImportOptionsSize, "options");
     if (given.device < SYMM_DEVICE_AUTO)
-      throw Error(Status::invalid_argument, symm::format("options.device: %d is negative", given.device));
-    symm::ipc::ImportOptions asked;
+      throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
+    ipc::ImportOptions asked;
     asked.timeout_ms = given.timeout_ms;
     asked.directory = given.directory == nullptr ? "" : given.directory;
     asked.device = given.device;
-    *out = symm::capi::make_handle<symm_ipc_t>(
-        symm::ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
+    return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
   });
 }
 
@@ -88,34 +72,22 @@ symm_status_t symm_ipc_size(symm_ipc_t* ipc, size_t* out_bytes) {
 }
 
 symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), "out");
-    symm::capi::write_struct(ipc_of(ipc).info(), out);
-  });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), [&] { return ipc_of(ipc).info(); });
 }
 
 void symm_ipc_release(symm_ipc_t* ipc, void* stream) {
-  symm::capi::release<HeldLease>(ipc, [stream](HeldLease& last) { last.release_after(stream); });
+  release<HeldLease>(ipc, [stream](HeldLease& last) { last.release_after(stream); });
 }
 
 symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeout_ms) {
-  return guard([&] { symm::ipc::withdraw(pointer, size, timeout_ms); });
+  return guard([&] { ipc::withdraw(pointer, size, timeout_ms); });
 }
 
 symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
-  return guard([&] {
-    if (out != nullptr) {
-      symm::capi::require_struct_size(out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
-    }
-    const symm_ipc_report_t report = symm::ipc::collect();
-    if (out != nullptr) symm::capi::write_struct(report, out);
-  });
+  if (out == nullptr) return guard(ipc::collect);
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), ipc::collect);
 }
 
 symm_status_t symm_ipc_stats(symm_ipc_stats_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time),
-                                    "out");
-    symm::capi::write_struct(symm::ipc::stats(), out);
-  });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_stats_t, oldest_lease_start_time), [] { return ipc::stats(); });
 }

@@ -4,39 +4,21 @@
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 
-using symm::Buffer;
-using symm::Error;
-using symm::Memory;
-using symm::Status;
-using symm::capi::buffer_of;
-using symm::capi::group_of;
-using symm::capi::guard;
-using symm::capi::make_handle;
-using symm::capi::memory_of;
-using symm::capi::require;
-using symm::capi::write_text;
+using namespace symm;
+using namespace symm::capi;
 
-static_assert(symm::kAllocateOnHost == SYMM_ALLOC_HOST && symm::kAllocateNodeShift == SYMM_ALLOC_NODE_SHIFT);
+static_assert(kAllocateOnHost == SYMM_ALLOC_HOST && kAllocateNodeShift == SYMM_ALLOC_NODE_SHIFT);
 
 symm_status_t symm_alloc(symm_group_t* group, size_t size, uint64_t flags, symm_buffer_t** out) {
-  return guard([&] {
-    require(out, "out");
-    *out = make_handle<symm_buffer_t>(Buffer::allocate(*group_of(group), size, flags));
-  });
+  return produce(out, "out", [&] { return make_handle<symm_buffer_t>(Buffer::allocate(*group_of(group), size, flags)); });
 }
 
 symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, symm_buffer_t** out) {
-  return guard([&] {
-    require(out, "out");
-    *out = make_handle<symm_buffer_t>(Buffer::adopt(*group_of(group), pointer, size));
-  });
+  return produce(out, "out", [&] { return make_handle<symm_buffer_t>(Buffer::adopt(*group_of(group), pointer, size)); });
 }
 
 symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
-  return guard([&] {
-    require(out_fd, "out_fd");
-    *out_fd = buffer_of(buffer)->export_dmabuf(offset, size).release();
-  });
+  return produce(out_fd, "out_fd", [&] { return buffer_of(buffer)->export_dmabuf(offset, size).release(); });
 }
 
 symm_status_t symm_buffer_pointer(symm_buffer_t* buffer, void** out_pointer) {
@@ -48,33 +30,29 @@ symm_status_t symm_buffer_size(symm_buffer_t* buffer, size_t* out_bytes) {
 }
 
 symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
-  return guard([&] { symm::capi::retain<Buffer>(buffer, "buffer"); });
+  return guard([&] { retain<Buffer>(buffer, "buffer"); });
 }
 
-void symm_buffer_release(symm_buffer_t* buffer) { symm::capi::release<Buffer>(buffer); }
+void symm_buffer_release(symm_buffer_t* buffer) { release<Buffer>(buffer); }
 
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, uint64_t tag, symm_memory_t** out) {
-  return guard([&] {
-    require(out, "out");
-    *out = make_handle<symm_memory_t>(Memory::rendezvous(group_of(group), buffer_of(buffer), tag));
-  });
+  return produce(out, "out",
+                 [&] { return make_handle<symm_memory_t>(Memory::rendezvous(group_of(group), buffer_of(buffer), tag)); });
 }
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes),
-                                    "out");
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_info_t, signal_pad_bytes), [&] {
     const Memory& of = *memory_of(memory);
     symm_memory_info_t filled{};
     filled.rank = of.group().rank();
     filled.size = of.group().size();
     filled.bytes = of.view().bytes;
     filled.id = of.view().id;
-    filled.channels = symm::kChannels;
-    filled.signal_pad_bytes = symm::kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint32_t));
+    filled.channels = kChannels;
+    filled.signal_pad_bytes = kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint32_t));
     filled.multicast = of.view().multicast != nullptr ? 1 : 0;
     write_text(filled.multicast_reason, of.view().why_no_multicast);
-    symm::capi::write_struct(filled, out);
+    return filled;
   });
 }
 
@@ -95,17 +73,14 @@ symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** 
 }
 
 symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_pointer) {
-  return guard([&] {
-    require(out_pointer, "out_pointer");
-    *out_pointer = memory_of(memory)->multicast();
-  });
+  return produce(out_pointer, "out_pointer", [&] { return memory_of(memory)->multicast(); });
 }
 
 symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_memory_t** out, int32_t* out_rank,
                                size_t* out_offset) {
   return guard([&] {
-    symm::AddressMap::Found found = group_of(group)->addresses().find(address);
-    if (!found.memory) throw Error(Status::invalid_argument, symm::format("address: no memory of the group maps %p", address));
+    AddressMap::Found found = group_of(group)->addresses().find(address);
+    if (!found.memory) throw Error(Status::invalid_argument, format("address: no memory of the group maps %p", address));
     if (out != nullptr) *out = make_handle<symm_memory_t>(std::move(found.memory));
     if (out_rank != nullptr) *out_rank = found.rank;
     if (out_offset != nullptr) *out_offset = found.offset;
@@ -113,17 +88,17 @@ symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_me
 }
 
 symm_status_t symm_memory_retain(symm_memory_t* memory) {
-  return guard([&] { symm::capi::retain<Memory>(memory, "memory"); });
+  return guard([&] { retain<Memory>(memory, "memory"); });
 }
 
-void symm_memory_release(symm_memory_t* memory) { symm::capi::release<Memory>(memory); }
+void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 // ---- signals and data
 
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, uint64_t timeout_ms,
                            void* stream) {
   return guard([&] {
-    symm::Group& of = *group_of(group);
+    Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
     of.barrier({ranks, count}, channel, timeout_ms, stream);

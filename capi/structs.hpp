@@ -12,8 +12,6 @@
 
 namespace symm::capi {
 
-using symm::write_text;
-
 // End of the struct's last field in its first release, which sizeof would round up.
 #define SYMM_FIRST_SIZE(type, last_field) (offsetof(type, last_field) + sizeof(type::last_field))
 
@@ -23,14 +21,15 @@ inline void require_struct_size(size_t size, size_t first, const char* argument)
   }
 }
 
-// Copy a caller's struct over `defaults`. What this library does not know of it must be zero.
+// Copy a caller's struct, if there is one, over `defaults`. What this library does not know of it must be zero.
 template <class T>
-T read_struct(const T& from, const T& defaults, size_t first, const char* argument) {
-  require_struct_size(from.struct_size, first, argument);
+T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
+  if (from == nullptr) return defaults;
+  require_struct_size(from->struct_size, first, argument);
   T into = defaults;
-  std::memcpy(&into, &from, std::min(from.struct_size, sizeof(T)));
-  const auto* bytes = reinterpret_cast<const unsigned char*>(&from);
-  for (size_t i = sizeof(T); i < from.struct_size; ++i) {
+  std::memcpy(&into, from, std::min(from->struct_size, sizeof(T)));
+  const auto* bytes = reinterpret_cast<const unsigned char*>(from);
+  for (size_t i = sizeof(T); i < from->struct_size; ++i) {
     if (bytes[i] != 0) {
       throw Error(Status::unsupported, format("%s: byte %zu is set, but symm %d.%d knows only %zu bytes of this struct", argument,
                                               i, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR, sizeof(T)));
@@ -48,6 +47,26 @@ void write_struct(const T& from, T* to) {
   copy.struct_size = size;
   std::memcpy(to, &copy, std::min(size, sizeof(T)));
   if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
+}
+
+// The defaults for a caller whose struct has this size.
+template <class T>
+symm_status_t init_struct(T* to, size_t struct_size, size_t first, const T& defaults, const char* argument) noexcept {
+  return guard([&] {
+    require(to, argument);
+    require_struct_size(struct_size, first, argument);
+    to->struct_size = struct_size;
+    write_struct(defaults, to);
+  });
+}
+
+// Write what `fill` returns to a caller's struct, which is checked before anything is done.
+template <class T, class Fill>
+symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
+  return guard([&] {
+    require_struct_size(require(out, "out").struct_size, first, "out");
+    write_struct<T>(fill(), out);
+  });
 }
 
 }  // namespace symm::capi
