@@ -10,24 +10,12 @@
 
 // The numbers of symm.h and of core and kernels are the same.
 #define SYMM_SAME(c_name, cpp_value) static_assert(static_cast<int32_t>(c_name) == static_cast<int32_t>(cpp_value))
-SYMM_SAME(SYMM_OK, symm::Status::ok);
-SYMM_SAME(SYMM_ERR_INVALID_ARGUMENT, symm::Status::invalid_argument);
-SYMM_SAME(SYMM_ERR_INVALID_HANDLE, symm::Status::invalid_handle);
-SYMM_SAME(SYMM_ERR_OUT_OF_MEMORY, symm::Status::out_of_memory);
-SYMM_SAME(SYMM_ERR_UNAVAILABLE, symm::Status::unavailable);
-SYMM_SAME(SYMM_ERR_UNSUPPORTED, symm::Status::unsupported);
-SYMM_SAME(SYMM_ERR_TIMEOUT, symm::Status::timeout);
-SYMM_SAME(SYMM_ERR_ABORTED, symm::Status::aborted);
-SYMM_SAME(SYMM_ERR_PEER_FAILED, symm::Status::peer_failed);
-SYMM_SAME(SYMM_ERR_MISMATCH, symm::Status::mismatch);
-SYMM_SAME(SYMM_ERR_SYSTEM, symm::Status::system);
-SYMM_SAME(SYMM_ERR_CUDA, symm::Status::cuda);
-SYMM_SAME(SYMM_ERR_BUSY, symm::Status::busy);
-SYMM_SAME(SYMM_ERR_INTERNAL, symm::Status::internal);
+#define SYMM_SAME_STATUS(name, c_name, value, text) SYMM_SAME(SYMM_##c_name, symm::Status::name);
 #define SYMM_SAME_DTYPE(name, c_name, value) SYMM_SAME(SYMM_DTYPE_##c_name, symm::DType::name);
 #define SYMM_SAME_OP(name, c_name, value) SYMM_SAME(SYMM_OP_##c_name, symm::Op::name);
 #define SYMM_SAME_COLLECTIVE(name, c_name, value) SYMM_SAME(SYMM_COLLECTIVE_##c_name, symm::Collective::name);
 #define SYMM_SAME_ALGORITHM(name, c_name, value) SYMM_SAME(SYMM_ALGORITHM_##c_name, symm::Algorithm::name);
+SYMM_STATUSES(SYMM_SAME_STATUS)
 SYMM_DTYPES(SYMM_SAME_DTYPE)
 SYMM_OPS(SYMM_SAME_OP)
 SYMM_COLLECTIVES(SYMM_SAME_COLLECTIVE)
@@ -54,39 +42,34 @@ symm_status_t fail(const Failure& failure) noexcept {
 
 }  // namespace symm::capi
 
-using symm::capi::guard;
-using symm::capi::require;
+using namespace symm;
+using namespace symm::capi;
 
 uint32_t symm_version(void) { return SYMM_VERSION; }
 
-const char* symm_build_info(void) { return symm::build_info::kJson; }
+const char* symm_build_info(void) { return build_info::kJson; }
 
-const char* symm_status_string(symm_status_t status) { return symm::name_of(static_cast<symm::Status>(status)); }
+const char* symm_status_string(symm_status_t status) { return name_of(static_cast<Status>(status)); }
 
-const char* symm_last_error(void) { return symm::capi::last_failure.message; }
+const char* symm_last_error(void) { return last_failure.message; }
 
 symm_status_t symm_last_failure(symm_failure_t* out) {
-  return guard([&] {
-    symm::capi::require_struct_size(require(out, "out").struct_size, SYMM_FIRST_SIZE(symm_failure_t, message), "out");
-    symm::capi::write_struct(symm::capi::last_failure, out);
-  });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_failure_t, message), [] { return last_failure; });
 }
 
 symm_status_t symm_set_log_callback(symm_log_callback_t callback, void* user, symm_log_level_t level) {
   return guard([&] {
     if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) {
-      throw symm::Error(symm::Status::invalid_argument, symm::format("level: %d is not known", level));
+      throw Error(Status::invalid_argument, format("level: %d is not known", level));
     }
-    symm::log::set_callback(callback, user, static_cast<symm::log::Level>(level));
+    log::set_callback(callback, user, static_cast<log::Level>(level));
   });
 }
 
 symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {
-  return guard([&] {
-    require(out_bytes, "out_bytes");
-    const auto type = static_cast<symm::DType>(dtype);
-    if (!symm::is_valid(type))
-      throw symm::Error(symm::Status::invalid_argument, symm::format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
-    *out_bytes = symm::size_of(type);
+  return produce(out_bytes, "out_bytes", [&] {
+    const auto type = static_cast<DType>(dtype);
+    if (!is_valid(type)) throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
+    return size_of(type);
   });
 }

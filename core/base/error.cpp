@@ -27,24 +27,11 @@ Failure current_failure() noexcept {
   }
 }
 
-// No default case: the compiler then names a status that was forgotten here.
 const char* name_of(Status status) noexcept {
-  switch (status) {
-    case Status::ok: return "success";
-    case Status::invalid_argument: return "invalid argument";
-    case Status::invalid_handle: return "invalid handle";
-    case Status::out_of_memory: return "out of memory";
-    case Status::unavailable: return "unavailable";
-    case Status::unsupported: return "unsupported";
-    case Status::timeout: return "timed out";
-    case Status::aborted: return "aborted";
-    case Status::peer_failed: return "peer failed";
-    case Status::mismatch: return "ranks disagree";
-    case Status::system: return "system call failed";
-    case Status::cuda: return "CUDA driver call failed";
-    case Status::busy: return "busy";
-    case Status::internal: return "internal error";
-  }
+#define SYMM_TEXT(name, c_name, value, text) \
+  case Status::name: return text;
+  switch (status) { SYMM_STATUSES(SYMM_TEXT) }
+#undef SYMM_TEXT
   return "unknown status";
 }
 

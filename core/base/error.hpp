@@ -8,25 +8,30 @@
 #include <string>
 #include <utility>
 
+// X(name here, end of its name in symm.h, value there, text); capi/library.cpp asserts that the values are equal.
+#define SYMM_STATUSES(X)                                            \
+  X(ok, OK, 0, "success")                                           \
+  X(invalid_argument, ERR_INVALID_ARGUMENT, -1, "invalid argument") \
+  X(invalid_handle, ERR_INVALID_HANDLE, -2, "invalid handle")       \
+  X(out_of_memory, ERR_OUT_OF_MEMORY, -3, "out of memory")          \
+  X(unavailable, ERR_UNAVAILABLE, -4, "unavailable")                \
+  X(unsupported, ERR_UNSUPPORTED, -5, "unsupported")                \
+  X(timeout, ERR_TIMEOUT, -6, "timed out")                          \
+  X(aborted, ERR_ABORTED, -7, "aborted")                            \
+  X(peer_failed, ERR_PEER_FAILED, -8, "peer failed")                \
+  X(mismatch, ERR_MISMATCH, -9, "ranks disagree")                   \
+  X(system, ERR_SYSTEM, -10, "system call failed")                  \
+  X(cuda, ERR_CUDA, -11, "CUDA driver call failed")                 \
+  X(busy, ERR_BUSY, -12, "busy")                                    \
+  X(internal, ERR_INTERNAL, -13, "internal error")
+
 namespace symm {
 
-// Values are those of symm.h; capi/library.cpp asserts that they stay equal.
+#define SYMM_ENUMERATOR(name, c_name, value, text) name = value,  // NOLINT(bugprone-macro-parentheses)
 enum class Status : int32_t {
-  ok = 0,
-  invalid_argument = -1,
-  invalid_handle = -2,
-  out_of_memory = -3,
-  unavailable = -4,
-  unsupported = -5,
-  timeout = -6,
-  aborted = -7,
-  peer_failed = -8,
-  mismatch = -9,
-  system = -10,
-  cuda = -11,
-  busy = -12,
-  internal = -13,
+  SYMM_STATUSES(SYMM_ENUMERATOR)
 };
+#undef SYMM_ENUMERATOR
 
 // What went wrong and, where a rank is to blame, which.
 struct Failure {
