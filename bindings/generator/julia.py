@@ -36,8 +36,7 @@ def integer(type_):
 
 def constant(name, type_, value, comment=""):
     literal = f"0x{value:x}" if type_.startswith("UInt") else str(value)
-    line = f"const {name} = {type_}({literal})"
-    return f"{line}  # {one_line(comment)}" if comment else line
+    return f"const {name} = {type_}({literal}){remark(comment)}"
 
 
 def constants(enum, type_):
@@ -70,12 +69,7 @@ def julia_type(type_):
 
 
 def mirror(struct):
-    lines = []
-    for field in struct.fields:
-        line, comment = f"    {field.name}::{julia_type(field.type)}", field.comment.splitlines()
-        if len(comment) == 1:
-            line += f"  # {comment.pop()}"
-        lines += [*(f"    # {text.strip()}" for text in comment), line]
+    lines = [f"    {field.name}::{julia_type(field.type)}{remark(field.comment)}" for field in struct.fields]
     return documented(struct.comment) + f"struct {struct.name}\n" + "\n".join(lines) + "\nend"
 
 
@@ -108,6 +102,10 @@ def wrapper(function, known):
     return text
 
 
+def remark(comment):
+    return f"  # {one_line(comment)}" if comment else ""
+
+
 def one_line(comment):
     return " ".join(comment.split())
 
@@ -120,6 +118,5 @@ def first_sentence(comment):
 def documented(comment):
     if not comment:
         return ""
-    text = "\n".join(line.strip() for line in comment.splitlines())
-    text = text.replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
+    text = one_line(comment).replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
     return '"""' + re.sub('"$', '\\\\"', text) + '"""\n'

@@ -8,6 +8,12 @@ options(algorithm, timeout) = Ref(symm_collective_options_t(
     sizeof(symm_collective_options_t), algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm), milliseconds(timeout)
 ))
 
+# A collective of C; `more` is what it takes between the type and the options.
+@inline function collective(f, group, from, to, count, T, more...; algorithm=nothing, timeout=nothing, stream=nothing)
+    check(f(group, operand(from), operand(to), count, dtype(T), more..., options(algorithm, timeout), stream_for(stream, group)))
+    return to
+end
+
 @noinline differ(what) = throw(DimensionMismatch(what))
 @noinline differ_in_type(A, B) = throw(ArgumentError("elements of $(eltype(A)) and $(eltype(B)) do not go together"))
 @inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
@@ -20,14 +26,10 @@ options(algorithm, timeout) = Ref(symm_collective_options_t(
 in the order 0, 1, ..., so the result has the same bits everywhere.
 """
 @inline allreduce!(A, op, group::Group=group_of(A); keywords...) = allreduce!(A, A, op, group; keywords...)
-@inline function allreduce!(to, from, op, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+@inline function allreduce!(to, from, op, group::Group=group_of(to, from); keywords...)
     same_type(to, from)
     length(to) == length(from) || differ("all-reduce of $(length(from)) elements into $(length(to))")
-    check(symm_allreduce(
-        group, operand(from), operand(to), length(from), dtype(eltype(from)), reduction(op), options(algorithm, timeout),
-        stream_for(stream, group),
-    ))
-    return to
+    return collective(symm_allreduce, group, from, to, length(from), eltype(from), reduction(op); keywords...)
 end
 
 """
@@ -44,14 +46,10 @@ allreduce(A::AbstractArray, op, group::Group=group_of(A); keywords...) = allredu
 Rank r receives the r-th part of the reduction of all ranks' `source`, which has `size` parts of the length of `destination`. The second form puts it
 in place, into the r-th part of `A`, and returns a view of that.
 """
-function reduce_scatter!(to, from, op, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+function reduce_scatter!(to, from, op, group::Group=group_of(to, from); keywords...)
     same_type(to, from)
     length(from) == group.size * length(to) || differ("reduce-scatter of $(length(from)) elements to $(group.size) times $(length(to))")
-    check(symm_reduce_scatter(
-        group, operand(from), operand(to), length(to), dtype(eltype(to)), reduction(op), options(algorithm, timeout),
-        stream_for(stream, group),
-    ))
-    return to
+    return collective(symm_reduce_scatter, group, from, to, length(to), eltype(to), reduction(op); keywords...)
 end
 reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(own_part(A, group), A, op, group; keywords...)
 
@@ -61,13 +59,10 @@ reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(
 
 `destination` receives all ranks' `source`, one after the other. The second form is in place: rank r's source is the r-th part of `A`.
 """
-function allgather!(to, from, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+function allgather!(to, from, group::Group=group_of(to, from); keywords...)
     same_type(to, from)
     length(to) == group.size * length(from) || differ("all-gather of $(group.size) times $(length(from)) elements into $(length(to))")
-    check(symm_allgather(
-        group, operand(from), operand(to), length(from), dtype(eltype(from)), options(algorithm, timeout), stream_for(stream, group)
-    ))
-    return to
+    return collective(symm_allgather, group, from, to, length(from), eltype(from); keywords...)
 end
 allgather!(A, group::Group=group_of(A); keywords...) = (allgather!(A, own_part(A, group), group; keywords...); A)
 
@@ -90,15 +85,12 @@ Base.broadcast!(A::Union{AbstractArray,Span}, group::Group; keywords...) = broad
 Base.broadcast!(A::SymmArray; keywords...) = broadcast_from!(A, A, group_of(A); keywords...)
 Base.broadcast!(to::Union{AbstractArray,Span}, from, group::Group; keywords...) = broadcast_from!(to, from, group; keywords...)
 
-function broadcast_from!(to, from, group; root::Integer=0, algorithm=nothing, timeout=nothing, stream=nothing)
+function broadcast_from!(to, from, group; root::Integer=0, keywords...)
     if from !== nothing
         same_type(to, from)
         length(to) == length(from) || differ("broadcast of $(length(from)) elements into $(length(to))")
     end
-    check(symm_broadcast(
-        group, operand(from), operand(to), length(to), dtype(eltype(to)), root, options(algorithm, timeout), stream_for(stream, group)
-    ))
-    return to
+    return collective(symm_broadcast, group, from, to, length(to), eltype(to), root; keywords...)
 end
 
 """
@@ -108,16 +100,12 @@ end
 As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` elsewhere.
 """
 reduce!(A, op, group::Group=group_of(A); keywords...) = reduce!(A, A, op, group; keywords...)
-function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0, algorithm=nothing, timeout=nothing, stream=nothing)
+function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0, keywords...)
     if to !== nothing
         same_type(to, from)
         length(to) == length(from) || differ("reduce of $(length(from)) elements into $(length(to))")
     end
-    check(symm_reduce(
-        group, operand(from), operand(to), length(from), dtype(eltype(from)), reduction(op), root, options(algorithm, timeout),
-        stream_for(stream, group),
-    ))
-    return to
+    return collective(symm_reduce, group, from, to, length(from), eltype(from), reduction(op), root; keywords...)
 end
 
 """
@@ -126,14 +114,11 @@ end
 
 The r-th part of `source` goes to rank r; the r-th part of `destination` comes from rank r.
 """
-function alltoall!(to, from, group::Group=group_of(to, from); algorithm=nothing, timeout=nothing, stream=nothing)
+function alltoall!(to, from, group::Group=group_of(to, from); keywords...)
     same_type(to, from)
     length(to) == length(from) || differ("all-to-all of $(length(from)) elements into $(length(to))")
     count, rest = divrem(length(from), group.size)
     rest == 0 || differ("$(length(from)) elements are not $(group.size) equal parts")
-    check(symm_alltoall(
-        group, operand(from), operand(to), count, dtype(eltype(from)), options(algorithm, timeout), stream_for(stream, group)
-    ))
-    return to
+    return collective(symm_alltoall, group, from, to, count, eltype(from); keywords...)
 end
 alltoall!(A, group::Group=group_of(A); keywords...) = alltoall!(A, A, group; keywords...)

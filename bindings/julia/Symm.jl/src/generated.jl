@@ -43,10 +43,7 @@ const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
 const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)  # finite-only variant (DLPack float8_e4m3fn); results saturate at +-448
 const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)  # results saturate at +-57344
 
-"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
-has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
-Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
-(integers: truncated towards zero). The payload of a NaN result is unspecified."""
+"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). The payload of a NaN result is unspecified."""
 const symm_op_t = Int32
 const SYMM_OP_SUM = symm_op_t(0)
 const SYMM_OP_AVG = symm_op_t(1)
@@ -69,8 +66,7 @@ const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
 const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4)
 const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
 
-"""Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
-they are used only where they are asked for."""
+"""Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own: they are used only where they are asked for."""
 const symm_algorithm_t = Int32
 const SYMM_ALGORITHM_AUTO = symm_algorithm_t(0)
 const SYMM_ALGORITHM_LL = symm_algorithm_t(1)  # flag in data: the message rides in the line that signals it
@@ -142,16 +138,12 @@ struct symm_device_info_t
     host_memory_reason::NTuple{128, UInt8}  # why host_memory is 0, else ""
 end
 
-"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
-is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
-status, which then fails the creation. A key is set once."""
+"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once."""
 struct symm_store_t
     struct_size::Csize_t
     user::Ptr{Cvoid}  # passed to every function
     set::Ptr{Cvoid}  # Store `size` bytes under `key`.
-    # Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
-    # than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length.
-    get::Ptr{Cvoid}
+    get::Ptr{Cvoid}  # Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `*out_size` receives its length.
 end
 
 """How to make a group. Start from SYMM_GROUP_CONFIG_INIT or symm_group_config_init()."""
@@ -162,12 +154,7 @@ struct symm_group_config_t
     backend::symm_backend_t  # must be the same on all ranks
     device::Int32  # CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it
     flags::UInt64  # enum symm_group_flag_values
-    # Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-    # "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
-    # single process); sources that disagree are an error.
-    # "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
-    # "thread://name"  ranks are threads of this process; `name` is any string.
-    bootstrap::Cstring
+    bootstrap::Cstring  # Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://". "env://" rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single process); sources that disagree are an error. "dir:///path" a directory of mode 0700 owned by this user, made if missing; ranks on one machine. "thread://name" ranks are threads of this process; `name` is any string.
     store::Ptr{symm_store_t}  # if not NULL, used instead of `bootstrap`; needs size > 0
     create_timeout_ms::UInt64  # for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
     timeout_ms::UInt64  # for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
