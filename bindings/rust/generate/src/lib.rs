@@ -7,7 +7,6 @@ mod comments;
 
 use std::error::Error;
 use std::path::Path;
-use syn::visit_mut::VisitMut;
 use syn::{ForeignItem, Item, ItemConst, ItemType, Type, parse_quote};
 
 /// The header, seen from this crate.
@@ -128,23 +127,16 @@ fn camel(words: &str) -> String {
 }
 
 fn print(items: Vec<Item>) -> String {
-    let mut tree = syn::File { shebang: None, attrs: Vec::new(), items };
-    comments::OneLineEach.visit_file_mut(&mut tree);
-    prettyplease::unparse(&tree)
+    prettyplease::unparse(&syn::File { shebang: None, attrs: Vec::new(), items })
 }
 
 /// One row each for what begins with `kind`: a line of documentation stands in the same line.
 fn rows(text: &str, kind: &str) -> String {
-    let (mut out, mut docs) = (String::new(), Vec::new());
-    for line in text.lines() {
-        if line.trim_start().starts_with("///") {
-            docs.push(line);
-        } else if let ([doc], true) = (&docs[..], line.starts_with(kind)) {
-            let (indent, doc) = doc.split_once("///").unwrap_or_default();
-            out += &format!("{indent}#[doc = {:?}] {}\n", doc.trim(), line.trim_start());
-            docs.clear();
-        } else {
-            docs.drain(..).chain([line]).for_each(|line| out += &format!("{line}\n"));
+    let (mut out, mut lines) = (String::new(), text.lines().peekable());
+    while let Some(line) = lines.next() {
+        match (line.split_once("/// "), lines.next_if(|next| next.starts_with(kind))) {
+            (Some((indent, doc)), Some(next)) => out += &format!("{indent}#[doc = {doc:?}] {}\n", next.trim_start()),
+            (_, next) => [line].into_iter().chain(next).for_each(|line| out += &format!("{line}\n")),
         }
     }
     out
@@ -160,8 +152,7 @@ fn one_line(function: ForeignItem) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
     let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
     let declaration = declaration.join(" ").replace("( ", "(").replace(", )", ")");
-    let docs: Vec<_> = docs.iter().map(|line| line.trim_start_matches("///").trim()).collect();
-    format!("/// {}\n{declaration}\n", first_sentence(&docs.join(" ")))
+    format!("{}\n{declaration}\n", first_sentence(&docs.concat()))
 }
 
 /// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the header's and the safe layer's to say.

@@ -50,10 +50,7 @@ Bf16 = SYMM_DTYPE_BF16 = 1040,
 #[doc = "finite-only variant (DLPack float8_e4m3fn); results saturate at +-448"] F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
 #[doc = "results saturate at +-57344"] F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
 }
-/// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
-/// has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
-/// Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
-/// (integers: truncated towards zero). The payload of a NaN result is unspecified.
+/// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). The payload of a NaN result is unspecified.
 pub enum Op: symm_op_t {
 Sum = SYMM_OP_SUM = 0,
 Avg = SYMM_OP_AVG = 1,
@@ -76,8 +73,7 @@ Broadcast = SYMM_COLLECTIVE_BROADCAST = 3,
 Reduce = SYMM_COLLECTIVE_REDUCE = 4,
 Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5,
 }
-/// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
-/// they are used only where they are asked for.
+/// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own: they are used only where they are asked for.
 pub enum Algorithm: symm_algorithm_t {
 Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "flag in data: the message rides in the line that signals it"] Ll = SYMM_ALGORITHM_LL = 1,
@@ -113,9 +109,7 @@ pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 #[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
 #[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
 #[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
-/// multicast addresses for the group's memories, where they can be had; as
-/// SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()
-pub const SYMM_GROUP_MULTICAST: u64 = 4;
+#[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
 #[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
 #[doc = "0 there: the node nearest to the device; with the host back end, to the calling thread"] pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
 }
@@ -160,9 +154,7 @@ pub struct symm_device_info_t {
     #[doc = "of the host, nearest to the device; -1 if unknown, and for the host itself"] pub numa_node: i32,
     #[doc = "why host_memory is 0, else \"\""] pub host_memory_reason: [::core::ffi::c_char; 128usize],
 }
-/// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
-/// is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
-/// status, which then fails the creation. A key is set once.
+/// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once.
 pub struct symm_store_t {
     pub struct_size: usize,
     #[doc = "passed to every function"] pub user: *mut ::core::ffi::c_void,
@@ -175,9 +167,7 @@ pub struct symm_store_t {
             timeout_ms: u64,
         ) -> symm_status_t,
     >,
-    /// Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer
-    /// than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `\*out_size` receives its length.
-    pub get: ::core::option::Option<
+    #[doc = "Wait until `key` is there, at most timeout_ms (then SYMM_ERR_TIMEOUT), and copy its value to `value`. If it is longer than `capacity`, return SYMM_ERR_INVALID_ARGUMENT. `\\*out_size` receives its length."] pub get: ::core::option::Option<
         unsafe extern "C" fn(
             user: *mut ::core::ffi::c_void,
             key: *const ::core::ffi::c_char,
@@ -196,12 +186,7 @@ pub struct symm_group_config_t {
     #[doc = "must be the same on all ranks"] pub backend: symm_backend_t,
     #[doc = "CUDA ordinal or SYMM_DEVICE_AUTO; the host back end ignores it"] pub device: i32,
     #[doc = "enum symm_group_flag_values"] pub flags: u64,
-    /// Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
-    /// "env://"         rank and size from the launcher (SYMM_\*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
-    /// single process); sources that disagree are an error.
-    /// "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
-    /// "thread://name"  ranks are threads of this process; `name` is any string.
-    pub bootstrap: *const ::core::ffi::c_char,
+    #[doc = "Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else \"env://\". \"env://\"         rank and size from the launcher (SYMM_\\*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a single process); sources that disagree are an error. \"dir:///path\"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine. \"thread://name\"  ranks are threads of this process; `name` is any string."] pub bootstrap: *const ::core::ffi::c_char,
     #[doc = "if not NULL, used instead of `bootstrap`; needs size > 0"] pub store: *const symm_store_t,
     #[doc = "for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000"] pub create_timeout_ms: u64,
     #[doc = "for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
