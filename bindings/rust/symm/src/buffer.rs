@@ -6,7 +6,6 @@ use crate::error::{Called, Error, Result};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
-use std::fmt;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -115,16 +114,6 @@ impl Group {
 }
 
 impl<T: Element> Buffer<T> {
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none, which cannot be.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// The elements.
     ///
     /// # Errors
@@ -193,8 +182,4 @@ pub(crate) fn on_host(backend: Backend) -> Result<()> {
     }
 }
 
-impl<T: Element> fmt::Debug for Buffer<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Buffer<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
-    }
-}
+elements_at!(Buffer);

@@ -2,6 +2,7 @@
 //! Values to and from C.
 
 use crate::error::{Called, Error, Result, call, from_array};
+use crate::{Algorithm, Backend, Status};
 use std::ffi::{CStr, CString, c_char};
 use std::mem::MaybeUninit;
 use symm_sys::Api;
@@ -9,8 +10,42 @@ use symm_sys::Api;
 /// A feature: there, or why not.
 pub type Feature = std::result::Result<(), String>;
 
-pub(crate) fn feature(there: i32, reason: &[c_char]) -> Feature {
-    if there != 0 { Ok(()) } else { Err(from_array(reason)) }
+/// What stands in a struct of C, in the type that it has here.
+pub(crate) trait FromC<C> {
+    fn from_c(value: C) -> Self;
+}
+
+macro_rules! from_c {
+    ($($c:ty => $rust:ty: $convert:expr;)*) => {
+        $(impl FromC<$c> for $rust {
+            fn from_c(value: $c) -> Self {
+                ($convert)(value)
+            }
+        })*
+    };
+}
+from_c! {
+    u64 => u64: std::convert::identity;
+    i64 => i64: std::convert::identity;
+    i32 => bool: |value| value != 0;
+    i32 => usize: count;
+    i32 => Option<usize>: |rank| usize::try_from(rank).ok(); // -1 if there is none
+    i64 => Option<i64>: |pid| (pid > 0).then_some(pid);
+    i32 => Algorithm: Algorithm::from_raw;
+    i32 => Backend: Backend::from_raw;
+    i32 => Status: Status::from_raw;
+}
+
+impl<const N: usize> FromC<[c_char; N]> for String {
+    fn from_c(text: [c_char; N]) -> Self {
+        from_array(&text)
+    }
+}
+
+impl<const N: usize> FromC<(i32, [c_char; N])> for Feature {
+    fn from_c((there, reason): (i32, [c_char; N])) -> Self {
+        if there != 0 { Ok(()) } else { Err(from_array(&reason)) }
+    }
 }
 
 /// A rank, channel or root as C has it. What does not fit is out of range for the library too, which says so.

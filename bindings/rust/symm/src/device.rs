@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The devices of this machine.
 
-use crate::convert::{Feature, count, feature, filled, given, index};
-use crate::error::{Error, Result, call, from_array};
+use crate::convert::{Feature, count, filled, given, index};
+use crate::error::{Error, Result, call};
 use crate::{Backend, Status, TopologyClass};
-use symm_sys as sys;
 
-/// What is known of one device.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct DeviceInfo {
-    /// Host or CUDA.
-    pub backend: Backend,
-    /// Its number.
-    pub device: usize,
-    /// Total memory.
-    pub memory_bytes: u64,
-    /// Processors that this process may use, or multiprocessors.
-    pub compute_units: usize,
-    /// Product name.
-    pub name: String,
-    /// GPU UUID; for the host, the boot id.
-    pub uuid: String,
-    /// Whether multicast addresses can be had.
-    pub multicast: Feature,
-    /// Whether memory can be shared across machines.
-    pub fabric: Feature,
-    /// Whether memory can be exported as DMA-BUF.
-    pub dmabuf: Feature,
-    /// Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.
-    pub host_memory: Feature,
-    /// The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.
-    pub numa_node: Option<usize>,
+known! {
+    /// What is known of one device.
+    #[derive(Debug, Clone)]
+    pub struct DeviceInfo of symm_device_info_t {
+        /// Host or CUDA.
+        pub backend: Backend;
+        /// Its number.
+        pub device: usize;
+        /// Total memory.
+        pub memory_bytes: u64;
+        /// Processors that this process may use, or multiprocessors.
+        pub compute_units: usize;
+        /// Product name.
+        pub name: String;
+        /// GPU UUID; for the host, the boot id.
+        pub uuid: String;
+        /// Whether multicast addresses can be had.
+        pub multicast: Feature, or multicast_reason;
+        /// Whether memory can be shared across machines.
+        pub fabric: Feature, or fabric_reason;
+        /// Whether memory can be exported as DMA-BUF.
+        pub dmabuf: Feature, or dmabuf_reason;
+        /// Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.
+        pub host_memory: Feature, or host_memory_reason;
+        /// The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.
+        pub numa_node: Option<usize>;
+    }
 }
 
 /// Number of devices of a back end. The host back end has one.
@@ -49,21 +49,7 @@ pub fn device_count(backend: Backend) -> Result<usize> {
 /// `Unavailable` when the back end cannot be used, `InvalidArgument` for a device out of range.
 pub fn device_info(backend: Backend, device: usize) -> Result<DeviceInfo> {
     // SAFETY: a struct of symm.h, and the function that fills it.
-    let info: sys::symm_device_info_t =
-        unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }?;
-    Ok(DeviceInfo {
-        backend: Backend::from_raw(info.backend),
-        device: count(info.device),
-        memory_bytes: info.memory_bytes,
-        compute_units: count(info.compute_units),
-        name: from_array(&info.name),
-        uuid: from_array(&info.uuid),
-        multicast: feature(info.multicast, &info.multicast_reason),
-        fabric: feature(info.fabric, &info.fabric_reason),
-        dmabuf: feature(info.dmabuf, &info.dmabuf_reason),
-        host_memory: feature(info.host_memory, &info.host_memory_reason),
-        numa_node: usize::try_from(info.numa_node).ok(),
-    })
+    unsafe { filled(|api, out| api.symm_device_info(backend.as_raw(), index(device), out)) }.map(DeviceInfo::from)
 }
 
 /// Links between the devices of a back end.

@@ -2,6 +2,7 @@
 //! What a failing call says.
 
 use crate::Status;
+use crate::convert::FromC;
 use std::ffi::c_char;
 use std::fmt;
 use symm_sys::{Api, LoadError, MissingSymbol, symm_failure_t, symm_status_t};
@@ -45,8 +46,8 @@ impl Error {
             return missing.into();
         }
         Self {
-            rank: usize::try_from(failure.rank).ok(),
-            pid: (failure.pid > 0).then_some(failure.pid),
+            rank: FromC::from_c(failure.rank),
+            pid: FromC::from_c(failure.pid),
             ..Self::from_parts(Status::from_raw(status), from_array(&failure.message))
         }
     }

@@ -21,6 +21,8 @@
 //! Nothing in this crate panics on what the library or another rank does.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
+#[macro_use]
+mod macros;
 mod buffer;
 mod collective;
 mod convert;

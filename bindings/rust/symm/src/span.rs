@@ -4,7 +4,6 @@
 use crate::collective::{Operand, Place, Source, Target};
 use crate::error::{Error, Result};
 use crate::{Backend, Element};
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
@@ -52,16 +51,6 @@ impl<T: Element> Span<'_, T> {
         Ok(Self { pointer: pointer.wrapping_add(start), len: end - start, place, _block: PhantomData })
     }
 
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Address of the first element.
     pub fn as_ptr(&self) -> *mut T {
         self.pointer
@@ -91,8 +80,4 @@ impl<T: Element> Clone for Span<'_, T> {
 }
 impl<T: Element> Copy for Span<'_, T> {}
 
-impl<T: Element> fmt::Debug for Span<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Span<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
-    }
-}
+elements_at!(Span<'_>);

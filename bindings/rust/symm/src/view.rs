@@ -2,7 +2,6 @@
 //! Single elements of memory that others write.
 
 use crate::Element;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::Ordering;
 
@@ -33,16 +32,6 @@ impl<T: Element> View<'_, T> {
     /// `pointer` is aligned and valid for `len` elements, to be read and written, as long as the view lives.
     pub(crate) unsafe fn new(pointer: *mut T, len: usize) -> Self {
         Self { pointer, len, _block: PhantomData }
-    }
-
-    /// Number of elements.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// One element.
@@ -103,8 +92,4 @@ impl<T: Element> View<'_, T> {
     }
 }
 
-impl<T: Element> fmt::Debug for View<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "View<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
-    }
-}
+elements_at!(View<'_>);

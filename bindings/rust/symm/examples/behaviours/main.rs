@@ -3,6 +3,8 @@
 //! types of Rust make a wrong call impossible, the call goes through the raw layer: `raw.rs`.
 
 mod line;
+#[path = "../../tests/ranks/mod.rs"]
+mod ranks;
 mod raw;
 
 use half::{bf16, f16};
@@ -56,7 +58,7 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("finalize", |r, line| Ok(r.group(line)?.finalize()?)),
     ("abort", |r, line| Ok(r.group(line)?.abort(line.text("reason")?)?)),
-    ("die", |_, _| die()),
+    ("die", |_, _| ranks::die()),
     ("barrier", |r, line| {
         let group = r.group(line)?.with_timeout(timeout(line)?);
         Ok(group.barrier_among(&line.ranks("among")?, line.get_or("channel", 0)?)?)
@@ -335,16 +337,6 @@ fn require<T: PartialEq + std::fmt::Debug>(seen: T, expected: T, what: &str) -> 
 fn timeout(line: &Line) -> Outcome<Timeout> {
     let millis = line.get_or("timeout_ms", 0)?;
     Ok(if millis == 0 { Timeout::Group } else { Duration::from_millis(millis).into() })
-}
-
-fn die() -> ! {
-    const SIGKILL: i32 = 9;
-    unsafe extern "C" {
-        fn raise(signal: i32) -> i32;
-    }
-    // SAFETY: it does not return.
-    unsafe { raise(SIGKILL) };
-    unreachable!("SIGKILL cannot be survived")
 }
 
 /// Runs a line, which must fail as it says, or not at all.

@@ -2,25 +2,25 @@
 //! Which algorithm a call would use, and why.
 
 use super::Source;
-use crate::convert::{count as counted, filled};
-use crate::error::{Result, from_array};
+use crate::convert::filled;
+use crate::error::Result;
 use crate::{Algorithm, Collective, Element, Group, Op};
-use symm_sys as sys;
 
-/// The algorithm chosen for a call, and why.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Plan {
-    /// What would be used.
-    pub algorithm: Algorithm,
-    /// Parts into which the work is divided among the ranks.
-    pub slices: usize,
-    /// Bytes moved per step and rank when staged, else 0.
-    pub chunk_bytes: u64,
-    /// Whether results bypass the cache.
-    pub nontemporal: bool,
-    /// The reason, in words.
-    pub reason: String,
+known! {
+    /// The algorithm chosen for a call, and why.
+    #[derive(Debug, Clone)]
+    pub struct Plan of symm_plan_info_t {
+        /// What would be used.
+        pub algorithm: Algorithm;
+        /// Parts into which the work is divided among the ranks.
+        pub slices: usize;
+        /// Bytes moved per step and rank when staged, else 0.
+        pub chunk_bytes: u64;
+        /// Whether results bypass the cache.
+        pub nontemporal: bool;
+        /// The reason, in words.
+        pub reason: String;
+    }
 }
 
 impl Group {
@@ -39,19 +39,13 @@ impl Group {
         let dtype = S::Element::DTYPE;
         let (collective, op) = (collective.as_raw(), op.as_raw());
         // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
-        let plan: sys::symm_plan_info_t = unsafe {
+        let plan = unsafe {
             filled(|api, out| {
                 self.options(|o| {
                     api.symm_collective_plan(self.as_raw(), collective, send, recv, count, dtype, op, o, out)
                 })
             })
-        }?;
-        Ok(Plan {
-            algorithm: Algorithm::from_raw(plan.algorithm),
-            slices: counted(plan.slices),
-            chunk_bytes: plan.chunk_bytes,
-            nontemporal: plan.nontemporal != 0,
-            reason: from_array(&plan.reason),
-        })
+        };
+        plan.map(Plan::from)
     }
 }

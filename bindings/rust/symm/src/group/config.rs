@@ -31,30 +31,27 @@ pub struct GroupConfig {
     name: Option<String>,
 }
 
-impl GroupConfig {
-    /// Everything left to the environment.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
+setters! { GroupConfig:
     /// This rank and the number of ranks. Otherwise both come from the bootstrap.
-    pub fn ranks(mut self, rank: usize, size: usize) -> Self {
-        self.ranks = Some((rank, size));
-        self
-    }
-
+    ranks(rank: usize, size: usize) = Some((rank, size));
     /// The back end; the same on all ranks. [`Backend::Auto`] otherwise.
-    pub fn backend(mut self, backend: Backend) -> Self {
-        self.backend = Some(backend);
-        self
-    }
-
+    backend(backend: Backend) = Some(backend);
     /// The CUDA device. Otherwise the local rank's share.
-    pub fn device(mut self, device: usize) -> Self {
-        self.device = Some(device);
-        self
-    }
+    device(device: usize) = Some(device);
+    /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
+    /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
+    bootstrap(place: impl Into<String>) = Some(place.into());
+    /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
+    store(store: impl Store + 'static) = Some(Box::new(store));
+    /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
+    create_timeout(timeout: impl Into<Timeout>) = timeout.into();
+    /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
+    timeout(timeout: impl Into<Timeout>) = timeout.into();
+    /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
+    name(name: impl Into<String>) = Some(name.into());
+}
 
+impl GroupConfig {
     /// Whether the group's memories are given multicast addresses, where they can be had. All ranks must ask.
     pub fn multicast(self, wanted: bool) -> Self {
         self.flag(sys::SYMM_GROUP_MULTICAST, wanted)
@@ -72,37 +69,6 @@ impl GroupConfig {
 
     fn flag(mut self, bit: u64, on: bool) -> Self {
         self.flags = if on { self.flags | bit } else { self.flags & !bit };
-        self
-    }
-
-    /// Where the ranks meet: `env://` (the launcher says), `dir:///path` (a directory of mode 0700) or `thread://name` (ranks
-    /// are threads of this process). Otherwise `$SYMM_BOOTSTRAP`, else `env://`.
-    pub fn bootstrap(mut self, place: impl Into<String>) -> Self {
-        self.bootstrap = Some(place.into());
-        self
-    }
-
-    /// A store of your own by which the ranks find each other. Needs [`ranks`](Self::ranks).
-    pub fn store(mut self, store: impl Store + 'static) -> Self {
-        self.store = Some(Box::new(store));
-        self
-    }
-
-    /// Deadline of create, split and rendezvous. Otherwise `$SYMM_CREATE_TIMEOUT_MS`, else 300 seconds.
-    pub fn create_timeout(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.create_timeout = timeout.into();
-        self
-    }
-
-    /// Deadline of every other wait. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
-    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
-    /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name = Some(name.into());
         self
     }
 

@@ -20,35 +20,21 @@ use symm_sys as sys;
 #[derive(Debug, Clone, Default)]
 #[must_use = "options do nothing until export() is called"]
 pub struct ExportOptions {
-    hold_ms: u64,
+    hold: u64,
     hold_imports: u64,
     stream: Stream,
 }
 
-impl ExportOptions {
-    /// The memory is not held, and nothing is ordered on a stream.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
+setters! { ExportOptions:
     /// Keeps the memory for this token, though its owner releases it, for as long from now.
-    pub fn hold(mut self, time: Duration) -> Self {
-        self.hold_ms = Timeout::from(time).as_millis();
-        self
-    }
-
+    hold(time: Duration) = Timeout::from(time).as_millis();
     /// Or until so many imports of this token were made.
-    pub fn hold_imports(mut self, imports: u64) -> Self {
-        self.hold_imports = imports;
-        self
-    }
-
+    hold_imports(imports: u64) = imports;
     /// On CUDA: what was issued on this stream before is there after an import.
-    pub fn stream(mut self, stream: Stream) -> Self {
-        self.stream = stream;
-        self
-    }
+    stream(stream: Stream) = stream;
+}
 
+impl ExportOptions {
     /// Makes a token for a piece of memory. A local call.
     ///
     /// # Errors
@@ -57,7 +43,7 @@ impl ExportOptions {
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
         let options = sys::symm_ipc_export_options_t {
             struct_size: size_of::<sys::symm_ipc_export_options_t>(),
-            hold_ms: self.hold_ms,
+            hold_ms: self.hold,
             hold_imports: self.hold_imports,
         };
         let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];

@@ -20,36 +20,18 @@ pub struct ImportOptions {
     stream: Stream,
 }
 
-impl ImportOptions {
-    /// The defaults.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
+setters! { ImportOptions:
     /// Deadline of the exporter's answer. Otherwise `$SYMM_TIMEOUT_MS`, else 60 seconds.
-    pub fn timeout(mut self, timeout: impl Into<Timeout>) -> Self {
-        self.timeout = timeout.into();
-        self
-    }
-
+    timeout(timeout: impl Into<Timeout>) = timeout.into();
     /// Where the exporter's `$SYMM_IPC_DIRECTORY` is seen here. Otherwise under the same path.
-    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.directory = Some(directory.into());
-        self
-    }
-
+    directory(directory: impl Into<PathBuf>) = Some(directory.into());
     /// The CUDA device for which to map. Otherwise the one that has the memory.
-    pub fn device(mut self, device: usize) -> Self {
-        self.device = Some(device);
-        self
-    }
-
+    device(device: usize) = Some(device);
     /// On CUDA: the stream on which the memory is used. The lease ends when what was issued on it is over.
-    pub fn stream(mut self, stream: Stream) -> Self {
-        self.stream = stream;
-        self
-    }
+    stream(stream: Stream) = stream;
+}
 
+impl ImportOptions {
     /// Maps the memory that a token names, as elements of a type; a rest that is no whole element is out of reach.
     ///
     /// # Errors

@@ -2,10 +2,9 @@
 //! Memory of another process.
 
 use crate::buffer::on_host;
-use crate::convert::{count, filled, given};
+use crate::convert::{filled, given};
 use crate::error::{Error, Result};
 use crate::{Backend, Element, Span, Stream, View};
-use std::fmt;
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
 use symm_sys::{self as sys, symm_ipc};
@@ -50,39 +49,31 @@ impl Drop for Lease {
     }
 }
 
-/// What is known of an import.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct ImportInfo {
-    /// Host or CUDA.
-    pub backend: Backend,
-    /// The device for which it is mapped here; 0 on the host.
-    pub device: usize,
-    /// Bytes of the piece.
-    pub bytes: u64,
-    /// Of the piece in the exporter's block.
-    pub offset: u64,
-    /// Bytes of that block.
-    pub block_bytes: u64,
-    /// The exporter's process id, as it knows itself.
-    pub exporter_pid: i64,
-    /// Whether its death or departure was not noticed yet.
-    pub exporter_alive: bool,
+known! {
+    /// What is known of an import.
+    #[derive(Debug, Clone)]
+    pub struct ImportInfo of symm_ipc_info_t {
+        /// Host or CUDA.
+        pub backend: Backend;
+        /// The device for which it is mapped here; 0 on the host.
+        pub device: usize;
+        /// Bytes of the piece.
+        pub bytes: u64;
+        /// Of the piece in the exporter's block.
+        pub offset: u64;
+        /// Bytes of that block.
+        pub block_bytes: u64;
+        /// The exporter's process id, as it knows itself.
+        pub exporter_pid: i64;
+        /// Whether its death or departure was not noticed yet.
+        pub exporter_alive: bool;
+    }
 }
 
 impl Lease {
     fn info(&self) -> Result<ImportInfo> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
-        let info: sys::symm_ipc_info_t = unsafe { filled(|api, out| api.symm_ipc_info(self.raw.as_ptr(), out)) }?;
-        Ok(ImportInfo {
-            backend: Backend::from_raw(info.backend),
-            device: count(info.device),
-            bytes: info.bytes,
-            offset: info.offset,
-            block_bytes: info.block_bytes,
-            exporter_pid: info.exporter_pid,
-            exporter_alive: info.exporter_alive != 0,
-        })
+        unsafe { filled(|api, out| api.symm_ipc_info(self.raw.as_ptr(), out)) }.map(ImportInfo::from)
     }
 }
 
@@ -128,8 +119,4 @@ impl<T: Element> Import<T> {
     }
 }
 
-impl<T: Element> fmt::Debug for Import<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Import<{}>({} elements at {:p})", std::any::type_name::<T>(), self.len, self.pointer)
-    }
-}
+described!(Import);

@@ -8,7 +8,7 @@ mod signal;
 pub use rendezvous::Found;
 
 use crate::buffer::on_host;
-use crate::convert::{Feature, count, feature, given, index};
+use crate::convert::{Feature, FromC, count, given, index};
 use crate::error::Result;
 use crate::group::Shared;
 use crate::handle::Handle;
@@ -149,7 +149,7 @@ impl<T: Element> Memory<T> {
 
     /// Whether it has a multicast address, then on all ranks, or why not.
     pub fn multicast(&self) -> Feature {
-        feature(self.inner.info.multicast, &self.inner.info.multicast_reason)
+        FromC::from_c((self.inner.info.multicast, self.inner.info.multicast_reason))
     }
 
     /// This rank's own block.
