@@ -22,7 +22,6 @@ from symm.memory import Buffer, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
 
     from symm._view import View
     from symm.array import SymmArray
@@ -230,7 +229,7 @@ class Group(Collectives, Owned):
     def __enter__(self) -> Group:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         try:
             if self.closed:
                 return

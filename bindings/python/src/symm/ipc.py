@@ -7,7 +7,7 @@ physical memory. Each import is a lease; it ends when the last array of it is go
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symm._device import CPU, CUDA
 from symm._generated import ImportInfo, IpcReport, IpcStats
@@ -18,9 +18,6 @@ from symm._view import View, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
 from symm.errors import InvalidArgumentError, InvalidHandleError
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 class _Lease(Owned):
@@ -70,7 +67,7 @@ class ImportedArray(View):
     def __enter__(self) -> ImportedArray:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

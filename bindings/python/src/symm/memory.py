@@ -15,8 +15,6 @@ from symm.dtypes import DTypeLike, dtype_of
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from symm.group import Group
 
 
@@ -93,7 +91,7 @@ class Memory:
     def __enter__(self) -> Memory:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def info(self) -> MemoryInfo:
