@@ -15,18 +15,14 @@ void encode(Writer& out, const Failure& failure, size_t most_text) {
   while (length > 0 && length < failure.message.size() && continues_character(failure.message[length])) --length;
   std::string text = failure.message.substr(0, length);
   std::replace_if(text.begin(), text.end(), is_control, ' ');
-  out.number(static_cast<uint32_t>(failure.status));
-  out.number(static_cast<uint32_t>(failure.rank));
-  out.number(static_cast<uint64_t>(std::max<int64_t>(failure.pid, 0)));
+  out.numbers(failure.status, failure.rank, std::max<int64_t>(failure.pid, 0));
   out.text(text);
 }
 
 const char* decode(Reader in, Failure& failure, size_t most_text) {
   if (in.left() < kFailureHeader || in.left() > kFailureHeader + most_text) return "failure of wrong length";
-  const auto status = static_cast<int32_t>(in.number<uint32_t>());
-  failure.status = static_cast<Status>(status);
-  failure.rank = static_cast<int32_t>(in.number<uint32_t>());
-  failure.pid = static_cast<int64_t>(in.number<uint64_t>());
+  in.numbers(failure.status, failure.rank, failure.pid);
+  const auto status = static_cast<int32_t>(failure.status);
   failure.message = in.text(in.left());
   if (status > 0 || status < kLowestStatus) return "failure with an impossible status";
   if (failure.rank < -1) return "failure with an impossible rank";

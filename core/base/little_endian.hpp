@@ -25,6 +25,11 @@ class Reader {
     bytes_ = bytes_.subspan(sizeof(T));
     return value;
   }
+  // Into numbers and enumerators, one after the other; Writer::numbers() of the same writes what this reads.
+  template <class... T>
+  void numbers(T&... fields) {
+    ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...);
+  }
   std::string text(size_t size) {
     std::string value(size, '\0');
     std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size), value.begin(),
@@ -51,6 +56,10 @@ class Writer {
   template <class T>
   void number(T value) {
     for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
+  }
+  template <class... T>
+  void numbers(T... fields) {
+    (number(static_cast<std::make_unsigned_t<T>>(fields)), ...);
   }
   void text(const std::string& value) {
     for (const char c : value) bytes_.push_back(static_cast<std::byte>(c));

@@ -6,7 +6,10 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -62,6 +65,12 @@ uint64_t random64() {
   return value;
 }
 
+std::array<std::byte, 16> random_id() {
+  std::array<std::byte, 16> id;
+  fill_random(id.data(), id.size());
+  return id;
+}
+
 uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
 void at_fork_in_child(void (*handler)() noexcept) {
@@ -70,6 +79,32 @@ void at_fork_in_child(void (*handler)() noexcept) {
     if (slot.load() == handler || slot.compare_exchange_strong(empty, handler)) return;
   }
   throw Error(Status::internal, "too many fork handlers");
+}
+
+std::optional<Stat> stat_of(int64_t pid) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%lld/stat", static_cast<long long>(pid));
+  const Fd file(open(path, O_RDONLY | O_CLOEXEC));
+  if (!file) return std::nullopt;
+  char text[1024];
+  const ssize_t size = read(file.get(), text, sizeof text - 1);
+  if (size <= 0) return std::nullopt;
+  text[size] = '\0';
+  const char* const after_name = std::strrchr(text, ')');  // the name may contain anything
+  Stat found;
+  unsigned long long start = 0;
+  if (after_name == nullptr ||
+      std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+                  &found.state, &start) != 2) {
+    return std::nullopt;
+  }
+  found.start = start;
+  return found;
+}
+
+uint64_t start_time_of(int64_t pid) {
+  const auto stat = stat_of(pid);
+  return stat ? stat->start : 0;
 }
 
 }  // namespace symm::process

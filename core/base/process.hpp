@@ -1,22 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Facts about this process that never change, and the one that may: whether it is a forked child.
+// Facts about this process that never change, and the one that may: whether it is a forked child. And what /proc says about
+// others.
 #pragma once
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace symm::process {
 
 const std::string& boot_id();  // of the running kernel; "" if unreadable
 uint64_t random64();
+std::array<std::byte, 16> random_id();
 
 // Number of fork() calls between the process that first used the library and this one. A handle remembers the value at its
 // creation; in a child it differs and the handle is refused. (getpid() would cost a system call in every collective.)
 uint32_t fork_generation() noexcept;
 // Run in the child right after fork(), in which only async-signal-safe work is allowed: close sockets.
 void at_fork_in_child(void (*handler)() noexcept);
+
+struct Stat {
+  char state = '?';
+  uint64_t start = 0;  // clock ticks from boot to its start: with the pid, it names the process for good
+  bool stopped() const noexcept { return state == 'T' || state == 't'; }
+};
+// Nothing if no such process is to be seen from here.
+std::optional<Stat> stat_of(int64_t pid);
+uint64_t start_time_of(int64_t pid);  // 0 if unknown
 
 }  // namespace symm::process

@@ -6,11 +6,8 @@
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
-#include "core/bootstrap/callback_store.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/launch.hpp"
-#include "core/bootstrap/pmi_job.hpp"
-#include "core/bootstrap/thread_store.hpp"
 
 namespace symm {
 namespace {

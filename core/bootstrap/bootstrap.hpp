@@ -10,13 +10,6 @@
 
 namespace symm {
 
-// Callbacks of a user's store in C++ clothes; capi fills it from symm_store_t. The functions return a Status value.
-struct StoreCallbacks {
-  void* user = nullptr;
-  int32_t (*set)(void*, const char*, const void*, size_t, uint64_t) = nullptr;
-  int32_t (*get)(void*, const char*, void*, size_t, size_t*, uint64_t) = nullptr;
-};
-
 struct BootstrapConfig {
   std::string url;  // "env://", "dir:///path", "thread://name"
   const StoreCallbacks* callbacks = nullptr;

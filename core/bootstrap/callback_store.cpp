@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/callback_store.hpp"
-
 #include <map>
 #include <mutex>
 #include <tuple>

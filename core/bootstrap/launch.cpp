@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/launch.hpp"
 
+#include <sys/socket.h>
+
+#include <cerrno>
 #include <charconv>
 #include <optional>
 #include <vector>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 namespace {
@@ -184,6 +188,22 @@ Launch parse_environment(const Environment& environment) {
   }
   if (parser.has("SYMM_JOB")) launch.job = "symm-" + parser.text("SYMM_JOB");
   return launch;
+}
+
+std::string pmi_job(int fd) {
+  ucred manager{};
+  socklen_t size = sizeof manager;
+  const int error = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &manager, &size) == 0 ? 0 : errno;
+  if (error != 0 || manager.pid <= 0) {
+    const std::string why = error != 0 ? system_error(error, "getsockopt").what() : "its process cannot be seen from here";
+    throw Error(
+        Status::unavailable,
+        format("PMI_FD is %d, which does not lead to a process manager on this machine (%s; MPI_Finalize() closes it): make the "
+               "first group earlier, or set SYMM_JOB to a name or SYMM_DIR to a directory, the same for all ranks",
+               fd, why.c_str()));
+  }
+  return format("pmi-%lld-%llu", static_cast<long long>(manager.pid),
+                static_cast<unsigned long long>(process::start_time_of(manager.pid)));
 }
 
 }  // namespace symm

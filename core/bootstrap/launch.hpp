@@ -28,12 +28,18 @@ struct Launch {
   std::string source;     // "Open MPI"; "single process"
   std::string job;        // of this launch on this machine, for one user; "" for a single process
   std::string directory;  // SYMM_DIR
-  int pmi_fd = -1;        // leads to the process manager, see pmi_job.hpp
+  int pmi_fd = -1;        // leads to the process manager
   bool single() const noexcept { return source == "single process"; }
 };
 
 // Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree, unavailable for ranks on several
 // machines.
 Launch parse_environment(const Environment& environment);
+
+// What tells one job of a PMI launcher (MPICH's and Intel MPI's hydra) from another, after the process manager's process at the
+// other end of PMI_FD. Nothing is said over that socket: it belongs to the MPI library that the program may also use, and hydra
+// kills the job if a process that ever spoke to it ends without the farewell that only that library can send. Throws
+// Error(unavailable) if `fd` is no such socket.
+std::string pmi_job(int fd);
 
 }  // namespace symm

@@ -10,7 +10,6 @@
 
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
-#include "core/base/process_stat.hpp"
 
 namespace symm {
 namespace {
@@ -30,8 +29,8 @@ RankLockInfo read_rank_lock(int file) {
   if (std::sscanf(text, "pid %lld start %llu size %d", &pid, &locked_start, &info.size) != 3) return info;
   info.pid = pid;
   // In another pid namespace the number means another process; its start time tells.
-  const auto owner = process_stat(pid);
-  const bool stopped = owner && owner->start == locked_start && (owner->state == 'T' || owner->state == 't');
+  const auto owner = process::stat_of(pid);
+  const bool stopped = owner && owner->start == locked_start && owner->stopped();
   info.state = stopped ? RankLockState::stopped : RankLockState::held;
   return info;
 }
@@ -47,9 +46,8 @@ bool is_named(int directory, const std::string& name, int file) {
 Fd prepare(int directory, const std::string& temporary, int size) {
   Fd file(openat(directory, temporary.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", temporary);
-  const auto self = process_stat(getpid());
   const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
-                                  static_cast<unsigned long long>(self ? self->start : 0), size);
+                                  static_cast<unsigned long long>(process::start_time_of(getpid())), size);
   const ssize_t written = write(file.get(), text.data(), text.size());
   const int error = written < 0 ? errno : ENOSPC;
   if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

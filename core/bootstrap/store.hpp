@@ -29,4 +29,20 @@ class Store {
   virtual std::string describe() const = 0;  // for messages and symm_group_info: "dir:///run/user/1000/job"
 };
 
+// Callbacks of a user's store in C++ clothes; capi fills it from symm_store_t. The functions return a Status value.
+struct StoreCallbacks {
+  void* user = nullptr;
+  int32_t (*set)(void*, const char*, const void*, size_t, uint64_t) = nullptr;
+  int32_t (*get)(void*, const char*, void*, size_t, size_t*, uint64_t) = nullptr;
+};
+// A store over the functions of a user's store. Keys carry the name of the group and the number of its creation, since the user's
+// store may outlive a group while a key is set only once. `rank` tells the ranks apart where several are threads of this process
+// and share a store: each counts its own creations.
+std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name, int rank);
+
+// A store for ranks that are threads of one process: a map that lives as long as the store of its last rank. Waits until all
+// `size` ranks have come to `name`; a later call with the same name meets in a new map. Throws Error: timeout naming the missing
+// ranks, mismatch if a rank came twice or the sizes differ.
+std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline);
+
 }  // namespace symm

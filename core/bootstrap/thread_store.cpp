@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/thread_store.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/bootstrap/store.hpp"
 
 namespace symm {
 namespace {

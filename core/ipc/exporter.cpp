@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "core/base/log.hpp"
-#include "core/base/process_stat.hpp"
+#include "core/base/process.hpp"
 
 namespace symm::ipc {
 
@@ -305,10 +305,7 @@ void Exporter::fill(symm_ipc_stats_t& stats) {
     stats.oldest_lease_pid = pid;
     stats.oldest_lease_start_time = start_time;
   };
-  if (!own_leases_.all().empty()) {
-    const auto self = process_stat(getpid());
-    count(own_leases_, getpid(), self ? self->start : 0);
-  }
+  if (!own_leases_.all().empty()) count(own_leases_, getpid(), process::start_time_of(getpid()));
   for (const auto& [serial, importer] : importers_->all()) {
     stats.consumers += importer->connection().open() ? 1 : 0;
     count(importer->leases(), importer->connection().peer().pid, importer->start_time());

@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "core/base/log.hpp"
-#include "core/base/process_stat.hpp"
+#include "core/base/process.hpp"
 
 namespace symm::ipc {
 namespace {
@@ -165,9 +165,8 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
       sleep_while(reply->done, 0, nullptr, 0, deadline);
     }
     if (reply->done.load(std::memory_order_acquire) == 0) {
-      const auto stat = process_stat(pid_);
-      const bool stopped = stat && (stat->state == 'T' || stat->state == 't');
-      throw error_of(pid_, Status::timeout, stopped ? "does not answer: it is stopped" : "does not answer");
+      const auto stat = process::stat_of(pid_);
+      throw error_of(pid_, Status::timeout, stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");
     }
     if (!reply->fault.empty()) throw error_of(pid_, Status::peer_failed, reply->fault);
     const Packet& answer = reply->packet;

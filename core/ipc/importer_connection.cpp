@@ -2,18 +2,13 @@
 #include "core/ipc/importer_connection.hpp"
 
 #include "core/backends.hpp"
-#include "core/base/process_stat.hpp"
+#include "core/base/process.hpp"
 #include "core/ipc/exporter.hpp"
 
 namespace symm::ipc {
 namespace {
 
 constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
-
-uint64_t start_time_of(int64_t pid) {
-  const auto stat = process_stat(pid);
-  return stat ? stat->start : 0;
-}
 
 }  // namespace
 
@@ -24,7 +19,7 @@ ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, Exp
       statistics_(statistics),
       serial_(serial),
       connection_(*this, std::move(socket), std::move(process), kMaxPacket),
-      start_time_(start_time_of(connection_.peer().pid)),
+      start_time_(process::start_time_of(connection_.peer().pid)),
       ring_(std::move(ring)) {}
 
 void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {

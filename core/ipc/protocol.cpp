@@ -31,8 +31,7 @@ const char* decode_body(Reader in, Packet& packet) {
     }
     case PacketType::grant:
       if (in.left() != 2 * sizeof(uint64_t)) return "a grant of wrong length";
-      packet.block_bytes = in.number<uint64_t>();
-      packet.mapped_bytes = in.number<uint64_t>();
+      in.numbers(packet.block_bytes, packet.mapped_bytes);
       return packet.block_bytes == 0 || packet.mapped_bytes < packet.block_bytes ? "a grant of an impossible block" : nullptr;
     case PacketType::refusal:
       if (const char* fault = decode(in, packet.failure)) return fault;
@@ -59,20 +58,15 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number<uint64_t>(packet.wants_memory ? 1 : 0);
     body.bytes(encode(packet.token));
   } else if (packet.type == PacketType::grant) {
-    body.number(packet.block_bytes);
-    body.number(packet.mapped_bytes);
+    body.numbers(packet.block_bytes, packet.mapped_bytes);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);
   } else if (packet.type == PacketType::retired) {
     body.number(packet.block);
   }
   Writer out;
-  out.number(kPacketMagic);
-  out.number(kPacketVersion);
-  out.number(static_cast<uint16_t>(packet.type));
-  out.number(static_cast<uint32_t>(kPacketHeader + body.bytes_.size()));
-  out.number(packet.descriptors);
-  out.number(packet.lease);
+  out.numbers(kPacketMagic, kPacketVersion, packet.type, static_cast<uint32_t>(kPacketHeader + body.bytes_.size()),
+              packet.descriptors, packet.lease);
   out.bytes(body.bytes_);
   return std::move(out.bytes_);
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/token.hpp"
 
-#include <cstring>
-
 #include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"
@@ -32,17 +30,11 @@ std::vector<std::byte> encode(const Token& token) {
                        kMaxDirectory, token.directory.c_str()));
   }
   Writer out;
-  out.number(kTokenMagic);
-  out.number(kTokenVersion);
-  out.number(token.backend);
-  out.number(static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum));
-  out.number(token.slot);
+  out.numbers(kTokenMagic, kTokenVersion, token.backend, static_cast<uint32_t>(kTokenFixed + token.directory.size() + kChecksum),
+              token.slot);
   for (const Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) out.bytes(*id);
-  for (const uint64_t value : {token.block, token.number, token.offset, token.bytes}) out.number(value);
-  out.number(static_cast<uint64_t>(token.pid));
-  out.number(token.position.value);
-  out.number(token.position.word);
-  out.number(static_cast<uint32_t>(token.directory.size()));
+  out.numbers(token.block, token.number, token.offset, token.bytes, token.pid, token.position.value, token.position.word,
+              static_cast<uint32_t>(token.directory.size()));
   out.text(token.directory);
   out.number(fnv1a(out.bytes_));  // against damage on the way, not against malice, for which there is the secret
   return std::move(out.bytes_);
@@ -63,10 +55,7 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   if (length > kMaxToken) return {Status::invalid_argument, "it is longer than any token"};
   token.slot = in.number<uint32_t>();
   for (Id* id : {&token.machine, &token.gpu, &token.exporter, &token.secret}) *id = in.bytes<Id>();
-  for (uint64_t* value : {&token.block, &token.number, &token.offset, &token.bytes}) *value = in.number<uint64_t>();
-  token.pid = static_cast<int64_t>(in.number<uint64_t>());
-  token.position.value = in.number<uint64_t>();
-  token.position.word = in.number<uint32_t>();
+  in.numbers(token.block, token.number, token.offset, token.bytes, token.pid, token.position.value, token.position.word);
   const auto directory = in.number<uint32_t>();
   if (directory != length - kTokenFixed - kChecksum) return {Status::invalid_argument, "its parts do not fit: damaged?"};
   token.directory = in.text(directory);
@@ -112,14 +101,6 @@ Id machine_id() {
     return id;
   }();
   return value;
-}
-
-Id random_id() {
-  Id id{};
-  const uint64_t drawn[2] = {process::random64(), process::random64()};
-  static_assert(sizeof drawn == sizeof id);
-  std::memcpy(id.data(), drawn, sizeof drawn);
-  return id;
 }
 
 }  // namespace symm::ipc

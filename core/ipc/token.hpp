@@ -13,6 +13,7 @@
 #pragma once
 
 #include "core/backend/provider.hpp"
+#include "core/base/process.hpp"
 
 namespace symm::ipc {
 
@@ -52,6 +53,6 @@ struct TokenFault {
 bool same_secret(const Id& a, const Id& b) noexcept;
 std::string hexadecimal(const Id& id);
 Id machine_id();  // of this machine: its boot id; zero if that cannot be read
-Id random_id();
+using process::random_id;
 
 }  // namespace symm::ipc

@@ -3,18 +3,11 @@
 
 #include <unistd.h>
 
-#include <cstring>
-
-#include "core/base/process.hpp"
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
 
-MeshProcess::MeshProcess() : pid_(getpid()) {
-  const uint64_t drawn[2] = {process::random64(), process::random64()};
-  static_assert(sizeof drawn == sizeof token_);
-  std::memcpy(token_.data(), drawn, sizeof drawn);
-}
+MeshProcess::MeshProcess() : pid_(getpid()) {}
 
 uint64_t MeshProcess::enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events) {
   const std::lock_guard lock(mutex_);

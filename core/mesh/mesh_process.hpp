@@ -38,7 +38,7 @@ class MeshProcess {
     std::weak_ptr<Mesh> mesh;
     std::weak_ptr<PeerEvents> events;
   };
-  std::array<std::byte, 16> token_{};
+  const std::array<std::byte, 16> token_ = process::random_id();
   const int64_t pid_;
   std::mutex mutex_;
   std::map<uint64_t, Entry> meshes_;

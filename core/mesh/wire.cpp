@@ -17,11 +17,7 @@ bool is_name(const std::string& text) {
 
 const char* decode_hello(Reader in, const Header& header, Hello& out) {
   if (in.left() != kHelloSize) return "hello of wrong length";
-  out.nonce = in.number<uint64_t>();
-  out.name_hash = in.number<uint64_t>();
-  out.cookie = in.number<uint64_t>();
-  out.rank = in.number<uint32_t>();
-  out.size = in.number<uint32_t>();
+  in.numbers(out.nonce, out.name_hash, out.cookie, out.rank, out.size);
   if (out.size < 1 || out.size > kMostRanks || out.rank >= out.size || out.rank != header.source)
     return "hello with an impossible rank";
   return nullptr;
@@ -35,15 +31,8 @@ const char* decode_failure(Reader in, const Header& header, Failure& out) {
 
 const char* decode_identity(Reader in, Identity& out) {
   if (in.left() != kIdentitySize) return "identity of wrong length";
-  for (auto& b : out.process) b = static_cast<std::byte>(in.number<uint8_t>());
-  out.cookie = in.number<uint64_t>();
-  out.nonce = in.number<uint64_t>();
-  out.name_hash = in.number<uint64_t>();
-  out.pid = static_cast<int64_t>(in.number<uint64_t>());
-  out.start_time = in.number<uint64_t>();
-  out.pid_namespace = in.number<uint64_t>();
-  out.machine = in.number<uint64_t>();
-  out.size = in.number<uint32_t>();
+  out.process = in.bytes<decltype(out.process)>();
+  in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace, out.machine, out.size);
   if (out.pid < 0) return "identity with an impossible pid";
   if (out.size < 1 || out.size > kMostRanks) return "identity with an impossible size";
   return nullptr;
@@ -89,13 +78,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (in.number<uint32_t>() != kMagic) return "wrong magic";
   if (in.number<uint16_t>() != kVersion) return "another version of the protocol";
   Header& header = packet.header;
-  header.type = static_cast<Type>(in.number<uint16_t>());
-  header.length = in.number<uint32_t>();
-  header.nfds = in.number<uint16_t>();
-  header.source = in.number<uint16_t>();
-  header.group = in.number<uint64_t>();
-  header.tag = in.number<uint64_t>();
-  header.sequence = in.number<uint64_t>();
+  in.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag, header.sequence);
   if (header.length != bytes.size() - kHeaderSize) return "length that is not the packet's";
   if (header.nfds > kMaxFds) return "too many descriptors announced";
   if (header.source >= kMostRanks) return "impossible source rank";
@@ -106,16 +89,10 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
 Buffer encode(Header header, std::span<const std::byte> body) {
   Writer out;
   out.bytes_.reserve(kHeaderSize + body.size());
-  out.number(kMagic);
-  out.number(kVersion);
-  out.number(static_cast<uint16_t>(header.type));
-  out.number(static_cast<uint32_t>(body.size()));
-  out.number(header.nfds);
-  out.number(header.source);
-  out.number(header.group);
-  out.number(header.tag);
-  out.number(header.sequence);
-  out.bytes_.insert(out.bytes_.end(), body.begin(), body.end());
+  header.length = static_cast<uint32_t>(body.size());
+  out.numbers(kMagic, kVersion);
+  out.numbers(header.type, header.length, header.nfds, header.source, header.group, header.tag, header.sequence);
+  out.bytes(body);
   // What we would refuse, we do not send: a fault is found where it is made.
   Packet check;
   if (const char* why = decode(out.bytes_, check)) throw Error(Status::invalid_argument, format("packet not sent: %s", why));
@@ -124,11 +101,7 @@ Buffer encode(Header header, std::span<const std::byte> body) {
 
 Buffer encode(Header header, const Hello& hello) {
   Writer body;
-  body.number(hello.nonce);
-  body.number(hello.name_hash);
-  body.number(hello.cookie);
-  body.number(hello.rank);
-  body.number(hello.size);
+  body.numbers(hello.nonce, hello.name_hash, hello.cookie, hello.rank, hello.size);
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
 
@@ -140,15 +113,9 @@ Buffer encode(Header header, const Failure& failure) {
 
 Buffer encode(Header header, const Identity& identity) {
   Writer body;
-  for (const auto b : identity.process) body.number(std::to_integer<uint8_t>(b));
-  body.number(identity.cookie);
-  body.number(identity.nonce);
-  body.number(identity.name_hash);
-  body.number(static_cast<uint64_t>(identity.pid));
-  body.number(identity.start_time);
-  body.number(identity.pid_namespace);
-  body.number(identity.machine);
-  body.number(identity.size);
+  body.bytes(identity.process);
+  body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid, identity.start_time, identity.pid_namespace,
+               identity.machine, identity.size);
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
 

@@ -7,7 +7,6 @@
 
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
-#include "core/base/process_stat.hpp"
 #include "core/mesh/commit_vote.hpp"
 #include "core/mesh/mesh_process.hpp"
 
@@ -69,7 +68,7 @@ void Wireup::look_for_failures() {
     if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
     // A rank that introduced itself and died since: nothing but its process could tell us.
     if (theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
-    const auto stat = process_stat(theirs.pid);
+    const auto stat = process::stat_of(theirs.pid);
     if (stat && stat->start == theirs.start_time && stat->state != 'Z' && stat->state != 'X') continue;
     throw Error(
         {Status::peer_failed, rank, theirs.pid, name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
@@ -85,7 +84,7 @@ wire::Identity Wireup::describe_self() const {
   while (self.nonce == 0) self.nonce = process::random64();
   self.name_hash = name_hash_;
   self.pid = getpid();
-  if (const auto stat = process_stat(self.pid)) self.start_time = stat->start;
+  self.start_time = process::start_time_of(self.pid);
   self.pid_namespace = pid_namespace();
   self.machine = fnv1a(process::boot_id());
   self.size = static_cast<uint32_t>(size_);

@@ -12,7 +12,7 @@
 #include <cerrno>
 
 #include "core/base/error.hpp"
-#include "core/base/process_stat.hpp"
+#include "core/base/process.hpp"
 #include "core/socket/socket.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -36,10 +36,10 @@ constexpr uint64_t kPidfdInfoExit = 1U << 3;
 // reaped, so the start time must be the same before and after.
 Fd open_pid(int64_t pid) {
 #ifdef SYS_pidfd_open
-  const auto before = process_stat(pid);
+  const auto before = process::stat_of(pid);
   if (!before) return {};
   Fd fd(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
-  const auto after = process_stat(pid);
+  const auto after = process::stat_of(pid);
   if (fd && after && after->start == before->start) return fd;
 #else
   (void)pid;

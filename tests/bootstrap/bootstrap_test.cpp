@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "core/bootstrap/bootstrap.hpp"
-#include "core/bootstrap/pmi_job.hpp"
+#include "core/bootstrap/launch.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

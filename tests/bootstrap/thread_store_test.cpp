@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/bootstrap/thread_store.hpp"
+#include "core/bootstrap/store.hpp"
 
 #include "tests/support/core.hpp"
 
