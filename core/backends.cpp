@@ -8,7 +8,6 @@
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/backend.hpp"
-#include "core/cuda/provider.hpp"
 #include "core/host/backend.hpp"
 
 namespace symm {

@@ -49,7 +49,7 @@ class Block {
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
   // What another process needs to map it. Throws Error(unsupported) for a block that cannot be shared.
-  virtual ShareableHandle share() const;
+  virtual ShareableHandle share() const { throw Error(Status::unsupported, "a block of this kind cannot be shared"); }
   // share() will not be called again, so a descriptor need not be kept.
   virtual void will_not_be_shared() noexcept {}
   // Where the mapping begins that data() lies in.
@@ -58,7 +58,9 @@ class Block {
   virtual const std::byte* owners_address() const noexcept { return nullptr; }
   virtual bool still_at_owner() const noexcept { return false; }
   // A DMA-BUF of the pages of a piece, which starts at a page. Throws Error(unavailable) with the reason.
-  virtual Fd export_dmabuf(size_t offset, size_t bytes) const;
+  virtual Fd export_dmabuf([[maybe_unused]] size_t offset, [[maybe_unused]] size_t bytes) const {
+    throw Error(Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
+  }
 };
 
 // Where a block is to lie.

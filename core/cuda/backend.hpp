@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "core/backend/backend.hpp"
+#include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {
@@ -18,5 +18,9 @@ std::shared_ptr<Backend> open(int device, int local_rank);
 int device_count();
 symm_device_info_t device_info(int device);
 Links links();
+
+// For sharing by tokens. Throws Error(unavailable) if there is no driver.
+const ipc::Provider& ipc_provider();
+void ipc_reclaim() noexcept;  // does not load the driver
 
 }  // namespace symm::cuda

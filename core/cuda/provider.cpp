@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "core/cuda/provider.hpp"
+#include "core/cuda/backend.hpp"
 
 #include <cstring>
 

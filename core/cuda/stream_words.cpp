@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/stream_words.hpp"
 
-#include "core/cuda/provider.hpp"
+#include "core/cuda/backend.hpp"
 
 namespace symm::cuda {
 namespace {

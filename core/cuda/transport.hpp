@@ -10,7 +10,6 @@
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"
 #include "core/cuda/kernels.hpp"
-#include "core/cuda/memory_table.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
 

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "core/ipc/export.hpp"
-#include "core/ipc/exporter_statistics.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"
 #include "core/socket/connection.hpp"
