@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """symm.h as libclang understands it: the one reader of the header. A declaration of a kind that is not known here is an error, so that
 nothing is left out of the bindings in silence."""
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -214,15 +215,5 @@ def evaluate(path, names):
 
 def text(cursor):
     """A comment without its ornaments, its line breaks kept."""
-    raw = cursor.raw_comment or ""
-    lines = []
-    for line in raw.splitlines():
-        line = line.strip()
-        for ornament in ("/**<", "/**", "/*"):
-            if line.startswith(ornament):
-                line = line[len(ornament):]
-                break
-        else:
-            line = line[1:] if line.startswith("*") and not line.startswith("*/") else line
-        lines.append(line.removesuffix("*/").rstrip().removeprefix(" "))
-    return "\n".join(lines).strip()
+    lines = (cursor.raw_comment or "").splitlines()
+    return "\n".join(re.sub(r"^(/\*\*?<?|\*(?!/)) ?| *\*/$", "", line.strip()) for line in lines).strip()

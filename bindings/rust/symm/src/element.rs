@@ -80,18 +80,13 @@ element!(half::f16, SYMM_DTYPE_F16, std::sync::atomic::AtomicU16, half::f16::to_
 #[cfg(feature = "half")]
 element!(half::bf16, SYMM_DTYPE_BF16, std::sync::atomic::AtomicU16, half::bf16::to_bits, half::bf16::from_bits);
 
-impl Word for u32 {
-    fn bits(self) -> u32 {
-        self
-    }
+macro_rules! words {
+    ($($type:ty),*) => {
+        $(impl Word for $type {
+            fn bits(self) -> u32 {
+                u32::from_ne_bytes(self.to_ne_bytes())
+            }
+        })*
+    };
 }
-impl Word for i32 {
-    fn bits(self) -> u32 {
-        self as u32
-    }
-}
-impl Word for f32 {
-    fn bits(self) -> u32 {
-        self.to_bits()
-    }
-}
+words!(u32, i32, f32);

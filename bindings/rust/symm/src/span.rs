@@ -13,6 +13,7 @@ use std::ops::{Bound, RangeBounds};
 ///
 /// It is an address and a length, not a borrow of the elements, so spans may overlap. What a collective does with
 /// operands that overlap is said by the collective: an error, unless it is the in-place form.
+#[derive(Clone, Copy)]
 pub struct Span<'a, T: Element> {
     pointer: *mut T,
     len: usize,
@@ -72,12 +73,5 @@ unsafe impl<T: Element> Target for Span<'_, T> {
         self.operand()
     }
 }
-
-impl<T: Element> Clone for Span<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T: Element> Copy for Span<'_, T> {}
 
 elements_at!(Span<'_>);

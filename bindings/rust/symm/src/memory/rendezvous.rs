@@ -100,13 +100,9 @@ impl<T: Element> Memory<T> {
             ));
         };
         let handle = group.meet(buffer, tag)?;
-        let mut again = ptr::null_mut();
         // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
-        call(|api| unsafe {
-            again = buffer.as_ptr();
-            api.symm_buffer_retain(again)
-        })?;
+        call(|api| unsafe { api.symm_buffer_retain(buffer.as_ptr()) })?;
         // SAFETY: the reference was added above.
-        Self::adopt(handle, Some(unsafe { Handle::new(again) }?), group)
+        Self::adopt(handle, Some(unsafe { Handle::new(buffer.as_ptr()) }?), group)
     }
 }

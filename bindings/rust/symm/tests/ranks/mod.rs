@@ -2,7 +2,7 @@
 //! Ranks for tests: threads of this process, or processes that are this test program once more.
 #![allow(dead_code)] // each test program uses its part
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -42,15 +42,10 @@ pub fn processes_ending(test: &str, size: usize, body: impl Fn(Group), right: im
         let place = std::env::var(PLACE).expect("a place to meet");
         return body(config(rank, size).bootstrap(place).create().expect("a group"));
     }
+    let this = std::env::current_exe().expect("this program");
+    let arguments = [test, "--exact", "--nocapture", "--test-threads=1"];
     let directory = Directory::new(test);
-    let start = |rank: usize| {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
-        command.env(RANK, rank.to_string()).env(PLACE, format!("dir://{}", directory.0.display()));
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process")
-    };
-    let started: Vec<Child> = (0..size).map(start).collect();
-    wait(started, right);
+    wait(start(&this, size, &directory, &arguments, [RANK, PLACE]), right);
 }
 
 /// As [`processes_ending`], and all must succeed.
@@ -123,12 +118,17 @@ pub fn example(name: &str) -> PathBuf {
 }
 
 /// Starts `size` ranks of a program as the launcher would.
-pub fn launch(program: &std::path::Path, size: usize, directory: &Directory, arguments: &[&str]) -> Vec<Child> {
-    let start = |rank: usize| {
+pub fn launch(program: &Path, size: usize, directory: &Directory, arguments: &[&str]) -> Vec<Child> {
+    start(program, size, directory, arguments, ["SYMM_RANK", "SYMM_BOOTSTRAP"])
+}
+
+/// Starts `size` ranks of a program; the variables of these names say which rank it is and where the ranks meet.
+fn start(program: &Path, size: usize, directory: &Directory, arguments: &[&str], names: [&str; 2]) -> Vec<Child> {
+    let one = |rank: usize| {
         let mut command = Command::new(program);
-        command.args(arguments).env("SYMM_RANK", rank.to_string()).env("SYMM_SIZE", size.to_string());
-        command.env("SYMM_BOOTSTRAP", format!("dir://{}", directory.0.display()));
+        command.args(arguments).env("SYMM_SIZE", size.to_string());
+        command.env(names[0], rank.to_string()).env(names[1], format!("dir://{}", directory.0.display()));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a process")
     };
-    (0..size).map(start).collect()
+    (0..size).map(one).collect()
 }
