@@ -2,8 +2,6 @@
 //! Finding the library, once.
 
 use crate::{Api, LoadError, SYMM_VERSION_MAJOR};
-#[cfg(not(feature = "linked"))]
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -38,13 +36,8 @@ fn find() -> Result<Api, LoadError> {
 fn beside_executable() -> Vec<PathBuf> {
     let Ok(executable) = std::env::current_exe() else { return Vec::new() };
     let Some(here) = executable.parent() else { return Vec::new() };
-    let mut out = Vec::new();
-    for directory in [here.to_owned(), here.join("../lib")] {
-        for name in ["libsymm.so.0", "libsymm.so"] {
-            out.push(directory.join(OsStr::new(name)));
-        }
-    }
-    out
+    let directories = [here.to_owned(), here.join("../lib")].into_iter();
+    directories.flat_map(|directory| ["libsymm.so.0", "libsymm.so"].map(|name| directory.join(name))).collect()
 }
 
 impl Api {
