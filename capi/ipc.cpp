@@ -84,8 +84,11 @@ symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeo
 }
 
 symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {
-  if (out == nullptr) return guard(ipc::collect);
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), ipc::collect);
+  return guard([&] {
+    if (out != nullptr) require_struct_size(out->struct_size, SYMM_FIRST_SIZE(symm_ipc_report_t, bytes_in_limbo), "out");
+    const symm_ipc_report_t report = ipc::collect();
+    if (out != nullptr) write_struct(report, out);
+  });
 }
 
 symm_status_t symm_ipc_stats(symm_ipc_stats_t* out) {
