@@ -9,10 +9,10 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <thread>
 
 #include "core/group/collective.hpp"
 #include "tests/support/footprint.hpp"
+#include "tests/support/process.hpp"
 
 namespace symm {
 namespace {
@@ -184,37 +184,43 @@ class PlanFile : public testing::Test {
 void on_two_ranks(const std::function<void(Group&)>& body, Error* error = nullptr) {
   static int next = 0;
   const std::string name = "thread://plan-" + std::to_string(next++);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < 2; ++rank) {
-    threads.emplace_back([&, rank] {
-      GroupConfig config;
-      config.rank = rank;
-      config.size = 2;
-      config.backend = BackendKind::host;
-      config.bootstrap = name;
-      config.create_timeout_ms = 20'000;
-      config.timeout_ms = 20'000;
-      try {
-        const auto group = Group::create(config);
-        EXPECT_EQ(error, nullptr) << "a group was made";
-        body(*group);
-      } catch (const Error& caught) {
-        EXPECT_NE(error, nullptr) << caught.what();
-        if (error != nullptr && rank == 0) *error = caught;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  support::as_threads(2, [&](int rank) {
+    GroupConfig config;
+    config.rank = rank;
+    config.size = 2;
+    config.backend = BackendKind::host;
+    config.bootstrap = name;
+    config.create_timeout_ms = config.timeout_ms = 20'000;
+    try {
+      const auto group = Group::create(config);
+      EXPECT_EQ(error, nullptr) << "a group was made";
+      body(*group);
+    } catch (const Error& caught) {
+      EXPECT_NE(error, nullptr) << caught.what();
+      if (error != nullptr && rank == 0) *error = caught;
+    }
+  });
+}
+
+void expect_error(const std::string& words) {
+  Error error(Status::ok, "");
+  on_two_ranks([](Group&) {}, &error);
+  EXPECT_NE(error.status(), Status::ok);
+  EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+}
+
+CollectiveCall sum_in_place(void* data, size_t count, DType dtype) {
+  CollectiveCall call;
+  call.collective = Collective::allreduce;
+  call.dtype = dtype;
+  call.send = call.recv = data;
+  call.count = count;
+  return call;
 }
 
 PlanReport plan_of(Group& group, size_t bytes) {
   std::vector<std::byte> data(bytes);
-  CollectiveCall call;
-  call.collective = Collective::allreduce;
-  call.dtype = DType::u8;
-  call.send = call.recv = data.data();
-  call.count = bytes;
-  return plan_collective(group, call);
+  return plan_collective(group, sum_in_place(data.data(), bytes, DType::u8));
 }
 
 TEST_F(PlanFile, AGroupFollowsIt) {
@@ -239,11 +245,7 @@ TEST_F(PlanFile, ResultsAreRightWhateverItSays) {
     for (const size_t count : {1UL, 14UL, 1000UL, 50'000UL, 80'000UL}) {
       std::vector<float> data(count);
       for (size_t i = 0; i < count; ++i) data[i] = static_cast<float>(i % 1000) + static_cast<float>(group.rank());
-      CollectiveCall call;
-      call.collective = Collective::allreduce;
-      call.dtype = DType::f32;
-      call.send = call.recv = data.data();
-      call.count = count;
+      CollectiveCall call = sum_in_place(data.data(), count, DType::f32);
       call.timeout_ms = group.timeout_or_default(0);
       run_collective(group, call);
       size_t wrong = 0;
@@ -279,20 +281,16 @@ TEST_F(PlanFile, ABadOneIsAnErrorOfEveryRank) {
       << error.what();
 
   setenv("SYMM_PLAN_FILE", folder_.path().c_str(), 1);
-  on_two_ranks([](Group&) {}, &error);
-  EXPECT_NE(std::string(error.what()).find("is not an ordinary file"), std::string::npos) << error.what();
+  expect_error("is not an ordinary file");
 
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
   setenv("SYMM_PLAN_FILE", pipe.c_str(), 1);
-  on_two_ranks([](Group&) {}, &error);
-  EXPECT_NE(std::string(error.what()).find("is not an ordinary file"), std::string::npos) << error.what();
+  expect_error("is not an ordinary file");
 
   unsetenv("SYMM_PLAN_FILE");
   setenv("SYMM_HOST_TUNE", "one_shot=lots", 1);
-  on_two_ranks([](Group&) {}, &error);
-  EXPECT_NE(std::string(error.what()).find("SYMM_HOST_TUNE: one_shot: 'lots' is not a number"), std::string::npos)
-      << error.what();
+  expect_error("SYMM_HOST_TUNE: one_shot: 'lots' is not a number");
 }
 
 TEST_F(PlanFile, AnEmptyNameIsNone) {

@@ -60,10 +60,17 @@ class DirStoreTest : public ::testing::Test {
   std::string base_ = top_ / "job";
 };
 
-std::string pids(const std::vector<const Process*>& processes) {
-  std::string all;
-  for (const Process* process : processes) all += (all.empty() ? "" : " ") + std::to_string(process->pid());
-  return all;
+// Ranks 0 and on, each of which has read what all have set.
+void expect_to_have_met(const std::vector<Process*>& ranks) {
+  std::string pids;
+  for (const Process* rank : ranks) pids += (pids.empty() ? "" : " ") + std::to_string(rank->pid());
+  for (Process* rank : ranks) EXPECT_EQ(rank->result(), pids);
+}
+
+void expect_to_name(Process& survivor, int rank, int pid) {
+  const std::string result = survivor.result();
+  EXPECT_EQ(result.rfind("peer failed: rank " + std::to_string(rank) + " of", 0), 0u) << result;
+  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
 }
 
 TEST_F(DirStoreTest, EveryRankReadsWhatEveryRankSet) {
@@ -86,9 +93,7 @@ TEST_F(DirStoreTest, KeysAreAnyBytesAndSetOnce) {
   EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
   EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
   EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, Status::invalid_argument);
-  const Failure failure = failure_of([&] { store->get("missing", Deadline::after_ms(20)); });
-  EXPECT_EQ(failure.status, Status::timeout);
-  EXPECT_NE(failure.message.find("\"missing\""), std::string::npos) << failure.message;
+  expect_failure(Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
 }
 
 TEST_F(DirStoreTest, SuccessiveCreationsNeverMix) {
@@ -117,30 +122,22 @@ TEST_F(DirStoreTest, DifferentNamesDoNotMeet) {
 
 TEST_F(DirStoreTest, MissingRanksAreNamedByEveryRank) {
   as_threads(2, [&](int thread) {
-    const Failure failure = failure_of([&] { open(thread * 2, 4, 300); });
-    ASSERT_EQ(failure.status, Status::timeout);
-    ASSERT_NE(failure.message.find("ranks 1, 3 of 4 did not come"), std::string::npos) << failure.message;
-    ASSERT_EQ(failure.rank, 1);
+    EXPECT_EQ(expect_failure(Status::timeout, {"ranks 1, 3 of 4 did not come"}, [&] { open(thread * 2, 4, 300); }).rank, 1);
   });
   EXPECT_TRUE(entries(base_).empty());
 }
 
 TEST_F(DirStoreTest, WithoutRankZeroItIsNamed) {
-  const Failure failure = failure_of([&] { open(1, 2, 100); });
-  EXPECT_EQ(failure.status, Status::timeout);
-  EXPECT_EQ(failure.rank, 0);
-  EXPECT_NE(failure.message.find("rank 0 did not come"), std::string::npos) << failure.message;
+  EXPECT_EQ(expect_failure(Status::timeout, {"rank 0 did not come"}, [&] { open(1, 2, 100); }).rank, 0);
 }
 
 TEST_F(DirStoreTest, TheRankTakenTwiceIsNamed) {
   Process first = waiting_process(1, 3);
   Process zero = waiting_process(0, 3);
   ASSERT_TRUE(came(1));
-  const Failure failure = failure_of([&] { open(1, 3); });
-  EXPECT_EQ(failure.status, Status::mismatch);
+  const Failure failure =
+      expect_failure(Status::mismatch, {"rank 1 of", "pid " + std::to_string(first.pid())}, [&] { open(1, 3); });
   EXPECT_EQ(failure.rank, 1);
-  EXPECT_NE(failure.message.find("rank 1 of"), std::string::npos) << failure.message;
-  EXPECT_NE(failure.message.find("pid " + std::to_string(first.pid())), std::string::npos) << failure.message;
   EXPECT_EQ(first.result(), "ranks disagree: " + failure.message);
   EXPECT_EQ(zero.result(), "ranks disagree: " + failure.message);
 }
@@ -170,10 +167,7 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
 
 TEST_F(DirStoreTest, DifferentSizesAreAnErrorOnAllRanks) {
   as_threads(2, [&](int rank) {
-    const Failure failure = failure_of([&] { open(rank, rank == 0 ? 3 : 2); });
-    ASSERT_EQ(failure.status, Status::mismatch);
-    ASSERT_NE(failure.message.find("there are 2 ranks"), std::string::npos) << failure.message;
-    ASSERT_NE(failure.message.find("that there are 3"), std::string::npos) << failure.message;
+    expect_failure(Status::mismatch, {"there are 2 ranks", "that there are 3"}, [&] { open(rank, rank == 0 ? 3 : 2); });
   });
 }
 
@@ -181,9 +175,7 @@ TEST_F(DirStoreTest, ARankMayComeBeforeRankZero) {
   Process one = rank_process(1, 2);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   Process zero = rank_process(0, 2);
-  const std::string expected = pids({&zero, &one});
-  EXPECT_EQ(one.result(), expected);
-  EXPECT_EQ(zero.result(), expected);
+  expect_to_have_met({&zero, &one});
 }
 
 TEST_F(DirStoreTest, WhatAKilledJobLeftIsPassedOverAndRemoved) {
@@ -198,9 +190,7 @@ TEST_F(DirStoreTest, WhatAKilledJobLeftIsPassedOverAndRemoved) {
     EXPECT_EQ(entries(base_).size(), 1u);
     Process new_one = rank_process(1, 2);
     Process new_zero = rank_process(0, 2);
-    const std::string expected = pids({&new_zero, &new_one});
-    EXPECT_EQ(new_one.result(), expected);
-    EXPECT_EQ(new_zero.result(), expected);
+    expect_to_have_met({&new_zero, &new_one});
     EXPECT_TRUE(entries(base_).empty());
   }
 }
@@ -213,10 +203,7 @@ TEST_F(DirStoreTest, ARankGoesOnToTheRankZeroThatReplacesADeadOne) {
   old_zero.result();
   Process zero = rank_process(0, 3);
   Process two = rank_process(2, 3);
-  const std::string expected = pids({&zero, &one, &two});
-  EXPECT_EQ(one.result(), expected);
-  EXPECT_EQ(two.result(), expected);
-  EXPECT_EQ(zero.result(), expected);
+  expect_to_have_met({&zero, &one, &two});
 }
 
 TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
@@ -229,19 +216,14 @@ TEST_F(DirStoreTest, AStoppedJobDoesNotHoldUpANewOne) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   Process zero = rank_process(0, 3);
   Process two = rank_process(2, 3);
-  const std::string expected = pids({&zero, &one, &two});
-  EXPECT_EQ(one.result(), expected);
-  EXPECT_EQ(two.result(), expected);
-  EXPECT_EQ(zero.result(), expected);
+  expect_to_have_met({&zero, &one, &two});
 
   // The old job wakes up while yet another one is being formed, and must not harm that either.
   Process next_zero = rank_process(0, 2);
   ASSERT_TRUE(came(0));
   old_zero.kill(SIGCONT);
   Process next_one = rank_process(1, 2);
-  const std::string next = pids({&next_zero, &next_one});
-  EXPECT_EQ(next_one.result(), next);
-  EXPECT_EQ(next_zero.result(), next);
+  expect_to_have_met({&next_zero, &next_one});
 }
 
 TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
@@ -250,22 +232,16 @@ TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   Process two = waiting_process(2, 4);  // never gets in: another size
   two.kill(SIGKILL);
   ASSERT_TRUE(came(1));
-  const int pid = one.pid();
   one.kill(SIGKILL);
-  const std::string result = zero.result();
-  EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
-  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+  expect_to_name(zero, 1, one.pid());
 }
 
 TEST_F(DirStoreTest, RankZeroThatDiesBeforeTheGroupIsCompleteIsNamed) {
   Process zero = waiting_process(0, 3);
   Process one = waiting_process(1, 3);
   ASSERT_TRUE(came(1));
-  const int pid = zero.pid();
   zero.kill(SIGKILL);
-  const std::string result = one.result();
-  EXPECT_EQ(result.rfind("peer failed: rank 0 of", 0), 0u) << result;
-  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+  expect_to_name(one, 0, zero.pid());
 }
 
 TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts) {
@@ -283,16 +259,13 @@ TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts
   const auto store = open(2, 3);
   ASSERT_TRUE(zero.told());
   ASSERT_TRUE(one.told());
-  const int pid = one.pid();
   one.kill(SIGKILL);
-  const std::string result = zero.result();
-  EXPECT_EQ(result.rfind("peer failed: rank 1 of", 0), 0u) << result;
-  EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
+  expect_to_name(zero, 1, one.pid());
   EXPECT_EQ(text_of(store->get("early", soon())), "kept");
   const Failure failure = failure_of([&] { store->get("late", soon()); });
   EXPECT_EQ(failure.status, Status::peer_failed);
   EXPECT_EQ(failure.rank, 1);
-  EXPECT_EQ(failure.pid, pid);
+  EXPECT_EQ(failure.pid, one.pid());
 }
 
 TEST_F(DirStoreTest, ARankWhoseCreationFailsIsNotAwaited) {

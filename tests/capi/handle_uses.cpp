@@ -11,11 +11,6 @@
 
 namespace symm_test {
 
-namespace {
-constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
-constexpr symm_op_t kSum = SYMM_OP_SUM;
-}  // namespace
-
 const std::vector<HandleUse>& handle_uses() {
   static const std::vector<HandleUse> rows = {
       SYMM_USE(group, symm_group_split, 0, 0, w.out<symm_group_t*>()),

@@ -14,6 +14,13 @@
 
 namespace symm_test {
 
+inline constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
+inline constexpr symm_op_t kSum = SYMM_OP_SUM;
+inline void* stream() {  // of some other library; the host back end has none
+  static int somebody_elses;
+  return &somebody_elses;
+}
+
 // A group of one rank with a buffer, a memory and an import of the buffer, and poisoned places for outputs.
 class World {
  public:

@@ -5,15 +5,8 @@ namespace symm_test {
 
 namespace {
 
-constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
-constexpr symm_op_t kSum = SYMM_OP_SUM;
 constexpr int32_t kMinusOne = -1;
 constexpr size_t kTooMany = SIZE_MAX / 2;
-
-void* stream() {
-  static int somebody_elses;
-  return &somebody_elses;
-}
 
 const symm_collective_options_t kShort = {8, SYMM_ALGORITHM_AUTO, 0};
 const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0};

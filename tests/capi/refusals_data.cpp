@@ -12,11 +12,6 @@ constexpr int32_t kStranger[] = {0, 1};
 constexpr int32_t kNegative[] = {-1};
 constexpr int32_t kNoChannel = 1 << 30;
 
-void* stream() {  // of some other library; the host back end has none
-  static int somebody_elses;
-  return &somebody_elses;
-}
-
 }  // namespace
 
 const std::vector<Refusal>& data_refusals() {

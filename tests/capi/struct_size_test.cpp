@@ -149,6 +149,15 @@ TEST_F(StructSize, newer_ipc_options_are_accepted_while_their_tail_is_zero) {
   EXPECT_EQ(symm_ipc_import(token, size, &to_import.known, &ipc, nullptr), SYMM_ERR_UNSUPPORTED);
 }
 
+// What `init` makes of poison.
+template <class Struct>
+Struct initialised(symm_status_t (*init)(Struct*, size_t)) {
+  Struct made;
+  std::memset(&made, 0xA5, sizeof made);
+  EXPECT_EQ(init(&made, sizeof made), SYMM_OK);
+  return made;
+}
+
 TEST_F(StructSize, init_functions_agree_with_the_macros) {
   const symm_group_config_t config_macro = SYMM_GROUP_CONFIG_INIT;
   Newer<symm_group_config_t> config;
@@ -160,23 +169,17 @@ TEST_F(StructSize, init_functions_agree_with_the_macros) {
   EXPECT_EQ(std::memcmp(&config.known, &config_macro, sizeof config_macro), 0);
 
   const symm_collective_options_t options_macro = SYMM_COLLECTIVE_OPTIONS_INIT;
-  symm_collective_options_t options;
-  std::memset(&options, 0xA5, sizeof options);
-  ASSERT_EQ(symm_collective_options_init(&options, sizeof options), SYMM_OK);
+  const auto options = initialised(symm_collective_options_init);
   EXPECT_EQ(options.struct_size, options_macro.struct_size);
   EXPECT_EQ(options.algorithm, options_macro.algorithm);
   EXPECT_EQ(options.timeout_ms, options_macro.timeout_ms);
 
   const symm_ipc_export_options_t export_macro = SYMM_IPC_EXPORT_OPTIONS_INIT;
-  symm_ipc_export_options_t to_export;
-  std::memset(&to_export, 0xA5, sizeof to_export);
-  ASSERT_EQ(symm_ipc_export_options_init(&to_export, sizeof to_export), SYMM_OK);
+  const auto to_export = initialised(symm_ipc_export_options_init);
   EXPECT_EQ(std::memcmp(&to_export, &export_macro, sizeof export_macro), 0);
 
   const symm_ipc_import_options_t import_macro = SYMM_IPC_IMPORT_OPTIONS_INIT;
-  symm_ipc_import_options_t to_import;
-  std::memset(&to_import, 0xA5, sizeof to_import);
-  ASSERT_EQ(symm_ipc_import_options_init(&to_import, sizeof to_import), SYMM_OK);
+  const auto to_import = initialised(symm_ipc_import_options_init);
   EXPECT_EQ(to_import.struct_size, import_macro.struct_size);
   EXPECT_EQ(to_import.timeout_ms, import_macro.timeout_ms);
   EXPECT_EQ(to_import.directory, import_macro.directory);

@@ -24,6 +24,7 @@ using cuda::CU_MEM_LOCATION_TYPE_DEVICE;
 using cuda::CU_MEM_LOCATION_TYPE_HOST_NUMA;
 using cuda::SomebodysMemory;
 using support::as_threads;
+using support::expect_failure;
 using support::failure_of;
 
 // What exists on the fake driver, by kind.
@@ -193,9 +194,7 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
               {ordinary, 16, "allocated by cudaMalloc"},
               {own, 16, "is no mapped memory of a device"}};
   for (const auto& row : rows) {
-    const Failure failure = failure_of([&] { Buffer::adopt(*group, row.pointer, row.bytes); });
-    EXPECT_EQ(failure.status, Status::invalid_argument) << row.said;
-    EXPECT_NE(failure.message.find(row.said), std::string::npos) << failure.message;
+    expect_failure(Status::invalid_argument, {row.said}, [&] { Buffer::adopt(*group, row.pointer, row.bytes); });
     EXPECT_EQ(fake_cuda::live(), with_memory) << row.said;
   }
   // The second piece of memory that grew in place.
@@ -203,9 +202,8 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   // Should the driver not tell the pieces apart, none can be adopted.
   fake_cuda::name_reservations(true);
   for (const size_t piece : {size_t{0}, size_t{1}}) {
-    const Failure failure = failure_of([&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
-    EXPECT_EQ(failure.status, Status::invalid_argument) << piece;
-    EXPECT_NE(failure.message.find("several allocations"), std::string::npos) << failure.message;
+    expect_failure(Status::invalid_argument, {"several allocations"},
+                   [&] { Buffer::adopt(*group, grown.words() + piece * grown.size / 8, 4096); });
   }
   EXPECT_EQ(failure_of([&] { Buffer::adopt(*group, good.words(), good.size); }).status, Status::ok);
   fake_cuda::name_reservations(false);
@@ -251,9 +249,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   const auto group = group_of(0, 1, unique(), 0);
   EXPECT_STREQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
   EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
-  const Failure no_node = failure_of([&] { Buffer::allocate(*group, 64, on_node(7)); });
-  EXPECT_EQ(no_node.status, Status::cuda);
-  EXPECT_NE(no_node.message.find("NUMA node 7"), std::string::npos) << no_node.message;
+  expect_failure(Status::cuda, {"NUMA node 7"}, [&] { Buffer::allocate(*group, 64, on_node(7)); });
   EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, on_node(0) - kAllocateOnHost); }).status, Status::invalid_argument);
   support::Process process([]() -> std::string {
     fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
@@ -293,16 +289,12 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
               {*buffer, 10'001, 1, "go beyond"},  {*buffer, 1, 1, "page size"},      {*adopted, 0, 4096, "page size"},
               {*adopted, 3072, 4929, "go beyond"}};
   for (const auto& row : rows) {
-    const Failure failure = failure_of([&] { row.of.export_dmabuf(row.offset, row.bytes); });
-    EXPECT_EQ(failure.status, Status::invalid_argument) << row.said;
-    EXPECT_NE(failure.message.find(row.said), std::string::npos) << failure.message;
+    expect_failure(Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   }
   // A driver that has the call, but not for this memory.
   const auto of_host = Buffer::allocate(*group, 4096, kAllocateOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
-  const Failure failure = failure_of([&] { of_host->export_dmabuf(0, 4096); });
-  EXPECT_EQ(failure.status, Status::unavailable);
-  EXPECT_NE(failure.message.find("cuMemGetHandleForAddressRange"), std::string::npos) << failure.message;
+  expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"}, [&] { of_host->export_dmabuf(0, 4096); });
   EXPECT_EQ(support::open_descriptors(), with_host);
 }
 

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "tests/ranks/failure.hpp"
+#include "tests/support/board_store.hpp"
 
 namespace support {
 namespace {
@@ -64,66 +65,6 @@ TEST(Missing, AndThenAllCome) {
   });
 }
 
-// A store in memory that the processes share, which counts its calls and can be told what to do in one of them.
-struct Board {
-  struct Entry {
-    std::atomic<int> ready;
-    char key[200];
-    size_t size;
-    char value[4096];
-  };
-  std::atomic<int> used;
-  Entry entries[256];
-};
-
-struct BoardStore {
-  Board* board;
-  int calls = 0;
-  int fatal_call = -1;
-  int signal = SIGKILL;
-
-  void count() {
-    if (calls++ == fatal_call) raise(signal);
-  }
-  static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t) {
-    auto& self = *static_cast<BoardStore*>(user);
-    self.count();
-    Board::Entry& entry = self.board->entries[self.board->used.fetch_add(1)];
-    if (size > sizeof entry.value || std::strlen(key) >= sizeof entry.key) return SYMM_ERR_INVALID_ARGUMENT;
-    std::strcpy(entry.key, key);
-    std::memcpy(entry.value, value, size);
-    entry.size = size;
-    entry.ready = 1;
-    return SYMM_OK;
-  }
-  static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
-    auto& self = *static_cast<BoardStore*>(user);
-    self.count();
-    const auto look = [&] {
-      for (int i = 0; i < self.board->used; ++i) {
-        const Board::Entry& entry = self.board->entries[i];
-        if (entry.ready == 0 || std::strcmp(entry.key, key) != 0) continue;
-        *out_size = entry.size;
-        std::memcpy(value, entry.value, std::min(capacity, entry.size));
-        return true;
-      }
-      return false;
-    };
-    return eventually(look, static_cast<int>(std::min<uint64_t>(timeout_ms, 60'000))) ? SYMM_OK : SYMM_ERR_TIMEOUT;
-  }
-};
-
-Group create_by(BoardStore& store, int rank, int size) {
-  symm_store_t callbacks{sizeof(symm_store_t), &store, BoardStore::set, BoardStore::get};
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.rank = rank;
-  config.size = size;
-  config.backend = SYMM_BACKEND_HOST;
-  config.store = &callbacks;
-  config.create_timeout_ms = 1000;
-  return Group::create(config);
-}
-
 // `fatal_call` of the victim's calls of the store is its last, or that in which it is stopped. Returns whether it made that many.
 bool try_fatal_call(int victim, int fatal_call, int signal) {
   constexpr int kSize = 3;
@@ -135,11 +76,11 @@ bool try_fatal_call(int victim, int fatal_call, int signal) {
     Processes processes(kSize, [&](int rank) {
       setenv("XDG_RUNTIME_DIR", runtime.path().c_str(), 1);
       facts->pids[rank] = getpid();
-      BoardStore store{&*board};
+      BoardStore store{*board};
       store.fatal_call = rank == victim ? fatal_call : -1;
       store.signal = signal;
       Group group;
-      Outcome end = outcome_of([&] { group = create_by(store, rank, kSize); });
+      Outcome end = outcome_of([&] { group = create(store.callbacks(), rank, kSize, 1000); });
       if (rank == victim) {
         EXPECT_TRUE(end.status != SYMM_OK || store.calls <= fatal_call) << "went on after the others had given up";
         if (end.status == SYMM_OK) group.barrier();

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <unistd.h>
-
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 
-#include "tests/support/group.hpp"
+#include "tests/support/board_store.hpp"
 
 namespace support {
 namespace {
@@ -62,59 +60,19 @@ TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
   });
 }
 
-// A store of the caller's own: here a directory of files, each written once.
-struct FileStore {
-  std::string directory;
-
-  static symm_status_t set(void* user, const char* key, const void* value, size_t size, uint64_t) {
-    const std::string path = static_cast<FileStore*>(user)->path(key);
-    FILE* file = std::fopen((path + ".tmp").c_str(), "wb");
-    if (file == nullptr) return SYMM_ERR_SYSTEM;
-    const bool written = std::fwrite(value, 1, size, file) == size;
-    std::fclose(file);
-    return written && std::rename((path + ".tmp").c_str(), path.c_str()) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM;
-  }
-  static symm_status_t get(void* user, const char* key, void* value, size_t capacity, size_t* out_size, uint64_t timeout_ms) {
-    const std::string path = static_cast<FileStore*>(user)->path(key);
-    for (uint64_t waited = 0;; ++waited) {
-      if (FILE* file = std::fopen(path.c_str(), "rb")) {
-        *out_size = std::fread(value, 1, capacity, file);
-        std::fclose(file);
-        return SYMM_OK;
-      }
-      if (waited >= timeout_ms) return SYMM_ERR_TIMEOUT;
-      usleep(1000);
-    }
-  }
-  std::string path(const char* key) const {
-    std::string name;
-    for (const char* c = key; *c != '\0'; ++c) name += *c == '/' ? '_' : *c;
-    return directory + "/" + name;
-  }
-};
-
-Group create_from(symm_store_t& store, int rank, int size) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.rank = rank;
-  config.size = size;
-  config.store = &store;
-  config.create_timeout_ms = 20'000;
-  return Group::create(config);
-}
-
 TEST(Group, MeetsThroughTheCallersStore) {
-  const Bootstrap meeting;
+  const Shared<Board> board;
   as_processes(3, [&](int rank) {
-    FileStore files{meeting.path()};
-    symm_store_t store{sizeof store, &files, FileStore::set, FileStore::get};
-    create_from(store, rank, 3).barrier();
+    BoardStore store{*board};
+    create(store.callbacks(), rank, 3).barrier();
   });
 }
 
 TEST(Group, TheStoresErrorFailsTheCreation) {
-  FileStore files{"/nonexistent"};
-  symm_store_t store{sizeof store, &files, FileStore::set, FileStore::get};
-  const Outcome outcome = outcome_of([&] { create_from(store, 0, 2); });
+  const symm_store_t broken{sizeof broken, nullptr,
+                            [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
+                            [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }};
+  const Outcome outcome = outcome_of([&] { create(broken, 0, 2); });
   EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM);
   EXPECT_NE(outcome.message.find("store"), std::string::npos) << outcome.message;
 }

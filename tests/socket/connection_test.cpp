@@ -122,48 +122,33 @@ std::vector<std::string> operator+(std::vector<std::string> words, const std::st
 }
 
 // A process at the other end, which says `count` numbers and then waits to be killed; `holder` holds a copy of the socket for it.
-struct Peer {
-  explicit Peer(int count, bool with_holder = false) {
-    int both[2];
-    int pipe_ends[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both) != 0 || pipe(pipe_ends) != 0)
-      throw system_error(errno, "socketpair");
-    pid = fork();
-    if (pid == 0) {
-      close(both[0]);
-      pid_t child = 0;
-      if (with_holder && (child = fork()) == 0) {
-        pause();
-        _exit(0);
-      }
-      for (int number = 0; number < count; ++number) fdpass::send(both[1], packet_of(number), {});
-      if (write(pipe_ends[1], &child, sizeof child) != sizeof child) _exit(1);
-      pause();
-      _exit(0);
-    }
-    close(both[1]);
-    const bool well = read(pipe_ends[0], &holder, sizeof holder) == sizeof holder;
-    close(pipe_ends[0]);
-    close(pipe_ends[1]);
-    mine = PeerFd(Fd(both[0]));
-    if (!well) throw Error(Status::system, "the peer did not start");
+struct Peer : Ends {
+  explicit Peer(int count, bool with_holder = false)
+      : body([&] {
+          mine = {};
+          pid_t child = 0;
+          if (with_holder && (child = fork()) == 0) support::sleep_for_ever();
+          for (int number = 0; number < count; ++number) fdpass::send(theirs.get(), packet_of(number), {});
+          support::say(std::to_string(child));
+          support::sleep_for_ever();
+        }) {
+    theirs.reset();
+    if (!body.hear("\n")) throw Error(Status::system, "the peer did not start");
+    holder = std::stoi(body.said());
     // A socketpair's credentials are of whoever made it, so identify() would name this process.
-    process.pid = pid;
-    process.pidfd = PeerFd(Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))));
+    process.pid = body.pid();
+    process.pidfd = PeerFd(Fd(static_cast<int>(syscall(SYS_pidfd_open, body.pid(), 0))));
   }
   ~Peer() {
     if (holder > 0) kill(holder, SIGKILL);
-    kill(pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
   }
   void die() const {
-    kill(pid, SIGKILL);
+    body.kill(SIGKILL);
     siginfo_t info{};
-    waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+    waitid(P_PID, static_cast<id_t>(body.pid()), &info, WEXITED | WNOWAIT);
   }
-  pid_t pid = -1;
+  support::Process body;
   pid_t holder = 0;
-  PeerFd mine;
   PeerProcess process;
 };
 

@@ -31,10 +31,7 @@ TEST(PrivateDirectory, OpenToOthersIsRefusedAndLeftAlone) {
   const TemporaryDirectory top;
   for (const mode_t mode : {0755u, 0770u, 0701u, 0720u}) {
     ASSERT_EQ(chmod(top.path().c_str(), mode), 0);
-    const Failure failure = failure_of([&] { open_private_directory(top.path(), true); });
-    EXPECT_EQ(failure.status, Status::unavailable);
-    EXPECT_NE(failure.message.find(top.path()), std::string::npos) << failure.message;
-    EXPECT_NE(failure.message.find(format("%04o", mode)), std::string::npos) << failure.message;
+    expect_failure(Status::unavailable, {top.path(), format("%04o", mode)}, [&] { open_private_directory(top.path(), true); });
     struct stat status {};
     ASSERT_EQ(stat(top.path().c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777, mode);
@@ -56,9 +53,7 @@ TEST(PrivateDirectory, OfAnotherUserIsRefused) {
   const TemporaryDirectory top;
   ASSERT_EQ(mkdir((top / "theirs").c_str(), 0700), 0);
   ASSERT_EQ(chown((top / "theirs").c_str(), 12345, 12345), 0);
-  const Failure failure = failure_of([&] { open_private_directory(top / "theirs", true); });
-  EXPECT_EQ(failure.status, Status::unavailable);
-  EXPECT_NE(failure.message.find("12345"), std::string::npos) << failure.message;
+  expect_failure(Status::unavailable, {"12345"}, [&] { open_private_directory(top / "theirs", true); });
 }
 
 TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {

@@ -37,6 +37,16 @@ inline symm::Failure failure_of(const std::function<void()>& body) {
   return {};
 }
 
+// `body` fails with `status`, and its message has all of `words`; the failure.
+inline symm::Failure expect_failure(symm::Status status, const std::vector<std::string>& words,
+                                    const std::function<void()>& body) {
+  const symm::Failure failure = failure_of(body);
+  EXPECT_EQ(failure.status, status) << failure.message;
+  for (const std::string& word : words)
+    EXPECT_NE(failure.message.find(word), std::string::npos) << "'" << word << "' in: " << failure.message;
+  return failure;
+}
+
 // What `body` returns, or "<status name>: <message>" of the failure that it throws.
 inline std::string outcome_of(const std::function<std::string()>& body) {
   std::string result;

@@ -29,6 +29,16 @@ Group create(const Config& config, int rank, int size) {
   return Group::create(c);
 }
 
+Group create(const symm_store_t& store, int rank, int size, uint64_t create_timeout_ms) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.rank = rank;
+  config.size = size;
+  config.backend = SYMM_BACKEND_HOST;
+  config.store = &store;
+  config.create_timeout_ms = create_timeout_ms;
+  return Group::create(config);
+}
+
 Config Bootstrap::processes() const { return {"dir://" + path(), ""}; }
 Config Bootstrap::threads() const { return {"thread://" + path(), ""}; }
 

@@ -35,6 +35,7 @@ struct Config {
   uint64_t flags = 0;
 };
 Group create(const Config& config, int rank, int size);
+Group create(const symm_store_t& store, int rank, int size, uint64_t create_timeout_ms = 20'000);
 
 // A bootstrap that nobody else uses, for processes or for threads.
 struct Bootstrap : TemporaryDirectory {

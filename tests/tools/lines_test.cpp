@@ -19,18 +19,16 @@ TEST(Lines, OnlyWholeLinesLeave) {
   EXPECT_EQ(out, "[1] hello\n[1] wor\n");
 }
 
-TEST(Lines, EmptyLinesKeepTheirPrefix) {
-  LineAssembler lines("[0] ", false);
+std::string assembled(const std::string& prefix, bool terminal, const std::string& text) {
   std::string out;
-  lines.feed("\n\na\n", out);
-  EXPECT_EQ(out, "[0] \n[0] \n[0] a\n");
+  LineAssembler(prefix, terminal).feed(text, out);
+  return out;
 }
 
+TEST(Lines, EmptyLinesKeepTheirPrefix) { EXPECT_EQ(assembled("[0] ", false, "\n\na\n"), "[0] \n[0] \n[0] a\n"); }
+
 TEST(Lines, CarriageReturnsPassUnchangedIntoFiles) {
-  LineAssembler lines("", false);
-  std::string out;
-  lines.feed("10%\r20%\rdone\r\n", out);
-  EXPECT_EQ(out, "10%\r20%\rdone\r\n");
+  EXPECT_EQ(assembled("", false, "10%\r20%\rdone\r\n"), "10%\r20%\rdone\r\n");
 }
 
 TEST(Lines, ProgressIsShownInPassingOnATerminal) {
