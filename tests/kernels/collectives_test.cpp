@@ -27,24 +27,12 @@ bool has_block_per_rank(Collective collective) {
   return collective == Collective::reduce_scatter || collective == Collective::alltoall;
 }
 
-bool is_possible(const Case& c, int size) {
-  host::PlanInput input;
-  input.collective = c.collective;
-  input.dtype = c.dtype;
-  input.op = c.op;
-  input.count = c.count;
-  input.size = size;
-  input.algorithm = c.algorithm;
-  const bool direct = c.symmetric && (c.collective != Collective::alltoall || c.place == Case::Place::out);
-  return host::refuse(input, direct).empty();
-}
-
 // Cases are dealt with in portions, so that memory stays small.
 class Portions {
  public:
   explicit Portions(const World& world) : world_(world) {}
   void add(const Case& c) {
-    if (!is_possible(c, world_.size)) return;
+    if (!c.is_possible(world_.size)) return;
     cases_.push_back(c);
     if (cases_.size() == 128) flush();
   }
@@ -62,11 +50,12 @@ class Portions {
   size_t total_ = 0;
 };
 
-World world_of(int size) {
-  World world;
-  world.size = size;
-  world.scratch_bytes = host::minimum_scratch(size);
-  return world;
+World world_of(int size) { return {.size = size, .scratch_bytes = host::minimum_scratch(size)}; }
+
+void vary(Case& c, Algorithm algorithm, int size, unsigned turn) {
+  c.algorithm = algorithm;
+  c.root = static_cast<int>(turn % static_cast<unsigned>(size));
+  c.symmetric = algorithm == Algorithm::two_shot || turn % 2 == 0;
 }
 
 class Collectives : public ::testing::TestWithParam<std::tuple<Collective, int>> {};
@@ -81,14 +70,8 @@ TEST_P(Collectives, AllTypesAndOperations) {
       for (const Algorithm algorithm : kAlgorithms)
         for (const size_t count : {1U, 7U, 65U, 333U}) {
           if (size > 8 && count > 65) continue;
-          Case c;
-          c.collective = collective;
-          c.dtype = dtype;
-          c.op = op;
-          c.algorithm = algorithm;
-          c.count = count;
-          c.root = static_cast<int>(turn % static_cast<unsigned>(size));
-          c.symmetric = algorithm == Algorithm::two_shot || turn % 2 == 0;
+          Case c{.collective = collective, .dtype = dtype, .op = op, .count = count};
+          vary(c, algorithm, size, turn);
           c.place = turn % 3 == 0 ? Case::Place::out : turn % 3 == 1 ? Case::Place::in : Case::Place::mixed;
           c.misalignment = turn % 5 < 3 ? 0 : turn % 5 - 2;
           ++turn;
@@ -123,14 +106,8 @@ TEST_P(Collectives, AwkwardCountsPlacesAndAlignments) {
       for (const Algorithm algorithm : kAlgorithms)
         for (const Case::Place place : {Case::Place::out, Case::Place::in, Case::Place::mixed}) {
           if (size > 8 && (turn++ % 9 != 0 || count > 600)) continue;
-          Case c;
-          c.collective = collective;
-          c.dtype = dtype;
-          c.algorithm = algorithm;
-          c.count = count;
-          c.root = static_cast<int>(turn % static_cast<unsigned>(size));
-          c.symmetric = algorithm == Algorithm::two_shot || turn % 2 == 0;
-          c.place = place;
+          Case c{.collective = collective, .dtype = dtype, .count = count, .place = place};
+          vary(c, algorithm, size, turn);
           c.misalignment = turn % 4;
           c.llc_bytes = turn % 3 == 0 ? 64 : 0;
           ++turn;
@@ -150,16 +127,15 @@ TEST_P(Collectives, LargerThanTheCacheBlocks) {
   for (const Algorithm algorithm : kAlgorithms)
     for (const bool symmetric : {false, true})
       for (const size_t llc : {size_t{0}, size_t{1024}}) {
-        Case c;
-        c.collective = collective;
-        c.algorithm = algorithm;
-        c.symmetric = symmetric;
         // More than scratch, of which a reduce-scatter or an all-to-all needs a share per rank.
-        c.count = (has_block_per_rank(collective) ? 90011 / static_cast<size_t>(size) : 90011);
-        c.root = size - 1;
-        c.misalignment = 4;
-        c.llc_bytes = llc;
-        portions.add(c);
+        const size_t count = has_block_per_rank(collective) ? 90011 / static_cast<size_t>(size) : 90011;
+        portions.add({.collective = collective,
+                      .count = count,
+                      .root = size - 1,
+                      .algorithm = algorithm,
+                      .symmetric = symmetric,
+                      .misalignment = 4,
+                      .llc_bytes = llc});
       }
   portions.flush();
 }

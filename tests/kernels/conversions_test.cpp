@@ -15,13 +15,9 @@
 namespace symm::host {
 namespace {
 
-class Conversions : public ::testing::TestWithParam<std::tuple<Simd, DType>> {
+class Conversions : public SimdTest, public ::testing::WithParamInterface<std::tuple<Simd, DType>> {
  protected:
-  void SetUp() override {
-    before_ = current_simd();
-    if (!use_simd(std::get<0>(GetParam()))) GTEST_SKIP() << "this processor has no " << name_of(std::get<0>(GetParam()));
-  }
-  void TearDown() override { use_simd(before_); }
+  void SetUp() override { require(std::get<0>(GetParam())); }
   DType dtype() const { return std::get<1>(GetParam()); }
   size_t codes() const { return size_t{1} << (8 * size_of(dtype())); }
 
@@ -43,9 +39,6 @@ class Conversions : public ::testing::TestWithParam<std::tuple<Simd, DType>> {
           << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
     }
   }
-
- private:
-  Simd before_ = Simd::scalar;
 };
 
 TEST_P(Conversions, EveryCodeHasItsExactValue) {

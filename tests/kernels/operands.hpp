@@ -35,9 +35,7 @@ class Operands {
   std::byte* recv(int rank) const { return recvs_[static_cast<size_t>(rank)]; }
   const std::byte* const* sends() const { return sends_.data(); }
   std::byte* const* recvs() const { return recvs_.data(); }
-  bool all_direct() const {
-    return case_.symmetric && (case_.collective != Collective::alltoall || case_.place == Case::Place::out);
-  }
+  bool all_direct() const { return case_.all_direct(); }
 
   void check(int rank_number) const {
     const auto rank = static_cast<size_t>(rank_number);

@@ -22,16 +22,8 @@ namespace {
 
 using testing::Values;
 
-class Arithmetic : public ::testing::TestWithParam<Simd> {
- protected:
-  void SetUp() override {
-    before_ = current_simd();
-    if (!use_simd(GetParam())) GTEST_SKIP() << "this processor has no " << name_of(GetParam());
-  }
-  void TearDown() override { use_simd(before_); }
-
- private:
-  Simd before_ = Simd::scalar;
+class Arithmetic : public SimdTest, public ::testing::WithParamInterface<Simd> {
+  void SetUp() override { require(GetParam()); }
 };
 
 // The operands of some ranks.

@@ -101,22 +101,23 @@ class ThreadSync final : public host::Sync {
   bool only_neighbours_ = false;
 };
 
-host::PlanInput input_of(const Case& c, const World& world) {
+host::PlanInput input_of(const Case& c, int size) {
   host::PlanInput input;
   input.collective = c.collective;
   input.dtype = c.dtype;
   input.op = c.op;
   input.count = c.count;
   input.root = c.root;
-  input.size = world.size;
+  input.size = size;
   input.algorithm = c.algorithm;
-  input.scratch_bytes = world.scratch_bytes;
   input.llc_bytes = c.llc_bytes;
-  input.tuning = host::tuning_for(world.size);
+  input.tuning = host::tuning_for(size);
   return input;
 }
 
 }  // namespace
+
+bool Case::is_possible(int size) const { return host::refuse(input_of(*this, size), all_direct()).empty(); }
 
 std::string describe(const Case& c, int size) {
   std::ostringstream out;
@@ -149,7 +150,8 @@ void World::run(const std::vector<Case>& cases) const {
     for (size_t i = 0; i < cases.size(); ++i) {
       const Case& c = cases[i];
       const Operands& o = *operands[i];
-      const host::PlanInput input = input_of(c, *this);
+      host::PlanInput input = input_of(c, size);
+      input.scratch_bytes = scratch_bytes;
       const CollectiveCall call{input, o.send(rank), o.recv(rank)};
       host::Plan plan = host::plan(input);
 

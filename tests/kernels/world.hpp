@@ -27,6 +27,11 @@ struct Case {
   } place = Place::out;     // mixed: some ranks in place
   size_t misalignment = 0;  // bytes, different on every rank if not 0
   size_t llc_bytes = 0;     // small: non-temporal stores
+
+  // Whether zero copy is possible.
+  bool all_direct() const { return symmetric && (collective != Collective::alltoall || place == Place::out); }
+  // Whether the library takes the call.
+  bool is_possible(int size) const;
 };
 
 std::string describe(const Case& c, int size);

@@ -33,6 +33,8 @@ wire::Identity identity_of_rank_0(const std::string& path) {
   return packet.identity;
 }
 
+using MeshHostile = MeshTest;
+
 std::vector<PeerFd> disturb(const std::string& path) {
   const std::string name = socket_of_rank_0(path);
   std::vector<PeerFd> open;
@@ -63,8 +65,7 @@ std::vector<PeerFd> disturb(const std::string& path) {
   return open;
 }
 
-TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
-  TemporaryDirectory directory;
+TEST_F(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   Process rank0([&] {
     const size_t before = open_descriptors();
     const auto mesh = connect(directory.path(), 0, 2);
@@ -75,16 +76,12 @@ TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   });
   // Rank 1 introduces itself so that rank 0 opens its socket, and comes when the strangers have been.
   Process rank1([&] {
-    struct Slow final : Store {
-      FileStore files;
-      explicit Slow(const std::string& path) : files(path, true) {}
-      void set(const std::string& key, const Bytes& value, Deadline deadline) override { files.set(key, value, deadline); }
+    struct Slow final : OtherStore {
+      using OtherStore::OtherStore;
       Bytes get(const std::string& key, Deadline deadline) override {
         if (key == "mesh/address/0" && strangers.empty()) strangers = disturb(files.directory());
         return files.get(key, deadline);
       }
-      std::string directory() const override { return files.directory(); }
-      std::string describe() const override { return "slow"; }
       std::vector<PeerFd> strangers;
     } store(directory.path());
     const auto mesh = Mesh::connect(store, 1, 2, "test", soon());
@@ -96,9 +93,8 @@ TEST(MeshHostile, NoiseDuringConnectIsCountedAndHarmless) {
   EXPECT_GE(std::atoi(rejected.c_str()), 150) << rejected;  // the 50 that stay silent are closed uncounted at the end
 }
 
-TEST(MeshHostile, AnotherUserIsRefusedUnread) {
+TEST_F(MeshHostile, AnotherUserIsRefusedUnread) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
-  TemporaryDirectory directory;
   Listener listener(directory.path(), "s");
   ASSERT_EQ(chmod(directory.path().c_str(), 0777), 0);  // as if the directory did not protect us
   ASSERT_EQ(chmod((directory / "s").c_str(), 0777), 0);
@@ -117,8 +113,7 @@ TEST(MeshHostile, AnotherUserIsRefusedUnread) {
   EXPECT_EQ(chmod(directory.path().c_str(), 0700), 0);
 }
 
-TEST(MeshHostile, ADirectoryOpenToOthersIsRefused) {
-  TemporaryDirectory directory;
+TEST_F(MeshHostile, ADirectoryOpenToOthersIsRefused) {
   ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
   EXPECT_NE(failure_of([&] { Listener(directory.path(), "s"); }).status, Status::ok);
 }

@@ -26,12 +26,12 @@ constexpr bool kCanLackDescriptors = false;
 constexpr bool kCanLackDescriptors = true;
 #endif
 
-class MeshProcesses : public testing::TestWithParam<bool> {};
+using MeshProcess = MeshTest;
+class MeshProcesses : public MeshTest, public testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(SocketsInStoresDirectory, MeshProcesses, testing::Bool());
 
 TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
-  TemporaryDirectory directory;
-  Processes ranks(5, [&](int rank) {
+  expect_of_ranks(5, "0 rejected", [&](int rank) {
     setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
     const auto mesh = connect(directory.path(), rank, 5, 20'000, GetParam());
     greet(*mesh, 1);
@@ -41,27 +41,23 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     greet(*mesh, 2);
     return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "0 rejected");
   for (const std::string& entry : entries(directory.path())) EXPECT_TRUE(entry[0] == 'k' || entry == "symm") << entry;
   if (!GetParam()) {
     EXPECT_TRUE(entries(directory / "symm").empty());
   }
 }
 
-TEST(MeshProcess, LongDirectoryNames) {
-  TemporaryDirectory directory;
+TEST_F(MeshProcess, LongDirectoryNames) {
   const std::string path = directory / std::string(120, 'd');
   ASSERT_EQ(mkdir(path.c_str(), 0700), 0);
-  Processes ranks(2, [&](int rank) {
+  expect_of_ranks(2, "ok", [&](int rank) {
     greet(*connect(path, rank, 2), 1);
     return std::string("ok");
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }
 
-TEST(MeshProcess, MemoryTravels) {
-  TemporaryDirectory directory;
-  Processes ranks(2, [&](int rank) {
+TEST_F(MeshProcess, MemoryTravels) {
+  expect_of_ranks(2, "data", [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     if (rank == 0) {
       const int fds[] = {memfd_create("test", MFD_CLOEXEC), dup(0), dup(0), dup(0)};
@@ -78,12 +74,10 @@ TEST(MeshProcess, MemoryTravels) {
     say(*mesh, 0, kTopic, std::string(text, 4));
     return std::string("data");
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "data");
 }
 
-TEST(MeshProcess, ThreadsAndProcessesMix) {
-  TemporaryDirectory directory;
-  Processes ranks(2, [&](int process) {
+TEST_F(MeshProcess, ThreadsAndProcessesMix) {
+  expect_of_ranks(2, "ok", [&](int process) {
     as_threads(3, [&](int thread) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
@@ -95,14 +89,12 @@ TEST(MeshProcess, ThreadsAndProcessesMix) {
     });
     return std::string("ok");
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }
 
-class MeshKill : public testing::TestWithParam<int> {};
+class MeshKill : public MeshTest, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, MeshKill, testing::Values(2, 3, 8));
 
 TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
-  TemporaryDirectory directory;
   const int size = GetParam();
   const int victim = size - 1;
   Processes ranks(size, [&](int rank) {
@@ -128,21 +120,16 @@ TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
   }
 }
 
-TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
-  TemporaryDirectory directory;
+TEST_F(MeshProcess, DeathBeforeConnectingNamesTheRank) {
   Processes ranks(3, [&](int rank) {
     if (rank == 2) {
       // Comes, but dies at its first look for another rank's socket.
-      struct Dying final : Store {
-        FileStore files;
-        explicit Dying(const std::string& path) : files(path, true) {}
-        void set(const std::string& key, const Bytes& value, Deadline deadline) override { files.set(key, value, deadline); }
+      struct Dying final : OtherStore {
+        using OtherStore::OtherStore;
         Bytes get(const std::string& key, Deadline deadline) override {
           if (key.find("address") != std::string::npos) raise(SIGKILL);
           return files.get(key, deadline);
         }
-        std::string directory() const override { return files.directory(); }
-        std::string describe() const override { return "dying"; }
       } store(directory.path());
       Mesh::connect(store, rank, 3, "test", soon());
     }
@@ -153,9 +140,8 @@ TEST(MeshProcess, DeathBeforeConnectingNamesTheRank) {
   EXPECT_EQ(ranks[1].result(), "-8 2");
 }
 
-TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
+TEST_F(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
   if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
-  TemporaryDirectory directory;
   Processes ranks(4, [&](int rank) {
     if (rank == 1) {
       leave_descriptors(3);  // enough for the store, too few for the connections
@@ -171,10 +157,9 @@ TEST(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
   }
 }
 
-TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
+TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
   if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
-  TemporaryDirectory directory;
-  Processes ranks(2, [&](int rank) {
+  expect_of_ranks(2, "ok", [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     if (rank == 1) {
@@ -193,11 +178,9 @@ TEST(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
     say(*mesh, 0, kTopic, "ok");  // the connection is as good as before
     return failure.status == Status::system && !revocation->revoked() ? std::string("ok") : failure.message;
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }
 
-TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
-  TemporaryDirectory directory;
+TEST_F(MeshProcess, ExitWithoutReleaseIsADeparture) {
   Processes ranks(2, [&](int rank) {
     const DeathLog deaths;
     const auto mesh = connect(directory.path(), rank, 2);
@@ -211,8 +194,7 @@ TEST(MeshProcess, ExitWithoutReleaseIsADeparture) {
   EXPECT_EQ(ranks[0].result(), "1 1 0");
 }
 
-TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
-  TemporaryDirectory directory;
+TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
   Processes ranks(2, [&](int rank) {
     auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
@@ -245,13 +227,12 @@ TEST(MeshProcess, AForkedChildDoesNotHideADeath) {
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
 }
 
-TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
+TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer cannot start threads in the child of a process with threads";
 #endif
-  TemporaryDirectory directory;
   TemporaryDirectory second;
-  Processes ranks(2, [&](int rank) {
+  expect_of_ranks(2, "ok", [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     greet(*mesh, 1);
     Process child([&] {
@@ -262,13 +243,11 @@ TEST(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
     greet(*mesh, 2);
     return result;
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }
 
-TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
-  TemporaryDirectory directory;
+TEST_F(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
   constexpr int kCycles = 300;
-  Processes ranks(2, [&](int rank) {
+  expect_of_ranks(2, "ok", [&](int rank) {
     size_t descriptors = 0;
     size_t running = 0;
     for (int cycle = 0; cycle < kCycles; ++cycle) {
@@ -285,7 +264,6 @@ TEST(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
     return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok")
                                                              : format("%zu %zu", descriptors, open_descriptors());
   });
-  for (auto& rank : ranks) EXPECT_EQ(rank.result(), "ok");
 }
 
 }  // namespace

@@ -43,6 +43,11 @@ std::shared_ptr<Mesh> connect(const std::string& path, int rank, int size, uint6
   return Mesh::connect(store, rank, size, name, Deadline::after_ms(milliseconds));
 }
 
+void expect_of_ranks(int size, const std::string& result, const std::function<std::string(int)>& body) {
+  Processes ranks(size, body);
+  for (auto& rank : ranks) EXPECT_EQ(rank.result(), result);
+}
+
 std::shared_ptr<Revocation> attach_all(Mesh& mesh, uint64_t group) {
   std::vector<int> members;
   for (int rank = 0; rank < mesh.size(); ++rank) members.push_back(rank);

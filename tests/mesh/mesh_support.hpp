@@ -29,6 +29,24 @@ class FileStore final : public symm::Store {
   bool for_sockets_;
 };
 
+// As those files, but for what a test overrides.
+struct OtherStore : symm::Store {
+  explicit OtherStore(const std::string& path) : files(path, true) {}
+  void set(const std::string& key, const symm::Bytes& value, symm::Deadline deadline) override {
+    files.set(key, value, deadline);
+  }
+  symm::Bytes get(const std::string& key, symm::Deadline deadline) override { return files.get(key, deadline); }
+  std::string directory() const override { return files.directory(); }
+  std::string describe() const override { return "other"; }
+  FileStore files;
+};
+
+struct MeshTest : testing::Test {
+  TemporaryDirectory directory;
+};
+// `body` of each rank, in a process of its own, returns `result`.
+void expect_of_ranks(int size, const std::string& result, const std::function<std::string(int rank)>& body);
+
 inline constexpr symm::Topic kTopic{symm::MessageKind::control, 7, 1, 2};
 
 std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size, uint64_t milliseconds = 20'000,

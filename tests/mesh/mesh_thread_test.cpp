@@ -13,19 +13,19 @@ namespace {
 using namespace symm;
 using namespace support;
 
-TEST(MeshThreads, OneRankNeedsNobody) {
-  TemporaryDirectory directory;
+using MeshThreads = MeshTest;
+
+TEST_F(MeshThreads, OneRankNeedsNobody) {
   const auto mesh = connect(directory.path(), 0, 1);
   EXPECT_EQ(mesh->size(), 1);
   EXPECT_NE(mesh->nonce(), 0U);
   EXPECT_EQ(mesh->peer(0).pid, getpid());
 }
 
-class MeshThreadsOf : public testing::TestWithParam<int> {};
+class MeshThreadsOf : public MeshTest, public testing::WithParamInterface<int> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, MeshThreadsOf, testing::Values(2, 3, 8, 64));
 
 TEST_P(MeshThreadsOf, AllTalkToAllWithoutDescriptors) {
-  TemporaryDirectory directory;
   const size_t before = open_descriptors();
   std::vector<std::shared_ptr<Mesh>> meshes(static_cast<size_t>(GetParam()));
   as_threads(GetParam(), [&](int rank) {
@@ -40,18 +40,17 @@ TEST_P(MeshThreadsOf, AllTalkToAllWithoutDescriptors) {
 }
 
 // The first write or reading of a key fails, and not by an Error.
-class OddStore final : public Store {
+class OddStore final : public OtherStore {
  public:
-  OddStore(const std::string& path, std::string key) : store_(path, true), key_(std::move(key)) {}
+  OddStore(const std::string& path, std::string key) : OtherStore(path), key_(std::move(key)) {}
   void set(const std::string& key, const Bytes& value, Deadline deadline) override {
     fail_once(key);
-    store_.set(key, value, deadline);
+    OtherStore::set(key, value, deadline);
   }
   Bytes get(const std::string& key, Deadline deadline) override {
     fail_once(key);
-    return store_.get(key, deadline);
+    return OtherStore::get(key, deadline);
   }
-  std::string describe() const override { return "odd"; }
 
  private:
   void fail_once(const std::string& key) {
@@ -59,7 +58,6 @@ class OddStore final : public Store {
     key_.clear();
     throw std::runtime_error("odd");
   }
-  FileStore store_;
   std::string key_;
 };
 
@@ -67,25 +65,22 @@ void expect_internal_on_all_ranks(const std::string& key) {
   TemporaryDirectory directory;
   as_threads(2, [&](int rank) {
     const auto start = std::chrono::steady_clock::now();
-    const Failure failure = failure_of([&] {
+    const Failure failure = expect_failure(Status::internal, {"odd"}, [&] {
       if (rank == 0) return void(connect(directory.path(), 0, 2));
       OddStore store(directory.path(), key);
       Mesh::connect(store, 1, 2, "test", soon());
     });
-    EXPECT_EQ(failure.status, Status::internal);
     EXPECT_EQ(failure.rank, 1);
-    EXPECT_NE(failure.message.find("odd"), std::string::npos) << failure.message;
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   });
 }
 
-TEST(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal_on_all_ranks("mesh/identity/1"); }
+TEST_F(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal_on_all_ranks("mesh/identity/1"); }
 
 // The other is joined when it has voted already.
-TEST(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
+TEST_F(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
 
-TEST(MeshThreads, DescriptorsArriveAsCopies) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, DescriptorsArriveAsCopies) {
   as_threads(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     if (rank == 0) {
@@ -105,8 +100,7 @@ TEST(MeshThreads, DescriptorsArriveAsCopies) {
   });
 }
 
-TEST(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   std::shared_ptr<Mesh> meshes[2];
   as_threads(2, [&](int rank) { meshes[rank] = connect(directory.path(), rank, 2); });
   constexpr int kTopics = 16;
@@ -120,8 +114,7 @@ TEST(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   });
 }
 
-TEST(MeshThreads, MissingRanksAreNamedOnAllThatCame) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, MissingRanksAreNamedOnAllThatCame) {
   as_threads(3, [&](int index) {
     const int ranks[] = {0, 2, 3};
     const Failure failure = failure_of([&] { connect(directory.path(), ranks[index], 6, 300); });
@@ -131,8 +124,7 @@ TEST(MeshThreads, MissingRanksAreNamedOnAllThatCame) {
   });
 }
 
-TEST(MeshThreads, RanksThatDisagreeAllFailAlike) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, RanksThatDisagreeAllFailAlike) {
   Failure failures[3];
   as_threads(3,
              [&](int rank) { failures[rank] = failure_of([&] { connect(directory.path(), rank, rank == 2 ? 4 : 3, 2'000); }); });
@@ -142,8 +134,7 @@ TEST(MeshThreads, RanksThatDisagreeAllFailAlike) {
   }
 }
 
-TEST(MeshThreads, AbortReachesAllMembersAndOnlyThem) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, AbortReachesAllMembersAndOnlyThem) {
   as_threads(3, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 3);
     const auto all = attach_all(*mesh, 1);
@@ -164,17 +155,14 @@ TEST(MeshThreads, AbortReachesAllMembersAndOnlyThem) {
   });
 }
 
-TEST(MeshThreads, DepartureEndsWaitsForThatRankOnly) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, DepartureEndsWaitsForThatRankOnly) {
   as_threads(3, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 3);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
     if (rank == 2) return mesh->detach(kTopic.group);
-    const Failure failure = failure_of([&] { hear(*mesh, 2, kTopic, 4, revocation.get()); });
-    EXPECT_EQ(failure.status, Status::peer_failed);
-    EXPECT_EQ(failure.rank, 2);
-    EXPECT_NE(failure.message.find("left the group"), std::string::npos) << failure.message;
+    EXPECT_EQ(expect_failure(Status::peer_failed, {"left the group"}, [&] { hear(*mesh, 2, kTopic, 4, revocation.get()); }).rank,
+              2);
     EXPECT_TRUE(revocation->departed(2));
     EXPECT_FALSE(revocation->revoked());
     say(*mesh, 1 - rank, kTopic, "here");
@@ -182,8 +170,7 @@ TEST(MeshThreads, DepartureEndsWaitsForThatRankOnly) {
   });
 }
 
-TEST(MeshThreads, EventsBeforeAttachAreReplayed) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, EventsBeforeAttachAreReplayed) {
   as_threads(3, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 3);
     if (rank == 0) {
@@ -201,22 +188,18 @@ TEST(MeshThreads, EventsBeforeAttachAreReplayed) {
   });
 }
 
-TEST(MeshThreads, WrongSizesAreAFault) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, WrongSizesAreAFault) {
   as_threads(2, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 2);
     const auto revocation = attach_all(*mesh, kTopic.group);
     greet(*mesh, 1);
     say(*mesh, 1 - rank, kTopic, "four");
-    const Failure failure = failure_of([&] { hear(*mesh, 1 - rank, kTopic, 5); });
-    EXPECT_EQ(failure.status, Status::peer_failed);
-    EXPECT_NE(failure.message.find("broke the protocol"), std::string::npos) << failure.message;
+    expect_failure(Status::peer_failed, {"broke the protocol"}, [&] { hear(*mesh, 1 - rank, kTopic, 5); });
     EXPECT_TRUE(revocation->revoked());
   });
 }
 
-TEST(MeshThreads, AFloodOfUnreadMessagesFailsItsSender) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSender) {
   std::shared_ptr<Mesh> meshes[2];
   std::shared_ptr<Revocation> revocations[2];
   as_threads(2, [&](int rank) {
@@ -227,8 +210,7 @@ TEST(MeshThreads, AFloodOfUnreadMessagesFailsItsSender) {
   EXPECT_NE(revocations[1]->failure().message.find("more than anybody reads"), std::string::npos);
 }
 
-TEST(MeshThreads, WaitEndsAtItsDeadlineAndByRevocation) {
-  TemporaryDirectory directory;
+TEST_F(MeshThreads, WaitEndsAtItsDeadlineAndByRevocation) {
   std::shared_ptr<Mesh> meshes[2];
   as_threads(2, [&](int rank) { meshes[rank] = connect(directory.path(), rank, 2); });
   const Failure late = failure_of([&] { hear(*meshes[0], 1, kTopic, 4, nullptr, 50); });
