@@ -3,6 +3,7 @@
 // Kernels and host calls count signals on the same words. libsymm with its real kernels, on the fake driver, which carries out
 // the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
 #include <symm/device.cuh>
+#include <symm/symm.hpp>
 
 #include <gtest/gtest.h>
 
@@ -26,13 +27,13 @@ using namespace symm::device;
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 
 struct Rank {
-  symm_group_t* group = nullptr;
-  symm_memory_t* memory = nullptr;
+  symm::Group group;
+  symm::Memory memory;
   void* stream = nullptr;
   Memory view{};
 };
 
-symm_group_t* group_of(int rank, int size, symm_backend_t backend, const char* name) {
+symm::Group group_of(int rank, int size, symm_backend_t backend, const char* name) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   const std::string bootstrap = std::string("thread://") + name;
   config.rank = rank;
@@ -40,18 +41,7 @@ symm_group_t* group_of(int rank, int size, symm_backend_t backend, const char* n
   config.backend = backend;
   config.bootstrap = bootstrap.c_str();
   config.timeout_ms = config.create_timeout_ms = 20'000;
-  symm_group_t* group = nullptr;
-  EXPECT_EQ(symm_group_create(&config, &group), SYMM_OK) << symm_last_error();
-  return group;
-}
-
-symm_memory_t* memory_of(symm_group_t* group) {
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  EXPECT_EQ(symm_alloc(group, 4096, 0, &buffer), SYMM_OK) << symm_last_error();
-  EXPECT_EQ(symm_rendezvous(group, buffer, 0, &memory), SYMM_OK) << symm_last_error();
-  symm_buffer_release(buffer);
-  return memory;
+  return symm::Group::create(config);
 }
 
 void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>& body) {
@@ -59,12 +49,12 @@ void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>&
   support::as_threads(size, [&](int r) {
     Rank rank;
     rank.group = group_of(r, size, SYMM_BACKEND_CUDA, name);
-    rank.memory = memory_of(rank.group);
+    rank.memory = rank.group.rendezvous(rank.group.allocate(4096));
     EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
-    EXPECT_EQ(describe(rank.group, rank.memory, 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(describe(rank.group.get(), rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
     body(r, rank);
-    symm_memory_release(rank.memory);
-    symm_group_release(rank.group);
+    rank.memory.reset();
+    rank.group.reset();
     cuStreamDestroy(rank.stream);
   });
 }
@@ -75,12 +65,8 @@ TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
     EXPECT_EQ(rank.view.size, 3);
     EXPECT_EQ(rank.view.timeout_ns, 20'000'000'000ULL);
     for (int peer = 0; peer < 3; ++peer) {
-      void* block = nullptr;
-      void* pad = nullptr;
-      EXPECT_EQ(symm_memory_pointer(rank.memory, peer, &block), SYMM_OK);
-      EXPECT_EQ(symm_memory_signal_pad(rank.memory, peer, &pad), SYMM_OK);
-      EXPECT_EQ(pointer<void>(rank.view, peer), block);
-      EXPECT_EQ(static_cast<void*>(signal_word(rank.view, peer, 0, 0)), pad);
+      EXPECT_EQ(pointer<std::byte>(rank.view, peer), rank.memory.span(peer).data());
+      EXPECT_EQ(signal_word(rank.view, peer, 0, 0), rank.memory.signal_pad(peer).data());
     }
   });
 }
@@ -91,7 +77,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
     const int peer = 1 - r;
     for (const int channel : {0, 5, 63}) {
       // The host waits for what a kernel puts.
-      ASSERT_EQ(symm_wait_signal(rank.memory, peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
+      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_FALSE(fake_cuda::idle(rank.stream)) << "nobody has put a signal yet";
       together.arrive_and_wait();
       put_signal(rank.view, peer, channel);
@@ -101,12 +87,12 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       together.arrive_and_wait();
       // Kernels wait for what the host puts, and everything by turns.
       for (int i = 0; i < 2; ++i) {
-        ASSERT_EQ(symm_put_signal(rank.memory, peer, channel, rank.stream), SYMM_OK) << symm_last_error();
+        ASSERT_EQ(symm_put_signal(rank.memory.get(), peer, channel, rank.stream), SYMM_OK) << symm_last_error();
         put_signal(rank.view, peer, channel);
       }
       EXPECT_TRUE(await_signal(rank.view, peer, channel, 4));
       EXPECT_TRUE(wait_signal(rank.view, peer, channel));
-      ASSERT_EQ(symm_wait_signal(rank.memory, peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
+      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       take_signals(rank.view, peer, channel);
       EXPECT_EQ(signals_there(rank.view, peer, channel), 1U);
@@ -121,18 +107,18 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
 TEST(DeviceMixed, a_description_fails_cleanly) {
   const Memory untouched = {7, 7, nullptr, nullptr, nullptr, 7, nullptr};
   Memory view = untouched;
-  symm_group_t* group = group_of(0, 1, SYMM_BACKEND_HOST, "host");
-  symm_memory_t* memory = memory_of(group);
-  EXPECT_EQ(describe(group, memory, 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
-  EXPECT_EQ(describe(nullptr, memory, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
-  EXPECT_EQ(describe(group, nullptr, 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
-  EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
-  symm_memory_release(memory);
-  symm_group_release(group);
-  on_ranks(1, "no memory", [&](int, Rank& rank) {
-    EXPECT_EQ(describe(rank.group, nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
+  {
+    const symm::Group group = group_of(0, 1, SYMM_BACKEND_HOST, "host");
+    const symm::Memory memory = group.rendezvous(group.allocate(4096));
+    EXPECT_EQ(describe(group.get(), memory.get(), 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
+    EXPECT_EQ(describe(nullptr, memory.get(), 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(describe(group.get(), nullptr, 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
     EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
-    EXPECT_EQ(describe(rank.group, rank.memory, SYMM_TIMEOUT_INFINITE, nullptr, &view), SYMM_OK);
+  }
+  on_ranks(1, "no memory", [&](int, Rank& rank) {
+    EXPECT_EQ(describe(rank.group.get(), nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
+    EXPECT_EQ(describe(rank.group.get(), rank.memory.get(), SYMM_TIMEOUT_INFINITE, nullptr, &view), SYMM_OK);
     EXPECT_EQ(view.timeout_ns, ~0ULL);
   });
 }

@@ -11,12 +11,10 @@ namespace {
 
 using gpu::cuda;
 using gpu::expect;
+using gpu::free_memory;
+using gpu::Graph;
 using gpu::Rank;
 using gpu::symm;
-
-std::string who(const Rank& rank, const char* what) {
-  return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
-}
 
 // floats: every rank puts rank + 1 + i % 7 + round, so the sum is known exactly.
 float operand(int rank, size_t i, int round) {
@@ -63,28 +61,22 @@ constexpr size_t kLarge = 6'000'000;  // pipeline
 void graphs(Rank& rank, std::barrier<>& together) {
   auto* block = reinterpret_cast<float*>(rank.block);
   auto* other = reinterpret_cast<float*>(rank.ordinary);
-  cudaGraphExec_t replay[2];
-  const size_t counts[2][2] = {{kSmall, kMiddle}, {kLarge, kSmall}};
-  for (int g = 0; g < 2; ++g) {
-    cudaGraph_t graph = nullptr;
-    cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-    for (int i = 0; i < 2; ++i) symm(allreduce(rank, block, other, counts[g][i], rank.stream), "all-reduce in capture");
-    symm(symm_barrier(rank.group, nullptr, 0, 3, 0, rank.stream), "barrier in capture");
-    cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
-    cuda(cudaGraphInstantiate(&replay[g], graph, 0), "instantiate");
-    cuda(cudaGraphUpload(replay[g], rank.stream), "upload of a graph");
-    cudaGraphDestroy(graph);
-  }
+  const auto calls = [&](size_t first, size_t second) {
+    return [&, first, second] {
+      for (const size_t count : {first, second}) symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
+      symm(symm_barrier(rank.group, nullptr, 0, 3, 0, rank.stream), "barrier in capture");
+    };
+  };
+  const Graph graphs[] = {{rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}};
   rank.settle(together);
   for (int round = 0; round < 12; ++round) {
     upload(rank, block, kLarge, round, rank.stream);
-    cuda(cudaGraphLaunch(replay[round % 2], rank.stream), "replay");
+    graphs[round % 2].replay();
     if (round % 3 == 0) symm(allreduce(rank, block, other, kMiddle, rank.stream), "eager all-reduce");
     const size_t check = round % 2 == 0 ? kMiddle : kLarge;
     expect(right(rank, other, check, round, rank.stream), who(rank, "graph replay"));
   }
   rank.settle(together);
-  for (const cudaGraphExec_t exec : replay) cudaGraphExecDestroy(exec);
 }
 
 // Calls on two streams by turns without any synchronisation between them: the library orders them.
@@ -130,24 +122,18 @@ void signals(Rank& rank, std::barrier<>& together) {
   };
   round();
   check("signals");
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
   rank.settle(together);
-  cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  round();
-  cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
-  cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
-  rank.settle(together);
-  for (int i = 0; i < 4; ++i) {
-    cuda(cudaGraphLaunch(exec, rank.stream), "replay");
-    check("signals in a graph");
-    round();
-    check("signals between replays");
+  {
+    const Graph graph(rank, round);
+    rank.settle(together);
+    for (int i = 0; i < 4; ++i) {
+      graph.replay();
+      check("signals in a graph");
+      round();
+      check("signals between replays");
+    }
+    rank.settle(together);
   }
-  rank.settle(together);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
 
   // put, get, write_value32, and the device's own table of addresses.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
@@ -248,12 +234,6 @@ void mismatch(Rank& rank, std::barrier<>&) {
 
 class Behaviour : public testing::Test {
  protected:
-  static size_t free_memory() {
-    size_t free = 0;
-    size_t total = 0;
-    cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    return free;
-  }
   static void run(const std::function<void(Rank&, std::barrier<>&)>& body, uint64_t flags = 0) {
     gpu::run_ranks(gpu::machine().ranks, body, 20000, flags);
   }

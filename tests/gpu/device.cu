@@ -34,9 +34,6 @@ Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nul
   symm(symm::device::describe(rank.group, rank.memory, timeout_ms, stop, &view), "describe");
   return view;
 }
-std::string who(const Rank& rank, const char* what) {
-  return std::string(what) + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
-}
 
 // Hand a number to the next rank, and take the last one's.
 __global__ void pass_on(const Memory memory, int channel, Words* words) {
@@ -107,26 +104,18 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
     symm(symm_wait_signal(rank.memory, last, 7, 0, rank.stream), "symm_wait_signal");
     symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
   };
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
   rank.settle(together);
-  cuda(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal), "begin capture");
-  round();
-  cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
-  cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
-  cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
+  const gpu::Graph graph(rank, round);
   rank.settle(together);
   for (int i = 0; i < kRounds; ++i) {
     if (i % 2 == 0)
       round();
     else
-      cuda(cudaGraphLaunch(exec, rank.stream), "replay");
+      graph.replay();
   }
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
   rank.settle(together);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
 }
 
 void barriers(Rank& rank, std::barrier<>& together, Words* words) {

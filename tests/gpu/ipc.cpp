@@ -19,6 +19,7 @@ constexpr int kLimit = 240'000;  // milliseconds
 
 using gpu::cuda;
 using gpu::expect;
+using gpu::free_memory;
 using gpu::symm;
 
 // A file that both processes of a test map.
@@ -81,13 +82,6 @@ void delay(cudaStream_t stream, long milliseconds) {
            stream, [](void* ms) { usleep(static_cast<useconds_t>(reinterpret_cast<long>(ms)) * 1000); },
            reinterpret_cast<void*>(milliseconds)),
        "cudaLaunchHostFunc");
-}
-
-size_t free_memory() {
-  size_t available = 0;
-  size_t total = 0;
-  cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-  return available;
 }
 
 constexpr size_t kBytes = size_t{8} << 20;

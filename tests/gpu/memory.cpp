@@ -14,12 +14,10 @@ namespace {
 using gpu::cuda;
 using gpu::expect;
 using gpu::ExternalAllocation;
+using gpu::free_memory;
 using gpu::Rank;
 using gpu::symm;
 
-std::string who(const Rank& rank, const std::string& what) {
-  return "rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size) + ": " + what;
-}
 std::string with_error(const std::string& what) { return what + " (" + symm_last_error() + ")"; }
 
 int device_of(const Rank&) {
@@ -28,19 +26,7 @@ int device_of(const Rank&) {
   return device;
 }
 
-symm_device_info_t info_of(const Rank& rank) {
-  symm_device_info_t info{};
-  info.struct_size = sizeof info;
-  symm(symm_device_info(SYMM_BACKEND_CUDA, device_of(rank), &info), "symm_device_info");
-  return info;
-}
-
-size_t free_memory() {
-  size_t available = 0;
-  size_t total = 0;
-  cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-  return available;
-}
+symm_device_info_t info_of(const Rank& rank) { return ::symm::device_info(SYMM_BACKEND_CUDA, device_of(rank)); }
 
 void upload(void* to, const std::vector<float>& values, const Rank& rank) {
   cuda(cudaMemcpyAsync(to, values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice, rank.stream), "upload");
@@ -71,26 +57,22 @@ constexpr size_t kPiece = size_t{64} << 20;  // as large as Rank::kBlock, and en
 void adopted(Rank& rank, std::barrier<>& together) {
   ExternalAllocation foreign(device_of(rank), kAllocation);
   char* const theirs = foreign.data() + 4096 * static_cast<size_t>(rank.rank + 1);  // elsewhere on each rank
-  symm_buffer_t* buffer = nullptr;
-  symm_memory_t* memory = nullptr;
-  void* ours = nullptr;
-  symm(symm_buffer_adopt(rank.group, theirs, kPiece, &buffer), "symm_buffer_adopt");
-  symm(symm_buffer_pointer(buffer, &ours), "symm_buffer_pointer");
-  symm(symm_rendezvous(rank.group, buffer, 1, &memory), "symm_rendezvous");
+  ::symm::Buffer buffer = rank.whole.adopt(::symm::Span(theirs, kPiece));
+  ::symm::Memory memory = rank.whole.rendezvous(buffer, 1);
+  void* const ours = buffer.span().data();
   expect(ours != theirs, who(rank, "an address of its own"));
 
   const int next = (rank.rank + 1) % rank.size;
   const int last = (rank.rank + rank.size - 1) % rank.size;
   const std::vector<float> mine = values_of(rank, 1000);
   upload(rank.ordinary, mine, rank);
-  symm(symm_put_with_signal(memory, next, 8192, rank.ordinary, 4000, 3, rank.stream), "symm_put_with_signal");
-  symm(symm_wait_signal(memory, last, 3, 0, rank.stream), "symm_wait_signal");
+  memory.put_with_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
+  memory.wait_signal(last, 3, 0, rank.stream);
   Rank neighbour = rank;
   neighbour.rank = last;
   expect(download(theirs + 8192, 1000, rank) == values_of(neighbour, 1000), who(rank, "a put lands where the owner has it"));
 
   // The same bits as with a block of symm's own, small and large, by the owner's addresses and by ours.
-  const int32_t me = rank.rank;
   for (const size_t count : {size_t{1000}, size_t{1} << 20, kPiece / sizeof(float)}) {
     const std::vector<float> values = values_of(rank, count);
     upload(rank.block, values, rank);
@@ -104,13 +86,10 @@ void adopted(Rank& rank, std::barrier<>& together) {
                            (operand == ours ? ", symm's address" : ", owner's address")));
     }
   }
-  symm_memory_t* found = nullptr;
-  int32_t owner = -1;
-  size_t offset = 0;
-  expect(symm_memory_find(rank.group, theirs + 100, &found, &owner, &offset) == SYMM_OK && found != nullptr && owner == me &&
-             offset == 100,
-         who(rank, with_error("found by the owner's address")));
-  symm_memory_release(found);
+  {
+    const ::symm::Place place = rank.whole.find(theirs + 100);
+    expect(place.memory && place.rank == rank.rank && place.offset == 100, who(rank, "found by the owner's address"));
+  }
 
   // The owner lets go first.
   rank.settle(together);
@@ -124,8 +103,8 @@ void adopted(Rank& rank, std::barrier<>& together) {
   expect(download(ours, mine.size(), rank) == download(rank.block, mine.size(), rank),
          who(rank, "the owner is gone, the memory is not"));
   rank.settle(together);
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
+  memory.reset();
+  buffer.reset();
   together.arrive_and_wait();
 }
 
@@ -169,12 +148,11 @@ void refused(Rank& rank, std::barrier<>&) {
 
 void dmabuf(Rank& rank, std::barrier<>&) {
   const symm_device_info_t info = info_of(rank);
-  symm_buffer_t* buffer = nullptr;
-  symm(symm_alloc(rank.group, 100'000, 0, &buffer), "symm_alloc");
+  const ::symm::Buffer buffer = rank.whole.allocate(100'000);
   int32_t fd = -1;
-  expect(symm_buffer_export_dmabuf(buffer, 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
+  expect(symm_buffer_export_dmabuf(buffer.get(), 8, 8, &fd) == SYMM_ERR_INVALID_ARGUMENT && fd == -1,
          who(rank, "an offset inside a page"));
-  const symm_status_t status = symm_buffer_export_dmabuf(buffer, 8192, 50'000, &fd);
+  const symm_status_t status = symm_buffer_export_dmabuf(buffer.get(), 8192, 50'000, &fd);
   if (info.dmabuf == 0) {
     expect(status == SYMM_ERR_UNAVAILABLE && std::strstr(symm_last_error(), info.dmabuf_reason) != nullptr,
            who(rank, with_error("no DMA-BUF, with the reason")));
@@ -187,14 +165,14 @@ void dmabuf(Rank& rank, std::barrier<>&) {
     close(fd);
   }
   if (rank.rank == 0) std::printf("DMA-BUF: %s\n", status == SYMM_OK ? "yes" : symm_last_error());
-  symm_buffer_release(buffer);
 }
 
 void host_memory(Rank& rank, std::barrier<>& together) {
   const symm_device_info_t info = info_of(rank);
   constexpr size_t kBytes = size_t{4} << 20;
-  symm_buffer_t* buffer = nullptr;
-  const symm_status_t status = symm_alloc(rank.group, kBytes, SYMM_ALLOC_HOST, &buffer);
+  symm_buffer_t* made = nullptr;
+  const symm_status_t status = symm_alloc(rank.group, kBytes, SYMM_ALLOC_HOST, &made);
+  ::symm::Buffer buffer(made);
   if (rank.rank == 0)
     std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(), info.numa_node);
   if (info.host_memory == 0) {
@@ -204,20 +182,16 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   }
   expect(status == SYMM_OK, who(rank, with_error("memory of the host")));
   if (status != SYMM_OK) return;
-  symm_memory_t* memory = nullptr;
-  void* pointer = nullptr;
-  symm(symm_buffer_pointer(buffer, &pointer), "symm_buffer_pointer");
-  symm(symm_rendezvous(rank.group, buffer, 2, &memory), "symm_rendezvous");
-  auto* mine = static_cast<float*>(pointer);
+  ::symm::Memory memory = rank.whole.rendezvous(buffer, 2);
+  auto* mine = buffer.span<float>().data();
   expect(mine[0] == 0 && mine[kBytes / 4 - 1] == 0, who(rank, "zeroed, and the host can look"));
   const size_t count = 100'000;
   const std::vector<float> values = values_of(rank, count);
   std::copy(values.begin(), values.end(), mine);  // by the host
   together.arrive_and_wait();
-  void* there = nullptr;
   Rank neighbour = rank;
   neighbour.rank = (rank.rank + 1) % rank.size;
-  symm(symm_memory_pointer(memory, neighbour.rank, &there), "symm_memory_pointer");
+  const auto* there = memory.span<float>(neighbour.rank).data();
   const std::vector<float> theirs = values_of(neighbour, count);
   expect(std::memcmp(there, theirs.data(), count * sizeof(float)) == 0, who(rank, "the host sees a peer's block"));
   together.arrive_and_wait();
@@ -228,8 +202,8 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   rank.wait();
   expect(std::memcmp(mine, right.data(), count * sizeof(float)) == 0, who(rank, "all-reduce in memory of the host"));
   rank.settle(together);
-  symm_memory_release(memory);
-  symm_buffer_release(buffer);
+  memory.reset();
+  buffer.reset();
   together.arrive_and_wait();
 }
 

@@ -87,7 +87,8 @@ inline void or_give_up(const std::function<void()>& body) {
 struct Rank {
   int rank = 0;
   int size = 0;
-  symm_group_t* group = nullptr;
+  ::symm::Group whole;
+  symm_group_t* group = nullptr;  // the same
   cudaStream_t stream = nullptr;
   cudaStream_t second = nullptr;
   symm_memory_t* memory = nullptr;
@@ -104,6 +105,39 @@ struct Rank {
     together.arrive_and_wait();
   }
 };
+
+inline std::string who(const Rank& rank, const std::string& what) {
+  return what + ", rank " + std::to_string(rank.rank) + " of " + std::to_string(rank.size);
+}
+
+// What `body` puts on a rank's stream, to be replayed there.
+class Graph {
+ public:
+  Graph(const Rank& rank, const std::function<void()>& body) : stream_(rank.stream) {
+    cudaGraph_t graph = nullptr;
+    cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin capture");
+    body();
+    cuda(cudaStreamEndCapture(stream_, &graph), "end capture");
+    cuda(cudaGraphInstantiate(&exec_, graph, 0), "instantiate");
+    cuda(cudaGraphUpload(exec_, stream_), "upload of a graph");
+    cudaGraphDestroy(graph);
+  }
+  ~Graph() { cudaGraphExecDestroy(exec_); }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  void replay() const { cuda(cudaGraphLaunch(exec_, stream_), "replay"); }
+
+ private:
+  cudaStream_t stream_;
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+inline size_t free_memory() {
+  size_t available = 0;
+  size_t total = 0;
+  cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  return available;
+}
 
 inline std::string unique_name() {
   static std::atomic<int> next{0};
@@ -142,15 +176,16 @@ inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)
     cuda(cudaStreamCreateWithFlags(&rank.second, cudaStreamNonBlocking), "cudaStreamCreate");
     cuda(cudaMalloc(reinterpret_cast<void**>(&rank.ordinary), Rank::kBlock), "cudaMalloc");
     or_give_up([&] {
-      const ::symm::Group group = form(r, size, r % devices, bootstrap, timeout_ms, flags);
-      const ::symm::Memory memory = group.rendezvous(group.allocate(Rank::kBlock));
-      rank.group = group.get();
+      rank.whole = form(r, size, r % devices, bootstrap, timeout_ms, flags);
+      const ::symm::Memory memory = rank.whole.rendezvous(rank.whole.allocate(Rank::kBlock));
+      rank.group = rank.whole.get();
       rank.memory = memory.get();
       rank.block = memory.span<char>().data();
       together.arrive_and_wait();
       body(rank, together);
       together.arrive_and_wait();
     });
+    rank.whole.reset();
     together.arrive_and_wait();
     cudaFree(rank.ordinary);
     cudaStreamDestroy(rank.stream);
