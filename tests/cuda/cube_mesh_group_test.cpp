@@ -4,7 +4,6 @@
 // the ranks stand.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 

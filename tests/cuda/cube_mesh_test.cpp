@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <random>
 
 #include "tests/fake_cuda/machines.hpp"
 

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstring>
-#include <filesystem>
 
 #include "core/ipc/ipc.hpp"
 #include "tests/cuda/group.hpp"

@@ -4,12 +4,10 @@
 // as DMA-BUF. On the fake driver.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <barrier>
-#include <filesystem>
 #include <set>
 
 #include "core/backends.hpp"
@@ -141,10 +139,7 @@ TEST_F(CudaAdopt, CollectivesNeedNoCopyAtTheOwnersAddress) {
     const auto group = group_of(rank, 2, name);
     SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, rank);
     const auto memory = Memory::rendezvous(group, Buffer::adopt(*group, foreign.words(), foreign.size), 0);
-    CollectiveCall call;
-    call.collective = Collective::allreduce;
-    call.count = 200'000;
-    call.dtype = DType::bf16;
+    CollectiveCall call = call_of(Collective::allreduce, nullptr, 200'000, DType::bf16);
     static std::atomic<unsigned> blocks[2];
     static std::barrier<> turn(2);
     for (const bool symmetric : {false, true}) {

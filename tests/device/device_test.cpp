@@ -10,7 +10,6 @@
 #include <atomic>
 #include <barrier>
 #include <climits>
-#include <functional>
 #include <memory>
 #include <vector>
 

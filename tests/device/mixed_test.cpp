@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <vector>
 
 #include "tests/fake_cuda/fake_cuda.hpp"
 #include "tests/support/process.hpp"

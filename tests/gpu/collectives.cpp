@@ -4,8 +4,6 @@
 // and addresses: bit for bit what the scalar reference on the host says.
 // SYMM_GPU_AMOUNT=small or tiny: fewer cases, for many ranks on few GPUs and for slow tools.
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "tests/gpu/world.hpp"
 #include "tests/kernels/reference.hpp"

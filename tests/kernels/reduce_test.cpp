@@ -5,9 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cfenv>
-#include <numeric>
-
 #include "kernels/host/arithmetic/simd.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/simds.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>

@@ -34,11 +34,7 @@ std::vector<Operation> make_operations() {
       {"rendezvous", [](Member& m) { m.group.rendezvous(m.group.allocate(8192), 7); }},
       {"split", [](Member& m) { m.group.split(5); }},
   };
-  const std::pair<const char*, symm_collective_values> collectives[] = {
-      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
-      {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
-      {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
-  for (const auto& [name, what] : collectives) {
+  for (const auto& [name, what] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](const char* way, symm_algorithm_values algorithm, size_t count,
                                                                   bool symmetric) {
       all.push_back({prefix + way, [=](Member& m) { collective(m, what, algorithm, count, symmetric); }});

@@ -11,6 +11,10 @@
 namespace support {
 
 inline constexpr int kMost = 8;
+inline constexpr std::pair<const char*, symm_collective_values> kCollectives[] = {
+    {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
+    {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
+    {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
 
 // What the ranks of a test tell each other and their parent, outside the library.
 struct Facts {

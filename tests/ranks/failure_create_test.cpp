@@ -6,10 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
-#include <filesystem>
-#include <mutex>
 #include <random>
 #include <thread>
 

@@ -2,10 +2,8 @@
 //
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>

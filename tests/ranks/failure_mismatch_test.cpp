@@ -48,11 +48,8 @@ std::ostream& operator<<(std::ostream& out, const Difference& difference) { retu
 
 std::vector<Difference> differences() {
   std::vector<Difference> all;
-  const std::pair<std::string, symm_collective_t> names[] = {
-      {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
-      {"allgather", SYMM_COLLECTIVE_ALLGATHER}, {"broadcast", SYMM_COLLECTIVE_BROADCAST},
-      {"reduce", SYMM_COLLECTIVE_REDUCE},       {"alltoall", SYMM_COLLECTIVE_ALLTOALL}};
-  for (const auto& [name, what] : names) {
+  for (const auto& [literal, what] : kCollectives) {
+    const std::string name = literal;
     Arguments common;
     common.what = what;
     const auto add = [&](const std::string& kind, const std::function<void(Arguments&)>& change, std::vector<std::string> said) {

@@ -3,7 +3,6 @@
 // A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
 // anything.
 #include <signal.h>
-#include <unistd.h>
 
 #include <thread>
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
 #include <filesystem>
-#include <map>
 #include <mutex>
 #include <set>
 

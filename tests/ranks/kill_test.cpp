@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <random>
-#include <thread>
 
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/group.hpp"

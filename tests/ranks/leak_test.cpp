@@ -3,7 +3,6 @@
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
 #include <cstdio>
 #include <map>
-#include <thread>
 
 #include "tests/ranks/failure.hpp"
 

@@ -14,15 +14,20 @@ namespace {
 using namespace symm;
 using fdpass::Received;
 
-struct Pair {
-  Pair() {
+struct FdPass : testing::Test {
+  FdPass() {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
       throw Error(Status::system, "socketpair");
     a.reset(ends[0]);
     b.reset(ends[1]);
+    before = support::open_descriptors();
   }
+  Received receive() { return fdpass::receive(b.get(), buffer); }
+
   Fd a, b;
+  size_t before = 0;
+  std::array<std::byte, 64> buffer{};
 };
 
 // As a hostile peer would: any number of descriptors, in any number of parts.
@@ -45,13 +50,10 @@ void send_raw(int socket, size_t bytes, int fds_per_part, int parts) {
   ASSERT_EQ(sendmsg(socket, &message, 0), static_cast<ssize_t>(bytes));
 }
 
-TEST(FdPass, CountsAndNothingLeaks) {
-  Pair pair;
-  const size_t before = support::open_descriptors();
+TEST_F(FdPass, CountsAndNothingLeaks) {
   for (const int count : {1, 3, 4}) {
-    send_raw(pair.a.get(), 10, count, 1);
-    std::array<std::byte, 64> buffer;
-    const Received received = fdpass::receive(pair.b.get(), buffer);
+    send_raw(a.get(), 10, count, 1);
+    const Received received = receive();
     EXPECT_EQ(received.size, 10U);
     EXPECT_EQ(received.fds.size(), static_cast<size_t>(count));
     EXPECT_FALSE(received.fds_cut);
@@ -59,13 +61,10 @@ TEST(FdPass, CountsAndNothingLeaks) {
   EXPECT_EQ(support::open_descriptors(), before);
 }
 
-TEST(FdPass, TooManyDescriptorsAreAllClosed) {
-  Pair pair;
-  const size_t before = support::open_descriptors();
+TEST_F(FdPass, TooManyDescriptorsAreAllClosed) {
   for (const int count : {5, 6, 200}) {
-    send_raw(pair.a.get(), 10, count, 1);
-    std::array<std::byte, 64> buffer;
-    const Received received = fdpass::receive(pair.b.get(), buffer);
+    send_raw(a.get(), 10, count, 1);
+    const Received received = receive();
     EXPECT_TRUE(received.fds_cut);
     EXPECT_TRUE(received.fds.empty());
     EXPECT_EQ(received.fds_arrived, 4U);
@@ -73,61 +72,49 @@ TEST(FdPass, TooManyDescriptorsAreAllClosed) {
   }
 }
 
-TEST(FdPass, SeveralPartsAreAllSeen) {
-  Pair pair;
-  const size_t before = support::open_descriptors();
-  send_raw(pair.a.get(), 10, 1, 3);
-  std::array<std::byte, 64> buffer;
-  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).fds_arrived, 3U);
+TEST_F(FdPass, SeveralPartsAreAllSeen) {
+  send_raw(a.get(), 10, 1, 3);
+  EXPECT_EQ(receive().fds_arrived, 3U);
   EXPECT_EQ(support::open_descriptors(), before);
 }
 
-TEST(FdPass, ALongPacketLosesItsDescriptors) {
-  Pair pair;
-  const size_t before = support::open_descriptors();
-  send_raw(pair.a.get(), 100, 2, 1);
-  std::array<std::byte, 64> buffer;
-  const Received received = fdpass::receive(pair.b.get(), buffer);
+TEST_F(FdPass, ALongPacketLosesItsDescriptors) {
+  send_raw(a.get(), 100, 2, 1);
+  const Received received = receive();
   EXPECT_TRUE(received.too_long);
   EXPECT_TRUE(received.fds.empty());
   EXPECT_EQ(support::open_descriptors(), before);
 }
 
-TEST(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
-  Pair pair;
-  send_raw(pair.a.get(), 10, 2, 1);
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  rlimit none = before;
+TEST_F(FdPass, WithoutRoomForDescriptorsThePacketComesWithoutThem) {
+  send_raw(a.get(), 10, 2, 1);
+  rlimit usual{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  rlimit none = usual;
   none.rlim_cur = 1;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  std::array<std::byte, 64> buffer;
-  const Received received = fdpass::receive(pair.b.get(), buffer);
-  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  const Received received = receive();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
   EXPECT_EQ(received.what, Received::What::packet);
   EXPECT_EQ(received.size, 10U);
   EXPECT_TRUE(received.fds_cut);
   EXPECT_EQ(received.fds_arrived, 0U);
 }
 
-TEST(FdPass, TheEndComesAfterTheLastPacketEvenIfOursWentUnread) {
-  Pair pair;
+TEST_F(FdPass, TheEndComesAfterTheLastPacketEvenIfOursWentUnread) {
   const std::array<std::byte, 3> packet{};
-  EXPECT_EQ(fdpass::send(pair.b.get(), packet, {}), fdpass::Sent::done);
-  EXPECT_EQ(fdpass::send(pair.a.get(), packet, {}), fdpass::Sent::done);
-  pair.a.reset();
-  std::array<std::byte, 64> buffer;
-  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).size, 3U);
-  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).what, Received::What::closed);
-  EXPECT_EQ(fdpass::send(pair.b.get(), packet, {}), fdpass::Sent::closed);
+  EXPECT_EQ(fdpass::send(b.get(), packet, {}), fdpass::Sent::done);
+  EXPECT_EQ(fdpass::send(a.get(), packet, {}), fdpass::Sent::done);
+  a.reset();
+  EXPECT_EQ(receive().size, 3U);
+  EXPECT_EQ(receive().what, Received::What::closed);
+  EXPECT_EQ(fdpass::send(b.get(), packet, {}), fdpass::Sent::closed);
 }
 
-TEST(FdPass, NeverWaits) {
-  Pair pair;
-  std::array<std::byte, 64> buffer{};
-  EXPECT_EQ(fdpass::receive(pair.b.get(), buffer).what, Received::What::nothing);
+TEST_F(FdPass, NeverWaits) {
+  EXPECT_EQ(receive().what, Received::What::nothing);
   fdpass::Sent sent = fdpass::Sent::done;
-  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(pair.a.get(), buffer, {});
+  for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(a.get(), buffer, {});
   EXPECT_EQ(sent, fdpass::Sent::would_block);
 }
 

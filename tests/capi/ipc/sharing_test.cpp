@@ -3,8 +3,6 @@
 // Memory goes from process to process, as often and in whatever order they like.
 #include <unistd.h>
 
-#include <fstream>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {
