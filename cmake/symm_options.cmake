@@ -28,8 +28,8 @@ if(SYMM_SANITIZE)
   target_link_options(symm_options INTERFACE ${symm_sanitizer_flags})
 endif()
 
-# Most of what a file takes to compile is the headers it shares with its neighbours. The library that is installed is compiled file by
-# file, so a header that one of them forgot is found there.
+# Most of what a file takes to compile is the headers it shares with its neighbours. The library that is installed is compiled
+# file by file ("tests" is all but that), so a header that one of them forgot is found there.
 if(NOT SYMM_UNITY MATCHES "^(|tests|all)$")
   message(FATAL_ERROR "SYMM_UNITY is '${SYMM_UNITY}'; known are tests, all and nothing")
 endif()

@@ -23,7 +23,6 @@ function(symm_gtest name)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
   if(SYMM_UNITY)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
     # The library is as fast as it is in any case; nobody waits for what only calls it.
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
