@@ -61,6 +61,18 @@ class Block {
   virtual Fd export_dmabuf([[maybe_unused]] size_t offset, [[maybe_unused]] size_t bytes) const {
     throw Error(Status::unavailable, "buffer: memory of the host back end cannot be exported as DMA-BUF");
   }
+
+  // What its owner has issued on `stream` so far uses this block, or others of the same device. False in a capture, whose replays
+  // are uses that nobody sees. Where nothing outlives a call there is nothing to do.
+  virtual bool record_use(void* /*stream*/) { return true; }
+  // What record_use() said for this block. From then on its release waits for uses that were recorded only, unless one was not.
+  void note_use(bool recorded) noexcept { uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed); }
+
+ protected:
+  bool all_uses_recorded() const noexcept { return uses_.load(std::memory_order_relaxed) == 1U; }
+
+ private:
+  std::atomic<uint8_t> uses_{0};
 };
 
 // Where a block is to lie.
@@ -129,6 +141,8 @@ class MemoryDirectory {
  private:
   std::atomic<uint64_t> generation_{1};
 };
+
+inline void* const kAllStreams = reinterpret_cast<void*>(intptr_t{-1});  // NOLINT(performance-no-int-to-ptr)
 
 // What a transport may ask of its group.
 struct TransportContext {
@@ -206,6 +220,10 @@ class Transport {
   virtual void write32(void* to, uint32_t value, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
+
+  // What is issued on `stream` next comes after what was issued on `after`, or for kAllStreams on any stream by this group.
+  virtual void stream_wait(void* /*stream*/, void* /*after*/) {}
+  virtual bool stream_done(void* /*stream*/) { return true; }
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }

@@ -50,6 +50,13 @@ class Provider {
   // Throws Error(invalid_argument) for a stream that the back end does not know, or that cannot be used now.
   virtual void check_stream(void* stream, int device) const = 0;
   virtual void finish(void* stream, int device) const = 0;  // wait for it
+  // As Block::record_use().
+  virtual bool record_use(void* stream, int device) const = 0;
+  // A stream that comes after what was recorded, and after `stream`; for kAllStreams after all that the device has to do now,
+  // null where that cannot be said. For mark() only.
+  virtual void* stream_after(void* stream, int device) const = 0;
+  // Let go of `held` when all that the device has to do now is over.
+  virtual void keep_until_done(std::shared_ptr<void> held, int device) const noexcept = 0;
   // `page` stays mapped for as long as the object lives. Null where there are no streams.
   virtual std::unique_ptr<StreamWords> stream_words(std::shared_ptr<host::Segment> page,
                                                     std::span<std::atomic<uint64_t>> words) const = 0;

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <memory>
 
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
@@ -105,6 +107,36 @@ std::optional<Stat> stat_of(int64_t pid) {
 uint64_t start_time_of(int64_t pid) {
   const auto stat = stat_of(pid);
   return stat ? stat->start : 0;
+}
+
+void start_thread(const char* name, std::function<void()> work) {
+  struct Start {
+    const char* name;
+    std::function<void()> work;
+  };
+  auto start = std::make_unique<Start>(Start{name, std::move(work)});
+  // The mask is inherited, so it is set around the creation.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread{};
+  const int error = pthread_create(
+      &thread, &attributes,
+      [](void* argument) -> void* {
+        const std::unique_ptr<Start> own(static_cast<Start*>(argument));
+        pthread_setname_np(pthread_self(), own->name);
+        own->work();
+        return nullptr;
+      },
+      start.get());
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error != 0) throw system_error(error, "pthread_create");
+  start.release();  // NOLINT(bugprone-unused-return-value): the thread's now
 }
 
 }  // namespace symm::process

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -30,5 +31,9 @@ struct Stat {
 // Nothing if no such process is to be seen from here.
 std::optional<Stat> stat_of(int64_t pid);
 uint64_t start_time_of(int64_t pid);  // 0 if unknown
+
+// Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals: those are
+// for the program's own threads. Throws Error(system).
+void start_thread(const char* name, std::function<void()> work);
 
 }  // namespace symm::process

@@ -89,7 +89,7 @@ std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Dev
 std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
                                              uint32_t fill, size_t multiple_of) {
   const Driver& driver = device->driver();
-  device->reclaim();
+  Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->on_host_ = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -145,7 +145,7 @@ std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& 
 }
 
 std::shared_ptr<Allocation> Allocation::adopt(const std::shared_ptr<Device>& device, ExternalAllocation& foreign, size_t bytes) {
-  device->reclaim();
+  Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const ExternalAllocation::Range range = foreign.range(*device);
   foreign.require_within(range, bytes);
@@ -214,12 +214,14 @@ int Allocation::fd() const {
 // In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver
 // shutting down.
 Allocation::~Allocation() {
-  device_->defer([&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_,
-                  is_mapped = is_mapped_, handle = handle_, has_handle = has_handle_] {
-    if (is_mapped) driver.cuMemUnmap(address, mapped);
-    if (is_reserved) driver.cuMemAddressFree(address, mapped);
-    if (has_handle) driver.cuMemRelease(handle);
-  });
+  device_->defer(
+      [&driver = device_->driver(), address = address_, mapped = mapped_, is_reserved = is_reserved_, is_mapped = is_mapped_,
+       handle = handle_, has_handle = has_handle_] {
+        if (is_mapped) driver.cuMemUnmap(address, mapped);
+        if (is_reserved) driver.cuMemAddressFree(address, mapped);
+        if (has_handle) driver.cuMemRelease(handle);
+      },
+      all_uses_recorded());
 }
 
 std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& placement) {

@@ -39,6 +39,7 @@ class Allocation final : public Block {
   const std::byte* owners_address() const noexcept override { return owners_address_; }
   bool still_at_owner() const noexcept override { return owners_address_ != nullptr && is_mapped_at(owners_address_); }
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
+  bool record_use(void* stream) override { return device_->record_use(stream); }
   // Why no fabric handle can be had for memory of this device; "" if one can. Known after the first allocation.
   static std::string fabric_reason(const Device& device);
   // Why there is no memory of NUMA nodes for this device, or no export as DMA-BUF; "" if there is.

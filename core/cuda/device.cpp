@@ -3,19 +3,36 @@
 
 #include <cstring>
 
+#include "core/base/process.hpp"
+
 namespace symm::cuda {
 
 namespace {
 
-// Devices that were let go of while something was still under way on them. Leaked, because handles may be released while static
-// objects are destroyed.
-struct Lingering {
+// All that there are, and those that were let go of while something was still under way on them. Leaked, because handles may be
+// released while static objects are destroyed.
+struct AllDevices {
   std::mutex mutex;
-  std::vector<Device*> devices;
+  std::vector<std::weak_ptr<Device>> open;
+  std::vector<Device*> lingering;
 };
-Lingering& lingering() {
-  static auto* instance = new Lingering;
+AllDevices& all_devices() {
+  static auto* instance = new AllDevices;
   return *instance;
+}
+
+// Of each device, for as long as somebody works on it.
+std::shared_ptr<StreamUses> uses_of(const Driver& driver, int ordinal) {
+  struct Known {
+    std::mutex mutex;
+    std::map<int, std::weak_ptr<StreamUses>> by_ordinal;
+  };
+  static auto* known = new Known;
+  const std::lock_guard lock(known->mutex);
+  std::weak_ptr<StreamUses>& entry = known->by_ordinal[ordinal];
+  auto found = entry.lock();
+  if (!found) entry = found = std::make_shared<StreamUses>(driver);
+  return found;
 }
 
 }  // namespace
@@ -33,8 +50,8 @@ std::shared_ptr<Device> Device::open(int ordinal) {
       delete last;
       return;
     }
-    const std::lock_guard lock(lingering().mutex);
-    lingering().devices.push_back(last);
+    const std::lock_guard lock(all_devices().mutex);
+    all_devices().lingering.push_back(last);
   });
   device->ordinal_ = ordinal;
   driver.require(driver.cuDeviceGet(&device->device_, ordinal), "cuDeviceGet");
@@ -45,6 +62,11 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   driver.require(driver.cuDevicePrimaryCtxRetain(&device->context_, device->device_), "cuDevicePrimaryCtxRetain");
   const ContextGuard current(*device);
   driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  device->uses_ = uses_of(driver, ordinal);
+  device->everybodys_.event = device->uses_->make_event();
+  const std::lock_guard lock(all_devices().mutex);
+  std::erase_if(all_devices().open, [](const auto& one) { return one.expired(); });
+  all_devices().open.push_back(device);
   return device;
 }
 
@@ -52,44 +74,124 @@ Device::~Device() {
   if (context_ == nullptr) return;
   {
     const ContextGuard current(*this, std::nothrow);
-    for (const auto& [stream, event] : events_) driver_.cuEventDestroy(event);
+    everybodys_.event.reset();
+    recorded_.event.reset();
+    uses_.reset();
+    if (gate_ != nullptr) driver_.cuStreamDestroy(gate_);
     if (stream_ != nullptr) driver_.cuStreamDestroy(stream_);
   }
   driver_.cuDevicePrimaryCtxRelease(device_);
 }
 
-CUevent Device::record_use(CUstream stream) {
-  const std::lock_guard lock(mutex_);
-  CUevent& event = events_[stream];
-  if (event == nullptr) driver_.require(driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
-  driver_.require(driver_.cuEventRecord(event, stream), "cuEventRecord");
-  return event;
+// The mutex is held.
+void Device::prepare_recorded() {
+  if (gate_ == nullptr) driver_.require(driver_.cuStreamCreate(&gate_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  if (!recorded_.event) recorded_.event = uses_->make_event();
 }
 
-bool Device::idle() noexcept {
-  for (const auto& [stream, event] : events_) {
-    if (event != nullptr && driver_.cuEventQuery(event) == CUDA_ERROR_NOT_READY) return false;
+bool Device::record_use(void* stream) {
+  const ContextGuard current(*this);
+  {
+    const std::lock_guard lock(mutex_);
+    prepare_recorded();
   }
+  if (uses_->capture_of(static_cast<CUstream>(stream)) != 0) return false;
+  uses_->record(static_cast<CUstream>(stream));
   return true;
+}
+
+CUstream Device::after_everything() {
+  const std::lock_guard lock(mutex_);
+  if (driver_.cuCtxRecordEvent == nullptr || uses_->may_be_captured()) return nullptr;
+  prepare_recorded();
+  const Event event = uses_->make_event();
+  if (driver_.cuCtxRecordEvent(context_, event.get()) != CUDA_SUCCESS) return nullptr;
+  driver_.require(driver_.cuStreamWaitEvent(gate_, event.get(), 0), "cuStreamWaitEvent");
+  return gate_;
+}
+
+CUstream Device::after_recorded(CUstream stream) {
+  uses_->record(stream);
+  const std::lock_guard lock(mutex_);
+  prepare_recorded();
+  uses_->gather(gate_);
+  return gate_;
+}
+
+// The driver refuses to speak of the whole device while a stream of it is captured, and invalidates the capture.
+bool Device::begin(Releases& releases) noexcept {
+  if (&releases == &recorded_) {
+    try {
+      uses_->gather(gate_);
+    } catch (const Error&) {  // the device is in error: nothing runs any more
+    }
+    driver_.cuEventRecord(releases.event.get(), gate_);
+    return true;
+  }
+  if (uses_->may_be_captured()) return false;
+  if (driver_.cuCtxRecordEvent != nullptr) {
+    const CUresult result = driver_.cuCtxRecordEvent(context_, releases.event.get());
+    if (result == CUDA_SUCCESS) return true;
+    if (result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) return false;
+  }
+  return begin_to_finish(releases);
+}
+
+// The thread may outlive this object, and has no deadline: nobody waits for it, and it holds nothing.
+bool Device::begin_to_finish(Releases& releases) noexcept {
+  try {
+    auto finishing = std::make_shared<std::atomic<int>>(under_way);
+    process::start_thread("symm-release", [finishing, &driver = driver_, context = context_] {
+      int relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+      driver.cuThreadExchangeStreamCaptureMode(&relaxed);
+      CUresult result = driver.cuCtxPushCurrent(context);
+      if (result == CUDA_SUCCESS) result = driver.cuCtxSynchronize();
+      finishing->store(result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED ? refused : done, std::memory_order_release);
+    });
+    releases.finishing = std::move(finishing);
+    return true;
+  } catch (const std::exception&) {  // later, then
+    return false;
+  }
+}
+
+bool Device::is_over(Releases& releases) noexcept {
+  if (!releases.finishing) return driver_.cuEventQuery(releases.event.get()) != CUDA_ERROR_NOT_READY;
+  const int end = releases.finishing->load(std::memory_order_acquire);
+  if (end == under_way) return false;
+  releases.finishing.reset();
+  releases.has_begun = end == done;
+  return releases.has_begun;
+}
+
+bool Device::settle(Releases& releases) noexcept {
+  while (true) {
+    std::vector<std::function<void()>> work;
+    {
+      const std::lock_guard lock(mutex_);
+      if (releases.waiting.empty()) {
+        if (releases.next.empty()) return true;
+        releases.waiting.swap(releases.next);
+        releases.has_begun = false;
+      }
+      if (!releases.has_begun) releases.has_begun = begin(releases);
+      if (!releases.has_begun || !is_over(releases)) return false;
+      work.swap(releases.waiting);
+    }
+    for (const auto& one : work) one();
+  }
 }
 
 bool Device::settle() noexcept {
-  std::vector<std::function<void()>> work;
   const ContextGuard current(*this, std::nothrow);
-  {
-    const std::lock_guard lock(mutex_);
-    if (deferred_.empty()) return true;
-    if (!idle()) return false;
-    work.swap(deferred_);
-  }
-  for (const auto& one : work) one();
-  return true;
+  const bool recorded = settle(recorded_);
+  return settle(everybodys_) && recorded;
 }
 
-void Device::defer(std::function<void()> work) noexcept {
+void Device::defer(std::function<void()> work, bool recorded) noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    deferred_.push_back(std::move(work));
+    (recorded ? recorded_ : everybodys_).next.push_back(std::move(work));
   } catch (const std::bad_alloc&) {  // leaked rather than pulled away under a kernel
     return;
   }
@@ -97,13 +199,24 @@ void Device::defer(std::function<void()> work) noexcept {
 }
 
 void Device::reclaim() noexcept {
-  settle();
-  const std::lock_guard lock(lingering().mutex);
-  std::erase_if(lingering().devices, [](Device* device) {
-    if (!device->settle()) return false;
-    delete device;
-    return true;
-  });
+  std::vector<std::shared_ptr<Device>> open;
+  std::vector<Device*> lingering;
+  {
+    const std::lock_guard lock(all_devices().mutex);
+    for (const auto& one : all_devices().open) {
+      if (auto device = one.lock()) open.push_back(std::move(device));
+    }
+    lingering.swap(all_devices().lingering);
+  }
+  for (const auto& device : open) device->settle();
+  for (Device* device : lingering) {
+    if (device->settle()) {
+      delete device;
+      continue;
+    }
+    const std::lock_guard lock(all_devices().mutex);
+    all_devices().lingering.push_back(device);
+  }
 }
 
 int Device::attribute(int which, int unknown) const noexcept {

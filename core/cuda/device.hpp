@@ -4,15 +4,13 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <string>
 #include <vector>
 
-#include "core/cuda/driver.hpp"
+#include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
 
@@ -36,17 +34,43 @@ class Device {
   int attribute(int which, int unknown = 0) const noexcept;
   CUstream stream() const noexcept { return stream_; }  // of our own, for what must not wait for the user's
 
-  // Work was issued on `stream`, outside of a capture. Returns an event behind it, which stays the stream's.
-  CUevent record_use(CUstream stream);
-  // Release never waits, but kernels may still use what is released. Runs `work` now if all that was issued has ended, else when
-  // an allocation or release finds that it has.
-  void defer(std::function<void()> work) noexcept;
-  void reclaim() noexcept;
+  StreamUses& uses() const noexcept { return *uses_; }  // of all in this process that work on the device
+
+  // Release never waits, but kernels may still use what is released: symm's, the caller's, a graph's. Runs `work` now if the
+  // device has nothing to do, else when an allocation or release finds that all it had to do at this time is over. `recorded`:
+  // that all recorded uses are.
+  void defer(std::function<void()> work, bool recorded = false) noexcept;
+  // As Block::record_use().
+  bool record_use(void* stream);
+  // A stream of our own that comes after all that the device has to do now; null where the driver does not say that, or a capture
+  // is under way. After recorded uses and `stream`, for another.
+  CUstream after_everything();
+  CUstream after_recorded(CUstream stream);
+  static void reclaim() noexcept;  // on all devices; does not load the driver
 
  private:
+  // What was released goes in two steps: all that has come when a period begins waits for its end, because it has begun after all
+  // uses of those; what comes meanwhile waits for the next. So work that never ceases does not keep it for ever.
+  struct Releases {
+    std::vector<std::function<void()>> next, waiting;
+    bool has_begun = false;
+    Event event;                                  // the period ends with it, ...
+    std::shared_ptr<std::atomic<int>> finishing;  // ... or, unless null, when a thread that waits for the device has said so
+  };
+  enum Finishing {
+    under_way,
+    done,
+    refused
+  };
+
   explicit Device(const Driver& driver) : driver_(driver) {}
-  bool idle() noexcept;    // mutex held, context current
-  bool settle() noexcept;  // run what was put off; false if it has to wait
+  void prepare_recorded();
+  // The mutex is held, the context current.
+  bool begin(Releases& releases) noexcept;
+  bool begin_to_finish(Releases& releases) noexcept;
+  bool is_over(Releases& releases) noexcept;
+  bool settle(Releases& releases) noexcept;  // run what was put off; false if it has to wait
+  bool settle() noexcept;
 
   const Driver& driver_;
   CUdevice device_ = 0;
@@ -55,9 +79,10 @@ class Device {
   CUstream stream_ = nullptr;
   Uuid uuid_{};
   int multiprocessors_ = 0;
+  std::shared_ptr<StreamUses> uses_;
+  CUstream gate_ = nullptr;  // of our own: comes after all recorded uses
   std::mutex mutex_;
-  std::map<CUstream, CUevent> events_;
-  std::vector<std::function<void()>> deferred_;
+  Releases everybodys_, recorded_;
 };
 
 std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it

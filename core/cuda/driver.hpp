@@ -77,6 +77,8 @@ inline constexpr CUresult CUDA_ERROR_OUT_OF_MEMORY = 2;
 inline constexpr CUresult CUDA_ERROR_NOT_SUPPORTED = 801;
 inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
 inline constexpr CUresult CUDA_ERROR_NOT_READY = 600;
+inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900;
+inline constexpr CUresult CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906;
 inline constexpr int CU_MEM_ALLOCATION_TYPE_PINNED = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_DEVICE = 1;
 inline constexpr int CU_MEM_LOCATION_TYPE_HOST_NUMA = 3;
@@ -86,6 +88,7 @@ inline constexpr int CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3;
 inline constexpr int CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1;
 inline constexpr int CU_MULTICAST_GRANULARITY_MINIMUM = 0;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+inline const CUstream CU_STREAM_LEGACY = reinterpret_cast<CUstream>(uintptr_t{1});  // NOLINT(performance-no-int-to-ptr)
 inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
 inline constexpr unsigned CU_MEMHOSTALLOC_DEVICEMAP = 2;
@@ -124,6 +127,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
   X(cuCtxGetCurrent, 4000, (CUcontext*))                                                                         \
   X(cuCtxPushCurrent, 4000, (CUcontext))                                                                         \
   X(cuCtxPopCurrent, 4000, (CUcontext*))                                                                         \
+  X(cuCtxSynchronize, 2000, ())                                                                                  \
   X(cuMemGetAllocationGranularity, 10020, (size_t*, const CUmemAllocationProp*, int))                            \
   X(cuMemCreate, 10020, (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long)) \
   X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                                         \
@@ -166,6 +170,7 @@ inline constexpr int CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUP
 
 // What a driver may lack and be of use all the same: null then.
 #define SYMM_OPTIONAL_DRIVER_CALLS(X)                                                                         \
+  X(cuCtxRecordEvent, 12050, (CUcontext, CUevent))                                                            \
   X(cuMulticastCreate, 12010, (CUmemGenericAllocationHandle*, const CUmulticastObjectProp*))                  \
   X(cuMulticastAddDevice, 12010, (CUmemGenericAllocationHandle, CUdevice))                                    \
   X(cuMulticastBindMem, 12010,                                                                                \

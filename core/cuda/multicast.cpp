@@ -79,16 +79,18 @@ void Multicast::complete() {
 // The way back, in order: unmap, unbind, release; the memory last, since some drivers refuse to unbind what is gone.
 // Failures are not reported, as with allocations.
 Multicast::~Multicast() {
-  device_->defer([&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
-                  has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
-                  is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
-    if (is_mapped) driver.cuMemUnmap(address, bytes);
-    if (is_reserved) driver.cuMemAddressFree(address, bytes);
-    if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
-    if (has_object) driver.cuMemRelease(object);
-    if (has_created) driver.cuMemRelease(created);
-    if (has_memory) driver.cuMemRelease(memory);
-  });
+  device_->defer(
+      [&driver = device_->driver(), device = device_->handle(), bytes = bytes_, has_created = has_created_,
+       has_object = has_object_, has_memory = has_memory_, is_bound = is_bound_, is_reserved = is_reserved_,
+       is_mapped = is_mapped_, created = created_, object = object_, memory = memory_, address = address_] {
+        if (is_mapped) driver.cuMemUnmap(address, bytes);
+        if (is_reserved) driver.cuMemAddressFree(address, bytes);
+        if (is_bound) driver.cuMulticastUnbind(object, device, 0, bytes);
+        if (has_object) driver.cuMemRelease(object);
+        if (has_created) driver.cuMemRelease(created);
+        if (has_memory) driver.cuMemRelease(memory);
+      },
+      all_uses_recorded());
 }
 
 std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,

@@ -78,6 +78,18 @@ class CudaProvider final : public ipc::Provider {
                              "stream");
   }
 
+  bool record_use(void* stream, int ordinal) const override { return ipc_device(ordinal)->record_use(stream); }
+
+  void* stream_after(void* stream, int ordinal) const override {
+    const std::shared_ptr<Device> device = ipc_device(ordinal);
+    const ContextGuard current(*device, ContextGuard::Capture::relaxed);
+    return stream == kAllStreams ? device->after_everything() : device->after_recorded(static_cast<CUstream>(stream));
+  }
+
+  void keep_until_done(std::shared_ptr<void> held, int ordinal) const noexcept override {
+    ipc_device(ordinal)->defer([held = std::move(held)] {});
+  }
+
   std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<host::Segment> page,
                                                  std::span<std::atomic<uint64_t>> words) const override {
     return std::make_unique<CudaStreamWords>(std::move(page), words);

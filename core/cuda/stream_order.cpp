@@ -5,42 +5,67 @@ namespace symm::cuda {
 
 StreamOrder::StreamOrder(std::shared_ptr<Device> device) : device_(std::move(device)) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  device_->driver().require(device_->driver().cuEventCreate(&captured_.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  captured_.event = device_->uses().make_event();
 }
 
 StreamOrder::~StreamOrder() {
-  device_->defer([&driver = device_->driver(), event = captured_.event] { driver.cuEventDestroy(event); });
-}
-
-unsigned long long StreamOrder::capture_of(CUstream stream) const {
-  int status = 0;
-  unsigned long long id = 0;
-  device_->driver().require(device_->driver().cuStreamGetCaptureInfo(stream, &status, &id), "cuStreamGetCaptureInfo", "stream");
-  if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
-  return status == 1 ? id : 0;
+  const ContextGuard current(*device_, std::nothrow);
+  streams_.clear();
+  eager_.event.reset();
+  captured_.event.reset();
 }
 
 unsigned long long StreamOrder::before(CUstream stream) {
-  const unsigned long long capture = capture_of(stream);
+  const unsigned long long capture = device_->uses().capture_of(stream);
   const Last& last = capture != 0 ? captured_ : eager_;
-  if (last.any && last.stream != stream && (capture == 0 || capture == capture_))
-    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event, 0), "cuStreamWaitEvent");
+  if (last.any && last.stream != device_->uses().id_of(stream) && (capture == 0 || capture == capture_))
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event.get(), 0), "cuStreamWaitEvent");
   return capture;
 }
 
 void StreamOrder::after(CUstream stream, unsigned long long capture) {
+  const StreamId id = device_->uses().id_of(stream);
   if (capture == 0) {
-    eager_ = {device_->record_use(stream), stream, true};
+    eager_ = {record(stream, id), id, true};
     return;
   }
-  device_->driver().require(device_->driver().cuEventRecord(captured_.event, stream), "cuEventRecord");
-  captured_.stream = stream;
+  const std::lock_guard lock(mutex_);
+  device_->driver().require(device_->driver().cuEventRecord(captured_.event.get(), stream), "cuEventRecord");
+  captured_.stream = id;
   captured_.any = true;
   capture_ = capture;
 }
 
+Event StreamOrder::record(CUstream stream, StreamId id) {
+  Event event = device_->uses().record(stream);
+  const std::lock_guard lock(mutex_);
+  Event& known = streams_[id];
+  if (known == event) return event;
+  known = event;
+  if (streams_.size() > StreamUses::kMany) {
+    std::erase_if(streams_, [&](const auto& one) { return device_->uses().is_over(one.second); });
+  }
+  return event;
+}
+
 void StreamOrder::record_use(CUstream stream) {
-  if (capture_of(stream) == 0) device_->record_use(stream);
+  if (device_->uses().capture_of(stream) == 0) record(stream, device_->uses().id_of(stream));
+}
+
+void StreamOrder::gather(CUstream stream) {
+  const Driver& driver = device_->driver();
+  const unsigned long long capture = device_->uses().capture_of(stream);
+  const StreamId id = device_->uses().id_of(stream);
+  const std::lock_guard lock(mutex_);
+  if (capture != 0) {
+    if (captured_.any && capture == capture_ && captured_.stream != id)
+      driver.require(driver.cuStreamWaitEvent(stream, captured_.event.get(), 0), "cuStreamWaitEvent");
+    return;
+  }
+  for (const auto& [of, event] : streams_) {
+    if (of != id && !device_->uses().is_over(event))
+      driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
+  }
 }
 
 }  // namespace symm::cuda

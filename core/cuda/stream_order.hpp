@@ -24,18 +24,22 @@ class StreamOrder {
   void after(CUstream stream, unsigned long long capture);
   // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
   void record_use(CUstream stream);
+  // What is issued on `stream` next comes after all that was issued on any stream, or in the same capture.
+  void gather(CUstream stream);
 
  private:
-  unsigned long long capture_of(CUstream stream) const;  // 0: none
-
   struct Last {
-    CUevent event = nullptr;
-    CUstream stream = nullptr;
+    Event event;
+    StreamId stream = 0;
     bool any = false;
   };
+  Event record(CUstream stream, StreamId id);
+
   std::shared_ptr<Device> device_;
-  Last eager_;                      // the event is the device's
-  Last captured_;                   // the event is ours
+  std::mutex mutex_;
+  std::map<StreamId, Event> streams_;  // that calls outside of captures were issued on
+  Last eager_;
+  Last captured_;
   unsigned long long capture_ = 0;  // the capture that captured_ belongs to
 };
 

@@ -27,17 +27,7 @@ std::shared_ptr<Device> ipc_device(int ordinal) {
   return device;
 }
 
-void ipc_reclaim() noexcept {
-  std::vector<std::shared_ptr<Device>> all;
-  {
-    Devices& known = devices();
-    const std::lock_guard lock(known.mutex);
-    for (const auto& [ordinal, entry] : known.by_ordinal) {
-      if (auto device = entry.lock()) all.push_back(std::move(device));
-    }
-  }
-  for (const auto& device : all) device->reclaim();
-}
+void ipc_reclaim() noexcept { Device::reclaim(); }
 
 CudaStreamWords::CudaStreamWords(std::shared_ptr<host::Segment> page, std::span<std::atomic<uint64_t>> words)
     : page_(std::move(page)), words_(words) {}
@@ -93,8 +83,7 @@ ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   const Driver& driver = device->driver();
   auto* const of = static_cast<CUstream>(stream);
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
-  unsigned long long id = 0;
-  driver.require(driver.cuStreamGetId(of, &id), "cuStreamGetId", "stream");
+  const StreamId id = device->uses().id_of(of);
   const std::lock_guard lock(mutex_);
   const uint32_t word = word_of({ordinal, id});
   if (word == ipc::kNoWord) {
@@ -105,7 +94,7 @@ ipc::Position CudaStreamWords::mark(void* stream, int ordinal) {
   const uint64_t value = last_[word] + 1;
   driver.require(driver.cuStreamWriteValue64(of, address, value, 0), "cuStreamWriteValue64", "stream");
   last_[word] = value;
-  device->record_use(of);
+  device->uses().record(of);
   return {word, value};
 }
 
@@ -120,6 +109,7 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
   }
   driver.require(driver.cuStreamWaitValue64(static_cast<CUstream>(stream), address, position.value, CU_STREAM_WAIT_VALUE_GEQ),
                  "cuStreamWaitValue64", "stream");
+  device->uses().record(static_cast<CUstream>(stream));
 }
 
 }  // namespace symm::cuda

@@ -28,7 +28,7 @@ class CudaStreamWords final : public ipc::StreamWords {
   void wait(void* stream, int device, ipc::Position position) override;
 
  private:
-  using Key = std::pair<int, unsigned long long>;  // device, id of the stream: never used again, unlike its handle
+  using Key = std::pair<int, StreamId>;  // device, stream
 
   CUdeviceptr address_of(uint32_t word, const std::shared_ptr<Device>& device);
   uint32_t word_of(const Key& key);  // kNoWord if all are in use

@@ -25,7 +25,10 @@ size_t taken_offset(const TransportContext& context) {
 }
 size_t tables_offset(const TransportContext& context) { return 2 * taken_offset(context); }
 
-CUstream stream_of(void* stream) { return static_cast<CUstream>(stream); }
+CUstream stream_of(void* stream) {
+  if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
+  return static_cast<CUstream>(stream);
+}
 
 }  // namespace
 
@@ -230,6 +233,32 @@ void CudaTransport::write32(void* to, uint32_t value, void* stream) {
   order_.record_use(stream_of(stream));
 }
 
+// ---- streams
+
+void CudaTransport::stream_wait(void* stream, void* after) {
+  const ContextGuard current(*device_);
+  const Driver& driver = device_->driver();
+  if (after == kAllStreams) {
+    order_.gather(stream_of(stream));
+    return;
+  }
+  const StreamUses& uses = device_->uses();
+  if (uses.id_of(stream_of(stream)) == uses.id_of(stream_of(after))) return;
+  const Event event = uses.make_event();
+  driver.require(driver.cuEventRecord(event.get(), stream_of(after)), "cuEventRecord", "after_stream");
+  driver.require(driver.cuStreamWaitEvent(stream_of(stream), event.get(), 0), "cuStreamWaitEvent", "stream");
+}
+
+bool CudaTransport::stream_done(void* stream) {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  if (device_->uses().capture_of(stream_of(stream)) != 0) {
+    throw Error(Status::invalid_argument, "stream: is being captured, so nothing of what was issued on it has begun");
+  }
+  const CUresult result = device_->driver().cuStreamQuery(stream_of(stream));
+  if (result != CUDA_ERROR_NOT_READY) device_->driver().require(result, "cuStreamQuery", "stream");
+  return result == CUDA_SUCCESS;
+}
+
 // ---- memories
 
 void CudaTransport::memory_added(const MemoryView& memory) {
@@ -275,7 +304,7 @@ Plan CudaTransport::possible_plan(const PlanInput& input) const {
 void CudaTransport::collective(const CollectiveCall& call) {
   const PlanInput input = plan_input(call);
   const Plan chosen = possible_plan(input);
-  const auto stream = static_cast<CUstream>(call.stream);
+  const CUstream stream = stream_of(call.stream);
   const ContextGuard current(*device_);
   const TimedLock turn(turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();

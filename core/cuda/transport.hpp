@@ -33,6 +33,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void write32(void* to, uint32_t value, void* stream) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
+  void stream_wait(void* stream, void* after) override;
+  bool stream_done(void* stream) override;
 
   void check_device_errors() override;
   void memory_added(const MemoryView& memory) override;

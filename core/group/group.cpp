@@ -197,6 +197,17 @@ void Group::finalize(uint64_t timeout_ms) {
   finalized_ = true;
 }
 
+void Group::synchronize(void* stream, uint64_t timeout_ms) {
+  require_usable();
+  const uint64_t timeout = timeout_or_default(timeout_ms);
+  const Deadline deadline = timeout == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout);
+  if (!retry_until([&] { return transport_->stream_done(stream); }, deadline)) {
+    throw Error(Status::timeout, format("synchronize: what was issued on the stream was not over after %llu ms",
+                                        static_cast<unsigned long long>(timeout)));
+  }
+  require_usable();
+}
+
 void Group::send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) {
   mesh_->send(members_[static_cast<size_t>(peer)], topic, body, fds, deadline);
 }

@@ -66,6 +66,8 @@ class Group : public std::enable_shared_from_this<Group> {
   void fail(const Failure& failure) noexcept;
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
   void finalize(uint64_t timeout_ms);
+  // Waits for `stream`; throws what has gone wrong on it, Error(timeout) without revoking the group.
+  void synchronize(void* stream, uint64_t timeout_ms);
 
   // The mesh, spoken to in group ranks.
   void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline);

@@ -164,4 +164,10 @@ void Memory::write32(int rank, size_t offset, uint32_t value, void* stream) {
   group_->transport().write32(range(rank, offset, sizeof value), value, stream);
 }
 
+void Memory::record_use(void* stream) {
+  const bool recorded = buffer_->block()->record_use(stream);
+  buffer_->block()->note_use(recorded);
+  for (const auto& block : view_->owned) block->note_use(recorded);
+}
+
 }  // namespace symm

@@ -32,6 +32,7 @@ class Buffer {
   BackendKind kind() const noexcept { return kind_; }
   Fd export_dmabuf(size_t offset, size_t bytes) const;
   int device() const noexcept { return device_; }
+  void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
 
  private:
   std::shared_ptr<Block> block_;
@@ -65,6 +66,7 @@ class Memory {
   void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
   void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
   void write32(int rank, size_t offset, uint32_t value, void* stream);
+  void record_use(void* stream);
 
  private:
   std::byte* range(int rank, size_t offset, size_t bytes) const;

@@ -128,16 +128,18 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
     own_leases_.grant(*exports_, own.lease, {token.block, token.offset, token.bytes}, token.number);
     ++statistics_.total.grants;
   }
-  StreamWords* const words = known_words();
-  if (words != nullptr && token.position.word != kNoWord) {
-    try {
-      words->wait(stream, own.mapping->device, token.position);
-    } catch (const Error&) {
-      release(own.lease, {});
-      throw;
-    }
+  try {
+    wait_for_export(token, stream, own.mapping->device);
+  } catch (const Error&) {
+    release(own.lease, {});
+    throw;
   }
   return own;
+}
+
+void Exporter::wait_for_export(const Token& token, void* stream, int device) {
+  StreamWords* const words = known_words();
+  if (words != nullptr && token.position.word != kNoWord) words->wait(stream, device, token.position);
 }
 
 StreamWords* Exporter::known_words() {

@@ -36,6 +36,8 @@ class Exporter {
 
   // An import in this very process.
   LeasedMapping claim(const Token& token, void* stream);
+  // What is issued on `stream` next comes after what was issued before an export of this process's.
+  void wait_for_export(const Token& token, void* stream, int device);
   Position mark(void* stream, int device);
   void release(uint64_t lease, Position position) noexcept;
 

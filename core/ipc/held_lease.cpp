@@ -29,11 +29,33 @@ symm_ipc_info_t HeldLease::info() const noexcept {
   return info;
 }
 
+void HeldLease::let_wait(void* stream) const {
+  const Provider& memory = ipc_provider(kind());
+  memory.check_stream(stream, leased_.mapping->device);
+  if (connection_) {
+    connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
+  } else {
+    exporter_.wait_for_export(token_, stream, leased_.mapping->device);
+  }
+}
+
+void HeldLease::record_use(void* stream) {
+  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_ : is_captured_) = true;
+}
+
 void HeldLease::release_after(void* stream) noexcept {
   if (kind() == BackendKind::host) return;
   const int device = leased_.mapping->device;
   try {
-    over_ = connection_ ? connection_->mark(ipc_provider(kind()), stream, device) : exporter_.mark(stream, device);
+    const Provider& memory = ipc_provider(kind());
+    if (is_captured_) stream = kAllStreams;
+    const bool everything = stream == kAllStreams;
+    if (everything || has_uses_) stream = memory.stream_after(stream, device);
+    if (everything && stream == nullptr) {
+      memory.keep_until_done(shared_from_this(), device);
+      return;
+    }
+    over_ = connection_ ? connection_->mark(memory, stream, device) : exporter_.mark(stream, device);
   } catch (const std::exception& error) {
     log::write(log::Level::warning, "symm_ipc_release: the lease ends with this process, because its stream cannot be asked: %s",
                error.what());

@@ -3,12 +3,15 @@
 // What a symm_ipc_t is: a lease of this process on memory of another or of its own. It ends with the object.
 #pragma once
 
+#include <atomic>
+#include <memory>
+
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 
 namespace symm::ipc {
 
-class HeldLease {
+class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
   // Of memory of another process; of this one without a connection.
   HeldLease(const Token& token, Exporter& exporter, LeasedMapping leased,
@@ -22,7 +25,11 @@ class HeldLease {
   uint64_t bytes() const noexcept { return token_.bytes; }
   symm_ipc_info_t info() const noexcept;
 
-  // The lease shall end when what is on `stream` now is over.
+  // What is issued on `stream` next comes after what the exporter had issued before the export, too.
+  void let_wait(void* stream) const;
+  // The lease shall not end before what is on `stream` now is over.
+  void record_use(void* stream);
+  // The lease shall end when what is on `stream` now is over; for kAllStreams all that the device has to do.
   void release_after(void* stream) noexcept;
 
  private:
@@ -33,7 +40,9 @@ class HeldLease {
   LeasedMapping leased_;
   const std::shared_ptr<ExporterConnection> connection_;
   Position over_;
-  bool is_never_over_ = false;  // its stream could not be asked: the lease ends with the process
+  std::atomic<bool> has_uses_{false};     // that were recorded
+  std::atomic<bool> is_captured_{false};  // what replays of a graph do nobody sees
+  bool is_never_over_ = false;            // its stream could not be asked: the lease ends with the process
 };
 
 }  // namespace symm::ipc

@@ -168,7 +168,10 @@ void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
 symm_ipc_report_t collect() {
   symm_ipc_report_t report{};
   Service* service = Services::existing();
-  if (service == nullptr) return report;
+  if (service == nullptr) {
+    ipc_reclaim();
+    return report;
+  }
   service->collections.fetch_add(1, std::memory_order_relaxed);
   service->exporter.collect();
   const uint64_t dropped = service->importer.collect();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/socket/monitor.hpp"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
+#include "core/base/process.hpp"
 
 namespace symm {
 
@@ -17,26 +16,7 @@ Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }
 
 Monitor::Monitor() : epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))) {
   if (!epoll_) throw system_error(errno, "epoll_create1");
-  // Signals are for the program's own threads. The mask is inherited, so it is set around the creation.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread{};
-  const int error = pthread_create(
-      &thread, &attributes,
-      [](void* self) -> void* {
-        pthread_setname_np(pthread_self(), "symm-monitor");
-        static_cast<Monitor*>(self)->run();
-        return nullptr;
-      },
-      this);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (error != 0) throw system_error(error, "pthread_create");
+  process::start_thread("symm-monitor", [this] { run(); });
 }
 
 uint64_t Monitor::watch(int fd, std::weak_ptr<Watched> watched) {

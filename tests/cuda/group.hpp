@@ -6,7 +6,9 @@
 #include <atomic>
 #include <functional>
 #include <string>
+#include <thread>
 
+#include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
@@ -38,6 +40,16 @@ inline CollectiveCall call_of(Collective collective, void* operand, size_t count
   call.count = count;
   call.dtype = dtype;
   return call;
+}
+
+// What is left on the fake driver where nothing should be. What could not be released at once is by a thread that waits for the
+// device.
+inline std::map<std::string, long> left_in_the_end() {
+  for (int i = 0; i < 5000 && fake_cuda::live()["context"] != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    cuda::Device::reclaim();
+  }
+  return fake_cuda::live();
 }
 
 // How the steps of a rank ended, of which one may have failed by order.

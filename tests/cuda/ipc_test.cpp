@@ -203,6 +203,41 @@ TEST_F(CudaIpc, ALeaseEndsWhenTheImportersStreamIsThere) {
   both(exporting, importing);
 }
 
+// Whoever gives an import back may not know on which streams it was used, or say it of all.
+TEST_F(CudaIpc, ALeaseEndsAfterUsesOnOtherStreams) {
+  for (const bool recorded : {false, true}) {
+    const auto exporting = [&] {
+      const Owned owned(4096);
+      offer(&owned.word(0), 400);
+      await(1);
+      collect();
+      REQUIRE(stats().leased == 1);
+      reach(2);
+      REQUIRE(eventually([] { return collect(), stats().leased == 0; }));
+      reach(3);
+    };
+    const auto importing = [&] {
+      cuda::CUstream known = make_stream();
+      cuda::CUstream other = make_stream();
+      std::shared_ptr<HeldLease> import = taken(known);
+      bool done = false;
+      fake_cuda::enqueue(other, [&] { return done; });
+      if (recorded) import->record_use(other);
+      import->let_wait(other);
+      import->release_after(recorded ? known : kAllStreams);
+      import.reset();
+      reach(1);
+      await(2);
+      REQUIRE(!fake_cuda::idle(other));
+      done = true;
+      REQUIRE(fake_cuda::idle(other));
+      await(3);
+    };
+    for (auto& step : facts->step) step = 0;
+    both(exporting, importing);
+  }
+}
+
 TEST_F(CudaIpc, AStreamIsNotLeftWaitingForADeadProducer) {
   Process exporter = process([&] {
     const Owned owned(4096);

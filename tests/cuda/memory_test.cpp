@@ -27,7 +27,7 @@ using support::failure_of;
 
 // What exists on the fake driver, by kind.
 std::map<std::string, long> left() {
-  auto live = fake_cuda::live();
+  auto live = left_in_the_end();
   std::erase_if(live, [](const auto& kind) { return kind.second == 0; });
   return live;
 }

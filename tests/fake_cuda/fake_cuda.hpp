@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
-// what they are asked at once unless they were given something to wait for, launches are written down and, but for the kernels of
+// what they are asked at once unless they were given something to wait for (each handle of a thread's own default stream, 2, is
+// another stream in each thread), launches are written down and, but for the kernels of
 // symm_put_signal() and symm_wait_signal(), not carried out. A program that links it finds it under the name of the real one.
 #pragma once
 
@@ -58,6 +59,15 @@ void free_ordinary(void* memory);
 // Of the mapping that has an address: who may touch it, as (location type, id), in the order asked for; where its memory lies.
 std::vector<std::pair<int, int>> access(const void* address);
 std::pair<int, int> location(const void* address);
+
+// As when handles of streams that were destroyed are given again.
+void reuse_streams(bool reuse);
+// Put a stream under capture, and end it. A capture is invalidated, which violations() tells, by calls that speak of the whole
+// device, and by asking the stream how far it is.
+void begin_capture(void* stream, bool blocking = false);
+void end_capture(void* stream);
+// (stream, stream) for each time that one had to wait for what was under way on another, and forget them.
+std::vector<std::pair<void*, void*>> waits();
 
 // Work on a stream. It is done when `work` returns true; until then, what comes after it waits. The mutex of the driver is held.
 void enqueue(void* stream, std::function<bool()> work);

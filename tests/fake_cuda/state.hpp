@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -81,8 +82,22 @@ struct State {
   std::set<std::string> hidden;  // calls that this driver is too old for
   std::map<CUdeviceptr, Mapping> mappings;
   std::map<void*, size_t> registered;
-  std::map<void*, void*> unfinished;                          // events, and the streams in which they were recorded
-  std::map<void*, std::deque<std::function<bool()>>> queues;  // of streams that wait for something
+  struct Recorded {
+    std::shared_ptr<int> left;  // pieces of work that it comes after
+    void* stream;               // null: all of the device
+  };
+  std::map<void*, Recorded> recorded;                                      // events
+  std::map<unsigned long long, std::deque<std::function<bool()>>> queues;  // of streams that wait for something, by identity
+  std::map<void*, unsigned long long> identities;                          // of streams that exist
+  std::vector<void*> destroyed;                                            // handles of streams
+  bool reuses_streams = false;
+  struct Capture {
+    unsigned long long number;
+    bool blocking;
+    bool invalid = false;
+  };
+  std::map<unsigned long long, Capture> captures;
+  std::vector<std::pair<void*, void*>> waits;
   std::set<void*> streams, events, host;
   std::map<void*, std::string> kernels;
   std::map<std::string, void*> kernel_of;

@@ -11,29 +11,85 @@
 namespace fake_cuda {
 namespace {
 
-// What a stream is to do, in order; a piece of work that returns false is asked again. The mutex is held.
-bool progress(void* stream) {
-  const auto found = state().queues.find(stream);
-  if (found == state().queues.end()) return true;
-  while (!found->second.empty() && found->second.front()()) found->second.pop_front();
-  if (!found->second.empty()) return false;
-  state().queues.erase(found);
-  return true;
+void* const kEveryStream = reinterpret_cast<void*>(intptr_t{-1});
+
+// The mutex is held.
+unsigned long long identity_of(void* stream) {
+  static std::atomic<unsigned long long> threads{1'000'000};
+  thread_local const unsigned long long own = ++threads;
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return 1;
+  if (reinterpret_cast<uintptr_t>(stream) == 2) return own;
+  const auto found = state().identities.find(stream);
+  return found != state().identities.end() ? found->second : reinterpret_cast<uintptr_t>(stream) * 1'000'003;
+}
+
+// What streams are to do, each in order; a piece of work that returns false is asked again. The mutex is held.
+void progress() {
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (auto& [stream, queue] : state().queues) {
+      for (; !queue.empty() && queue.front()(); moved = true) queue.pop_front();
+    }
+  }
+  std::erase_if(state().queues, [](const auto& one) { return one.second.empty(); });
+}
+
+State::Capture* capture_of(void* stream) {
+  const auto found = state().captures.find(identity_of(stream));
+  return found == state().captures.end() ? nullptr : &found->second;
+}
+CUresult invalidate(State::Capture& capture, const char* by) {
+  capture.invalid = true;
+  violation(std::string("a capture was invalidated by ") + by);
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+CUresult invalidate_all(const char* by) {
+  CUresult result = CUDA_SUCCESS;
+  for (auto& [stream, capture] : state().captures) result = invalidate(capture, by);
+  return result;
+}
+
+// The event comes after what these streams have to do. The mutex is held.
+void record(void* event, void* stream) {
+  progress();
+  auto left = std::make_shared<int>(0);
+  for (auto& [id, queue] : state().queues) {
+    if (stream != kEveryStream && id != identity_of(stream)) continue;
+    ++*left;
+    queue.push_back([left] { return --*left, true; });
+  }
+  state().recorded[event] = {left, stream};
 }
 
 }  // namespace
 
 CUresult run(void* stream, std::function<bool()> work) {
   const std::lock_guard lock(state().mutex);
-  if (progress(stream) && work()) return CUDA_SUCCESS;
-  state().queues[stream].push_back(std::move(work));
+  progress();
+  const unsigned long long id = identity_of(stream);
+  if (!state().queues.contains(id) && work()) return CUDA_SUCCESS;
+  state().queues[id].push_back(std::move(work));
   return CUDA_SUCCESS;
 }
 
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
 bool idle(void* stream) {
   const std::lock_guard lock(state().mutex);
-  return progress(stream);
+  progress();
+  return !state().queues.contains(identity_of(stream));
+}
+void reuse_streams(bool reuse) { state().reuses_streams = reuse; }
+void begin_capture(void* stream, bool blocking) {
+  const std::lock_guard lock(state().mutex);
+  state().captures[identity_of(stream)] = {++state().next, blocking};
+}
+void end_capture(void* stream) {
+  const std::lock_guard lock(state().mutex);
+  state().captures.erase(identity_of(stream));
+}
+std::vector<std::pair<void*, void*>> waits() {
+  const std::lock_guard lock(state().mutex);
+  return std::exchange(state().waits, {});
 }
 
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
@@ -56,19 +112,28 @@ API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, un
 }
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   MAY_FAIL();
-  return *id = reinterpret_cast<uintptr_t>(stream), CUDA_SUCCESS;  // handles of streams are never used again here
+  const std::lock_guard lock(state().mutex);
+  return *id = identity_of(stream), CUDA_SUCCESS;
 }
 
 API cuStreamCreate(CUstream* stream, unsigned) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
   void* made = fresh();
+  if (state().reuses_streams && !state().destroyed.empty()) {
+    made = state().destroyed.back();
+    state().destroyed.pop_back();
+  }
+  state().identities[made] = ++state().next;
   state().streams.insert(made);
   return *stream = static_cast<CUstream>(made), CUDA_SUCCESS;
 }
 API cuStreamDestroy(CUstream stream) {
   const std::lock_guard lock(state().mutex);
-  return state().streams.erase(stream) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (state().streams.erase(stream) != 1) return CUDA_ERROR_INVALID_VALUE;
+  state().identities.erase(stream);
+  state().destroyed.push_back(stream);
+  return CUDA_SUCCESS;
 }
 API cuStreamSynchronize(CUstream stream) {
   MAY_FAIL();
@@ -78,14 +143,37 @@ API cuStreamSynchronize(CUstream stream) {
   }
   return CUDA_ERROR_NOT_READY;
 }
-API cuStreamQuery(CUstream stream) { return idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY; }
-API cuStreamWaitEvent(CUstream, CUevent, unsigned) {
-  MAY_FAIL();
-  return CUDA_SUCCESS;
+API cuStreamQuery(CUstream stream) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamQuery");
+  }
+  return idle(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
-API cuStreamGetCaptureInfo(CUstream, int* status, unsigned long long* id) {
+API cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   MAY_FAIL();
-  return *status = 0, *id = 0, CUDA_SUCCESS;
+  std::shared_ptr<int> left;
+  {
+    const std::lock_guard lock(state().mutex);
+    const auto found = state().recorded.find(event);
+    if (found == state().recorded.end()) return CUDA_SUCCESS;
+    progress();
+    left = found->second.left;
+    if (*left != 0 || capture_of(stream) != nullptr) state().waits.emplace_back(stream, found->second.stream);
+    if (capture_of(stream) != nullptr) return CUDA_SUCCESS;
+  }
+  return run(stream, [left] { return *left == 0; });
+}
+API cuStreamGetCaptureInfo(CUstream stream, int* status, unsigned long long* id) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  *status = 0;
+  *id = 0;
+  if (const State::Capture* capture = capture_of(stream))
+    return *status = capture->invalid ? 2 : 1, *id = capture->number, CUDA_SUCCESS;
+  const bool blocked = identity_of(stream) == 1 && std::any_of(state().captures.begin(), state().captures.end(),
+                                                               [](const auto& one) { return one.second.blocking; });
+  return blocked ? CUDA_ERROR_STREAM_CAPTURE_IMPLICIT : CUDA_SUCCESS;
 }
 API cuThreadExchangeStreamCaptureMode(int*) { return CUDA_SUCCESS; }
 API cuEventCreate(CUevent* event, unsigned) {
@@ -97,25 +185,38 @@ API cuEventCreate(CUevent* event, unsigned) {
 }
 API cuEventRecord(CUevent event, CUstream stream) {
   MAY_FAIL();
-  {
-    const std::lock_guard lock(state().mutex);
-    if (progress(stream)) {
-      state().unfinished.erase(event);
-      return CUDA_SUCCESS;
+  const std::lock_guard lock(state().mutex);
+  if (capture_of(stream) != nullptr) return state().recorded[event] = {std::make_shared<int>(0), stream}, CUDA_SUCCESS;
+  return record(event, stream), CUDA_SUCCESS;
+}
+API cuCtxRecordEvent(CUcontext, CUevent event) {
+  MAY_FAIL();
+  const std::lock_guard lock(state().mutex);
+  if (const CUresult result = invalidate_all("cuCtxRecordEvent")) return result;
+  return record(event, kEveryStream), CUDA_SUCCESS;
+}
+API cuCtxSynchronize() {
+  MAY_FAIL();
+  for (int i = 0; i < 20'000; ++i) {
+    {
+      const std::lock_guard lock(state().mutex);
+      if (const CUresult result = invalidate_all("cuCtxSynchronize")) return result;
+      progress();
+      if (state().queues.empty()) return CUDA_SUCCESS;
     }
-    state().unfinished[event] = stream;
+    usleep(1000);
   }
-  return run(stream, [event] { return state().unfinished.erase(event), true; });
+  return CUDA_ERROR_NOT_READY;
 }
 API cuEventQuery(CUevent event) {
   const std::lock_guard lock(state().mutex);
-  const auto found = state().unfinished.find(event);
-  if (found == state().unfinished.end()) return CUDA_SUCCESS;
-  progress(found->second);
-  return state().unfinished.contains(event) ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+  progress();
+  const auto found = state().recorded.find(event);
+  return found != state().recorded.end() && *found->second.left != 0 ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 API cuEventDestroy(CUevent event) {
   const std::lock_guard lock(state().mutex);
+  state().recorded.erase(event);
   return state().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

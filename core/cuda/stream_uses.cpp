@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/cuda/stream_uses.hpp"
+
+namespace symm::cuda {
+
+Event StreamUses::make_event() const {
+  CUevent made = nullptr;
+  driver_.require(driver_.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  return {made, [&driver = driver_](CUevent event) { driver.cuEventDestroy(event); }};
+}
+
+StreamId StreamUses::id_of(CUstream stream) const {
+  StreamId id = 0;
+  driver_.require(driver_.cuStreamGetId(stream, &id), "cuStreamGetId", "stream");
+  return id;
+}
+
+unsigned long long StreamUses::capture_of(CUstream stream) {
+  int status = 0;
+  unsigned long long capture = 0;
+  driver_.require(driver_.cuStreamGetCaptureInfo(stream, &status, &capture), "cuStreamGetCaptureInfo", "stream");
+  if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
+  const std::lock_guard lock(mutex_);
+  if (status == 1) {
+    captured_.insert_or_assign(id_of(stream), std::this_thread::get_id());
+    return capture;
+  }
+  // A thread that works outside of a capture again has ended its own.
+  if (!captured_.empty()) {
+    const StreamId id = id_of(stream);
+    std::erase_if(captured_, [&](const auto& one) { return one.first == id || one.second == std::this_thread::get_id(); });
+  }
+  return 0;
+}
+
+Event StreamUses::record(CUstream stream) {
+  const StreamId id = id_of(stream);
+  const std::lock_guard lock(mutex_);
+  Event& event = events_[id];
+  if (!event) {
+    event = make_event();
+    if (events_.size() > kMany) std::erase_if(events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
+  }
+  const Event found = events_[id];
+  driver_.require(driver_.cuEventRecord(found.get(), stream), "cuEventRecord", "stream");
+  return found;
+}
+
+void StreamUses::gather(CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, event] : events_) {
+    if (!is_over(event)) driver_.require(driver_.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
+  }
+}
+
+bool StreamUses::may_be_captured() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!captured_.empty()) return true;
+  }
+  int status = 0;
+  unsigned long long capture = 0;
+  return driver_.cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &capture) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != 0;
+}
+
+}  // namespace symm::cuda

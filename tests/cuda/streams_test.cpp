@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams of the caller's on the fake driver: memory is not unmapped while anybody may use it, captures are not disturbed, and
+// streams are known by identity, not by handle.
+#include <gtest/gtest.h>
+
+#include "core/backends.hpp"
+#include "tests/cuda/group.hpp"
+
+namespace symm {
+namespace {
+
+const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
+
+void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
+void* const kPerThread = handle(2);
+
+// One rank with a memory, and streams that nobody shows to symm.
+struct OneRank {
+  std::shared_ptr<Group> group = Group::create(config_of(0, 1, unique(), 0));
+  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 4096, 0);
+  std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
+  const long mappings = mapped();
+
+  static long mapped() { return fake_cuda::live()["mapping"]; }
+  void release() {
+    memory.reset();
+    buffer.reset();
+  }
+  // Looks again, as the next allocation does.
+  bool is_mapped() const {
+    cuda::Device::reclaim();
+    return mapped() == mappings;
+  }
+};
+
+// A kernel that runs until it is told to end.
+class Kernel {
+ public:
+  explicit Kernel(void* stream) {
+    fake_cuda::enqueue(stream, [done = done_] { return done->load(); });
+  }
+  ~Kernel() { end(); }
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+  void end() { *done_ = true; }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> done_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+class CudaStreams : public testing::Test {
+ protected:
+  void SetUp() override { fake_cuda::waits(); }
+  void TearDown() override {
+    EXPECT_EQ(left_in_the_end()["mapping"], 0);
+    EXPECT_EQ(fake_cuda::violations(), std::vector<std::string>());
+  }
+};
+
+// First, because a process asks the driver for its calls once.
+TEST(CudaOldDriver, AThreadWaitsForTheDeviceInstead) {
+  support::Process process([]() -> std::string {
+    fake_cuda::hide("cuCtxRecordEvent");
+    OneRank one;
+    Kernel kernel(handle(77));
+    one.release();
+    if (!one.is_mapped()) return "was unmapped under the kernel";
+    Kernel later(handle(78));
+    kernel.end();
+    later.end();
+    if (!support::eventually([&] { return !one.is_mapped(); })) return "is still mapped";
+    // One that waits for the device in vain, while a stream is captured, does no harm.
+    OneRank two;
+    fake_cuda::begin_capture(handle(79));
+    two.group->transport().fill32(two.buffer->data(), 1, 1, handle(79));
+    two.release();
+    if (!two.is_mapped()) return "was unmapped in a capture";
+    fake_cuda::end_capture(handle(79));
+    two.group->barrier({}, 0, 0, nullptr);
+    if (!support::eventually([&] { return !two.is_mapped(); })) return "is still mapped after the capture";
+    return fake_cuda::violations().empty() ? "" : fake_cuda::violations()[0];
+  });
+  EXPECT_EQ(process.result(), "");
+}
+
+TEST_F(CudaStreams, MemoryStaysWhileAnybodysKernelRuns) {
+  OneRank one;
+  Kernel kernel(handle(70));
+  one.release();
+  EXPECT_TRUE(one.is_mapped());
+  kernel.end();
+  EXPECT_FALSE(one.is_mapped());
+}
+
+TEST_F(CudaStreams, WorkThatNeverCeasesDoesNotKeepMemoryForEver) {
+  OneRank one;
+  auto kernel = std::make_unique<Kernel>(handle(70));
+  OneRank two;
+  one.release();
+  for (int i = 0; i < 3; ++i) {
+    auto next = std::make_unique<Kernel>(handle(71U + static_cast<unsigned>(i) % 2));
+    two.group->barrier({}, 0, 0, handle(70));
+    kernel = std::move(next);
+    cuda::Device::reclaim();
+  }
+  EXPECT_LT(OneRank::mapped(), two.mappings);
+}
+
+TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
+  for (const bool by_memory : {false, true}) {
+    OneRank one;
+    Kernel others(handle(70));
+    Kernel mine(handle(71));
+    if (by_memory) {
+      one.memory->record_use(handle(71));
+    } else {
+      one.buffer->record_use(handle(71));
+    }
+    one.release();
+    EXPECT_TRUE(one.is_mapped());
+    mine.end();
+    EXPECT_FALSE(one.is_mapped()) << "the block; the pads are the memory's";
+  }
+}
+
+// A symm call is a use, too, and so is what a graph does that nobody can see.
+TEST_F(CudaStreams, RecordedUsesAreNotAllThatCounts) {
+  OneRank one;
+  Kernel before_fill(handle(71));
+  one.memory->record_use(handle(70));
+  one.memory->fill32(0, 0, 1, 1, handle(71));
+  one.release();
+  EXPECT_TRUE(one.is_mapped());
+  before_fill.end();
+  EXPECT_FALSE(one.is_mapped());
+
+  OneRank captured;
+  fake_cuda::begin_capture(handle(72));
+  captured.memory->record_use(handle(72));
+  fake_cuda::end_capture(handle(72));
+  captured.memory->record_use(handle(73));
+  Kernel replay(handle(74));
+  captured.release();
+  EXPECT_TRUE(captured.is_mapped());
+  replay.end();
+  EXPECT_FALSE(captured.is_mapped());
+}
+
+// The driver invalidates every capture when it is asked about the whole device.
+TEST_F(CudaStreams, ACaptureIsNotDisturbed) {
+  OneRank one;
+  OneRank other;
+  const long all = OneRank::mapped();
+  fake_cuda::begin_capture(handle(70));
+  other.group->barrier({}, 0, 0, handle(70));
+  one.release();
+  cuda::Device::reclaim();
+  EXPECT_EQ(OneRank::mapped(), all);
+  fake_cuda::end_capture(handle(70));
+  other.group->barrier({}, 0, 0, nullptr);
+  cuda::Device::reclaim();
+  EXPECT_LT(OneRank::mapped(), all);
+
+  // On a stream that symm knows nothing of.
+  OneRank third;
+  fake_cuda::begin_capture(handle(75), true);
+  third.release();
+  EXPECT_TRUE(third.is_mapped());
+  fake_cuda::end_capture(handle(75));
+  EXPECT_FALSE(third.is_mapped());
+}
+
+CollectiveCall sum_of(const OneRank& one, void* stream) {
+  CollectiveCall call = call_of(Collective::allreduce, one.memory->pointer(0), 8, DType::f32);
+  call.stream = stream;
+  return call;
+}
+
+TEST_F(CudaStreams, OneHandleIsAnotherStreamInEachThread) {
+  OneRank one;
+  Kernel kernel(kPerThread);
+  run_collective(*one.group, sum_of(one, kPerThread));
+  std::thread([&] { run_collective(*one.group, sum_of(one, kPerThread)); }).join();
+  EXPECT_EQ(fake_cuda::waits(), (std::vector<std::pair<void*, void*>>{{kPerThread, kPerThread}}));
+  kernel.end();
+}
+
+TEST_F(CudaStreams, AHandleThatIsGivenAgainIsAnotherStream) {
+  fake_cuda::reuse_streams(true);
+  OneRank one;
+  cuda::CUstream former = nullptr;
+  cuda::CUstream next = nullptr;
+  cuda::driver().cuStreamCreate(&former, 0);
+  Kernel kernel(former);
+  run_collective(*one.group, sum_of(one, former));
+  cuda::driver().cuStreamDestroy(former);  // with its work under way
+  cuda::driver().cuStreamCreate(&next, 0);
+  ASSERT_EQ(next, former);
+  run_collective(*one.group, sum_of(one, next));
+  EXPECT_EQ(fake_cuda::waits().size(), 1U);
+  // The work of the former is not forgotten for the next one's.
+  one.memory->record_use(next);
+  one.release();
+  EXPECT_TRUE(one.is_mapped());
+  kernel.end();
+  EXPECT_FALSE(one.is_mapped());
+  cuda::driver().cuStreamDestroy(next);
+  fake_cuda::reuse_streams(false);
+}
+
+TEST_F(CudaStreams, ManyStreamsAreForgotten) {
+  OneRank one;
+  const long events = fake_cuda::live()["event"];
+  for (uintptr_t i = 0; i < 500; ++i) one.memory->fill32(0, 0, 1, 1, handle(1000 + i));
+  EXPECT_LT(fake_cuda::live()["event"], events + 80);
+}
+
+TEST_F(CudaStreams, OneWaitsForAnother) {
+  OneRank one;
+  Transport& transport = one.group->transport();
+  Kernel first(handle(70));
+  transport.stream_wait(handle(71), handle(70));
+  EXPECT_FALSE(transport.stream_done(handle(71)));
+  transport.stream_wait(handle(70), handle(70));
+  EXPECT_TRUE(transport.stream_done(handle(72)));
+  const Failure late = support::failure_of([&] { one.group->synchronize(handle(71), 20); });
+  EXPECT_EQ(late.status, Status::timeout);
+  EXPECT_FALSE(one.group->revocation().revoked());
+  first.end();
+  one.group->synchronize(handle(71), 0);
+  EXPECT_TRUE(transport.stream_done(handle(71)));
+
+  // All of the group's.
+  Kernel second(handle(73));
+  Kernel strange(handle(74));
+  one.memory->fill32(0, 0, 1, 1, handle(73));
+  transport.stream_wait(handle(75), kAllStreams);
+  EXPECT_FALSE(transport.stream_done(handle(75)));
+  second.end();
+  EXPECT_TRUE(transport.stream_done(handle(75)));
+
+  fake_cuda::begin_capture(handle(76));
+  EXPECT_EQ(support::failure_of([&] { transport.stream_done(handle(76)); }).status, Status::invalid_argument);
+  fake_cuda::end_capture(handle(76));
+  EXPECT_TRUE(transport.stream_done(handle(76)));
+  EXPECT_EQ(support::failure_of([&] { one.group->barrier({}, 0, 0, kAllStreams); }).status, Status::invalid_argument);
+}
+
+}  // namespace
+}  // namespace symm
