@@ -33,6 +33,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"flat", 0, 256 * kMi, 1},     {"threads", 32, 256, 32},
     {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxWorkGroups, 1},
     {"width", 128, 1024, 32},      {"tile", cuda::kPack, kMi, cuda::kPack},
+    {"groups", 1, 64, 1},          {"multiprocessors", 1, 4096, 1},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
 

@@ -26,6 +26,8 @@ Tuning tuning_of(const PlanValues& values) {
   tuning.work_groups = static_cast<int>(value("stripes"));
   tuning.width = static_cast<int>(value("width"));
   tuning.tile = value("tile");
+  tuning.multiprocessors = static_cast<int>(value("multiprocessors"));
+  tuning.groups = static_cast<int>(value("groups"));
   return tuning;
 }
 

@@ -127,7 +127,7 @@ void CudaTransport::ready() {
                           static_cast<int>(ranks), a, text_of(uuids_[static_cast<size_t>(a)]).c_str())});
     }
   }
-  facts_.max_blocks = std::max(1, facts_.max_blocks * 2 / most_on_one);  // two blocks of 512 threads on each multiprocessor
+  facts_.max_blocks = max_blocks_of(facts_.max_blocks, most_on_one, tuning_);
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
   for (size_t rank = 0; rank < controls_.size(); ++rank) comm_.control[rank] = controls_[rank]->address();

@@ -65,10 +65,10 @@ template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const auto work_groups = static_cast<uint32_t>(args.work_groups);
-  const WorkGroup work_group(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x % work_groups);
+  const uint32_t roles = roles_of(args);
+  const WorkGroup work_group(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x / roles);
   symm::cuda::run(
-      work_group, blockIdx.x / work_groups, [](const WorkGroup& s, uint32_t base) { scatter_to_slots(s, base); },
+      work_group, blockIdx.x % roles, [](const WorkGroup& s, uint32_t base) { scatter_to_slots(s, base); },
       [](const WorkGroup& s) {
         __shared__ Destinations to;
         own(s, to, false, false,
@@ -78,8 +78,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// Registers for one block of 1024, or two of 512, on each multiprocessor: the roles of a work group wait for each other, here and
-// on the other ranks, so a launch must fit onto the device as a whole.
+// Registers for one block of 1024, or two of 512, on each multiprocessor, as Facts::max_blocks has it.
 #define SYMM_PIPELINE(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(1024, 1)                          \
       symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

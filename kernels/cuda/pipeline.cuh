@@ -258,7 +258,11 @@ __device__ __forceinline__ void copy_out(const WorkGroup& s) {
   if (threadIdx.x == 0) s.mine.copy_out_base[s.index] = base + static_cast<uint32_t>(s.tiles);
 }
 
-// ---- a launch: the blocks of the first role, then those of the second, then those of the third
+// ---- a launch: the blocks of the first work group, those of the second, and so on
+
+// Blocks come onto the device in the order of their numbers, and those of a work group wait for each other only, on all ranks. So
+// where not all of them have room at a time, those that have come in still end, and let others in.
+__device__ __forceinline__ uint32_t roles_of(const CollectiveArgs& args) { return args.copies_out != 0 ? 3 : 2; }
 
 template <class First, class Second>
 __device__ __forceinline__ void run(const WorkGroup& work_group, uint32_t role, First&& first, Second&& second) {

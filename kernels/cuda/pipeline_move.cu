@@ -99,11 +99,11 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Destinations
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
-  const auto work_groups = static_cast<uint32_t>(args.work_groups);
-  const WorkGroup work_group(args, args.comm.size, blockIdx.x % work_groups);
+  const uint32_t roles = roles_of(args);
+  const WorkGroup work_group(args, args.comm.size, blockIdx.x / roles);
   __shared__ Destinations to;
   symm::cuda::run(
-      work_group, blockIdx.x / work_groups,
+      work_group, blockIdx.x % roles,
       [&](const WorkGroup& s, uint32_t base) {
         if (s.collective == Collective::alltoall) {
           scatter_to_slots(s, base);
@@ -130,5 +130,5 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// As in pipeline.cu: a launch must fit onto the device as a whole.
+// As in pipeline.cu.
 extern "C" __global__ void __launch_bounds__(1024, 1) symm_pipeline_move(const __grid_constant__ CollectiveArgs a) { run(a); }

@@ -103,14 +103,15 @@ bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
-// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors. With the registers that
+// they have, 512 threads fill one.
 void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, int largest = 512) {
-  const int limit =
-      std::min(std::max(1, max_blocks / 2), 128);  // with the registers they have, one of 512 threads a multiprocessor
-  plan.threads =
-      divide_up(packs, static_cast<uint64_t>(threads)) > static_cast<uint64_t>(limit) ? std::max(threads, largest) : threads;
-  plan.blocks =
-      static_cast<int>(std::min<uint64_t>(divide_up(packs, static_cast<uint64_t>(plan.threads)), static_cast<uint64_t>(limit)));
+  const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
+  const auto limit_of = [&](int width) {
+    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * 512 / width, 1, kMaxBlocks));
+  };
+  plan.threads = blocks_of(threads) > limit_of(threads) ? std::max(threads, largest) : threads;
+  plan.blocks = static_cast<int>(std::min(blocks_of(plan.threads), limit_of(plan.threads)));
 }
 
 void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -255,6 +256,11 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
 }
 
 }  // namespace
+
+int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
+  multiprocessors = std::min(multiprocessors, tuning.multiprocessors);
+  return std::max(1, 2 * (multiprocessors - (multiprocessors + 15) / 16) / (ranks * tuning.groups));
+}
 
 Layout layout_of(int size, const Tuning& tuning) {
   const auto n = static_cast<uint64_t>(size);

@@ -26,6 +26,8 @@ struct Tuning {
   int work_groups = 0;          // of the pipeline, at most
   int width = 0;                // threads of its blocks
   uint64_t tile = 0;            // bytes of one rank's slice, at most
+  int multiprocessors = 4096;   // that kernels get, at most
+  int groups = 1;               // whose kernels work on a device at a time
 };
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
@@ -38,10 +40,16 @@ constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;
 }
 
+// Blocks of 512 threads, two for each multiprocessor, that a launch may have on a device on which so many ranks work. Blocks wait
+// for those of other ranks, and keep their place meanwhile. So the kernels of all groups must have room at a time: were one in
+// the way of another here, and the other in its way on another rank, both would wait for ever. One part in 16 is left for
+// barriers.
+int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning);
+
 // What is known of a group.
 struct Facts {
   int size = 1;
-  int max_blocks = 0;         // of 512 threads, that surely fit onto the device together
+  int max_blocks = 0;         // of 512 threads, that surely fit onto the device beside those of other groups
   bool is_cube_mesh = false;  // the ranks' devices make a hybrid cube mesh, as all ranks know
 };
 

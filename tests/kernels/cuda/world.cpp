@@ -19,6 +19,7 @@ struct Ranks::Thread {
   Index block{}, thread{};
   const Launch* launch = nullptr;
   unsigned meetings = 0;
+  bool says[2] = {};  // at meetings, by turns
   bool ended = false;
   ucontext_t context{};
   std::vector<char> stack;
@@ -32,36 +33,52 @@ Pair load_pair(const uint32_t* from) {
 void store(uint32_t* to, uint32_t value) { current->store(to, value); }
 void store_pair(uint32_t* to, Pair values) { current->store(to, values.first, &values.second); }
 void fence() { current->fence(); }
-void meet() { current->meet(); }
+bool meet(bool yes) { return current->meet(yes); }
 uint64_t now() { return current->now(); }
 
 Ranks::Ranks(const Options& options)
     : options_(options),
       half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot),
       random_(options.seed),
-      members_(static_cast<size_t>(options.ranks)) {
+      members_(static_cast<size_t>(options.ranks * options.groups)),
+      devices_(static_cast<size_t>(options.ranks), {options.room, {}}) {
+  const auto n = static_cast<uint64_t>(options.ranks);
   const uint64_t ll = (sizeof(ControlWords) + 63) / 64 * 64;
-  for (Member& member : members_) member.control.assign((ll + 2 * half_bytes_) / sizeof(uint32_t), 0);
-  for (size_t rank = 0; rank < members_.size(); ++rank) {
-    DeviceComm& comm = members_[rank].comm;
-    comm.rank = static_cast<int32_t>(rank);
+  const uint64_t pushed = ll + 2 * half_bytes_;
+  const uint64_t staged = pushed + (options.work_groups == 0 ? 0 : 6 * half_bytes_);
+  const uint64_t stage = static_cast<uint64_t>(options.work_groups) * kSlots * n * options.slot;
+  for (size_t at = 0; at < members_.size(); ++at) {
+    Member& member = members_[at];
+    member.device = at % devices_.size();
+    member.control.assign((staged + 2 * stage) / sizeof(uint32_t), 0);
+    std::fill(member.control.begin() + static_cast<long>(pushed / sizeof(uint32_t)),
+              member.control.begin() + static_cast<long>(staged / sizeof(uint32_t)), 0xFFFFFFFFU);
+    DeviceComm& comm = member.comm;
+    comm.rank = static_cast<int32_t>(member.device);
     comm.size = options.ranks;
     comm.timeout_ns = options.timeout_ns;
-    comm.record = reinterpret_cast<uintptr_t>(&members_[rank].record);
+    comm.record = reinterpret_cast<uintptr_t>(&member.record);
     comm.ll = ll;
-    comm.ll_slot = options.slot;
-    for (size_t peer = 0; peer < members_.size(); ++peer)
-      comm.control[peer] = reinterpret_cast<uintptr_t>(members_[peer].control.data());
+    comm.one_shot = pushed;
+    comm.two_shot = pushed + 2 * half_bytes_;
+    comm.stage[0] = staged;
+    comm.stage[1] = staged + stage;
+    comm.ll_slot = comm.one_shot_slot = comm.two_shot_slot = comm.stage_slot = options.slot;
+  }
+  for (size_t at = 0; at < members_.size(); ++at) {
+    for (size_t peer = 0; peer < devices_.size(); ++peer) {
+      members_[at].comm.control[peer] = reinterpret_cast<uintptr_t>(members_[at - members_[at].device + peer].control.data());
+    }
   }
   current = this;
 }
 
 Ranks::~Ranks() { current = nullptr; }
 
-ControlWords& Ranks::words(int rank) { return words_of(comm(rank), rank); }
+ControlWords& Ranks::words(int rank) { return words_of(comm(rank), comm(rank).rank); }
 
-void Ranks::launch(int rank, Kernel kernel, const CollectiveArgs& args) {
-  members_[static_cast<size_t>(rank)].queue.push_back({std::move(kernel), args});
+void Ranks::launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks) {
+  members_[static_cast<size_t>(rank)].queue.push_back({std::move(kernel), args, blocks == 0 ? options_.blocks : blocks});
 }
 
 void Ranks::hold(int rank, long stores, long steps) {
@@ -137,12 +154,19 @@ void Ranks::deliver_all(Member& member) {
 
 void Ranks::yield() { swapcontext(&thread_->context, &scheduler_); }
 
-void Ranks::meet() {
+// Nobody comes to the next meeting but one while another has still to hear what was said at this one.
+bool Ranks::meet(bool yes) {
   const unsigned target = ++thread_->meetings;
+  thread_->says[target % 2] = yes;
+  const unsigned block = thread_->block.x;
+  const auto& all = member_->running;
   const auto is_late = [&](const std::unique_ptr<Thread>& other) {
-    return other->block.x == thread_->block.x && !other->ended && other->meetings < target;
+    return other->block.x == block && !other->ended && other->meetings < target;
   };
-  while (std::any_of(member_->running.begin(), member_->running.end(), is_late)) yield();
+  while (std::any_of(all.begin(), all.end(), is_late)) yield();
+  return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
+    return other->block.x != block || other->ended || other->says[target % 2];
+  });
 }
 
 void Ranks::enter() {
@@ -155,11 +179,19 @@ void Ranks::enter() {
 void Ranks::start(Member& member) {
   static constexpr unsigned kSpeeds[] = {1, 8, 64};
   member.speed = kSpeeds[random_() % std::size(kSpeeds)];
-  const Launch& launch = member.queue[member.next];
-  for (unsigned b = 0; b < options_.blocks; ++b) {
+  member.next_block = 0;
+  Device& device = devices_[member.device];
+  device.launched.push_back(&member);
+  let_in(device);
+}
+
+void Ranks::let_in(Device& device) {
+  while (device.free > 0 && !device.launched.empty()) {
+    Member& member = *device.launched.front();
+    const Launch& launch = member.queue[member.next];
     for (unsigned t = 0; t < options_.threads; ++t) {
       auto thread = std::make_unique<Thread>();
-      thread->block.x = b;
+      thread->block.x = member.next_block;
       thread->thread.x = t;
       thread->launch = &launch;
       thread->stack.resize(kStack);
@@ -169,22 +201,38 @@ void Ranks::start(Member& member) {
       makecontext(&thread->context, &Ranks::enter, 0);
       member.running.push_back(std::move(thread));
     }
+    --device.free;
+    if (++member.next_block == launch.blocks) device.launched.erase(device.launched.begin());
+    last_change_ = steps_;
   }
-  last_change_ = steps_;
+}
+
+void Ranks::leave(Member& member, unsigned block) {
+  const auto is_there = [&](const std::unique_ptr<Thread>& one) { return one->block.x == block && !one->ended; };
+  if (std::any_of(member.running.begin(), member.running.end(), is_there)) return;
+  ++devices_[member.device].free;
+  let_in(devices_[member.device]);
 }
 
 void Ranks::finish(Member& member) {
   if (!options_.ends_early) deliver_all(member);
   for (Pending& p : member.pending) p.by = nullptr;
   member.running.clear();
+  member.next_block = 0;
   ++member.next;
   last_change_ = steps_;
+}
+
+bool Ranks::is_launched(const Member& member) const {
+  const auto& launched = devices_[member.device].launched;
+  return std::find(launched.begin(), launched.end(), &member) != launched.end();
 }
 
 // False: the rank has nothing to do.
 bool Ranks::step(Member& member) {
   ++steps_;
-  if (member.running.empty()) {
+  const bool is_under_way = member.next_block != 0 || is_launched(member);
+  if (!is_under_way) {
     if (member.next < member.queue.size()) return start(member), true;
     deliver_all(member);
     if (!member.ended && at_end) at_end(static_cast<int>(&member - members_.data()));
@@ -192,19 +240,24 @@ bool Ranks::step(Member& member) {
     return false;
   }
   if (!member.pending.empty() && random_() % 2 == 0) deliver(member, random_() % member.pending.size());
-  if (is_held(member)) return true;
+  if (is_held(member) || member.running.empty()) return true;
   Thread& chosen = *member.running[random_() % member.running.size()];
   if (!chosen.ended) {
     member_ = &member;
     thread_ = &chosen;
     block_index = chosen.block;
     thread_index = chosen.thread;
-    grid_size.x = options_.blocks;
+    grid_size.x = chosen.launch->blocks;
     block_size.x = options_.threads;
     swapcontext(&scheduler_, &chosen.context);
-    if (chosen.ended) last_change_ = steps_;
+    if (chosen.ended) {
+      last_change_ = steps_;
+      leave(member, chosen.block.x);
+    }
   }
-  if (std::all_of(member.running.begin(), member.running.end(), [](const auto& one) { return one->ended; })) finish(member);
+  if (member.next_block == member.queue[member.next].blocks &&
+      std::all_of(member.running.begin(), member.running.end(), [](const auto& one) { return one->ended; }))
+    finish(member);
   return true;
 }
 

@@ -4,6 +4,10 @@
 // thread stores comes into view of others later, in pieces of 8 bytes and in any order, but for stores to one address, which keep
 // the order of their thread. What a kernel has stored is in view when it has ended; only then does its rank start the next one.
 // Threads are contexts of one thread of the host, so a seed tells everything.
+//   A rank may be in several groups at once, with a kernel of each under way. Then it has a number in each: ranks of the first
+//   group
+// come first, then those of the second, of which number n has the device of number n - ranks. Blocks come onto a device in the
+// order of the launches and of their numbers, when there is room, and keep their place until they end.
 #pragma once
 
 #include <ucontext.h>
@@ -22,9 +26,12 @@ class Ranks {
  public:
   struct Options {
     int ranks = 8;
+    int groups = 1;
+    unsigned room = 1000;  // of a device, for blocks
     unsigned seed = 1;
     unsigned blocks = 1, threads = 1;
-    uint64_t slot = 1024;              // bytes of an LL slot
+    uint64_t slot = 1024;              // bytes of a slot of LL, and of each of the others that there are
+    int work_groups = 0;               // of the pipeline
     uint64_t timeout_ns = UINT64_MAX;  // a step is a nanosecond
     // What must not be, to see that it would be noticed.
     bool has_one_half = false;  // both halves are the same memory
@@ -40,7 +47,7 @@ class Ranks {
   const DeviceComm& comm(int rank) const { return members_[static_cast<size_t>(rank)].comm; }
   ControlWords& words(int rank);
   const ErrorRecord& record(int rank) const { return members_[static_cast<size_t>(rank)].record; }
-  void launch(int rank, Kernel kernel, const CollectiveArgs& args);
+  void launch(int rank, Kernel kernel, const CollectiveArgs& args, unsigned blocks = 0);  // 0: as options say
   // When it has stored `stores` times, a rank does nothing more until all together have taken `steps` steps.
   void hold(int rank, long stores, long steps);
   // Called when all that was launched on a rank has ended.
@@ -54,7 +61,7 @@ class Ranks {
   uint32_t load(const uint32_t* from, bool may_yield = true);
   void store(uint32_t* to, uint32_t first, const uint32_t* second = nullptr);
   void fence();
-  void meet();
+  bool meet(bool yes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
 
  private:
@@ -68,14 +75,17 @@ class Ranks {
   struct Launch {
     Kernel kernel;
     CollectiveArgs args;
+    unsigned blocks;
   };
   struct Member {
     DeviceComm comm{};
     ErrorRecord record{};
     std::vector<uint32_t> control;
     std::vector<Launch> queue;
-    size_t next = 0;                               // in the queue
-    std::vector<std::unique_ptr<Thread>> running;  // of the kernel that is under way
+    size_t next = 0;  // in the queue
+    size_t device = 0;
+    unsigned next_block = 0;                       // of the kernel that is under way: to come onto the device
+    std::vector<std::unique_ptr<Thread>> running;  // of it
     std::vector<Pending> pending;                  // what its threads have stored
     unsigned speed = 1;
     long stored = 0;
@@ -83,9 +93,17 @@ class Ranks {
     bool ended = false;
   };
 
+  struct Device {
+    unsigned free;
+    std::vector<Member*> launched;  // whose kernels have blocks that are not there yet
+  };
+
   static void enter();
   void yield();
   void start(Member& member);
+  void let_in(Device& device);
+  void leave(Member& member, unsigned block);
+  bool is_launched(const Member& member) const;
   void finish(Member& member);
   bool step(Member& member);
   void deliver(Member& member, size_t index);
@@ -97,6 +115,7 @@ class Ranks {
   uint64_t half_bytes_;
   std::mt19937 random_;
   std::vector<Member> members_;
+  std::vector<Device> devices_;
   ucontext_t scheduler_{};
   Member* member_ = nullptr;
   Thread* thread_ = nullptr;

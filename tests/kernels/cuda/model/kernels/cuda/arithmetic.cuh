@@ -17,4 +17,14 @@ inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
   return {sum(&uint4::x), sum(&uint4::y), sum(&uint4::z), sum(&uint4::w)};
 }
 
+struct Any {
+  static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) { return combine_any(operands, ranks, {}, {}); }
+};
+struct Bf16 {};
+struct F16 {};
+template <class>
+struct Whole {};
+template <class>
+struct Hot : Any {};
+
 }  // namespace symm::cuda

@@ -16,7 +16,8 @@
 #define __forceinline__ inline
 #define __noinline__ __attribute__((noinline, unused))
 #define __grid_constant__
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
+#define __shared__ static  // the blocks that are under way at a time must store the same there
 
 struct uint4 {
   uint32_t x, y, z, w;
@@ -37,7 +38,7 @@ Pair load_pair(const uint32_t* from);
 void store(uint32_t* to, uint32_t value);
 void store_pair(uint32_t* to, Pair values);
 void fence();
-void meet();  // of a block's threads
+bool meet(bool yes);  // of a block's threads: do all say so?
 uint64_t now();
 
 }  // namespace symm::cuda::model
@@ -47,7 +48,8 @@ uint64_t now();
 #define gridDim (symm::cuda::model::grid_size)
 #define blockDim (symm::cuda::model::block_size)
 
-inline void __syncthreads() { symm::cuda::model::meet(); }
+inline void __syncthreads() { symm::cuda::model::meet(true); }
+inline int __syncthreads_and(bool yes) { return symm::cuda::model::meet(yes) ? 1 : 0; }
 inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
 inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
   const uint32_t seen = *word;
@@ -59,6 +61,13 @@ namespace symm::cuda {
 
 inline uint32_t load_relaxed(const uint32_t* from) { return model::load(from); }
 inline void store_relaxed(uint32_t* to, uint32_t v) { model::store(to, v); }
+inline uint64_t load_relaxed(const uint64_t* from) {
+  const model::Pair pair = model::load_pair(reinterpret_cast<const uint32_t*>(from));
+  return std::bit_cast<uint64_t>(pair);
+}
+inline void store_relaxed(uint64_t* to, uint64_t v) {
+  model::store_pair(reinterpret_cast<uint32_t*>(to), std::bit_cast<model::Pair>(v));
+}
 inline uint4 load_relaxed(const uint4* from) {
   const model::Pair low = model::load_pair(&from->x);
   const model::Pair high = model::load_pair(&from->z);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several groups at once on devices that have room for few blocks: whatever collectives they are in, and in whatever order each
+// device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+
+#include "kernels/cuda/plan.hpp"
+#include "tests/kernels/cuda/world.hpp"
+
+extern "C" void symm_ll_reduce_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_ll_move_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_one_shot_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
+
+namespace symm::cuda::model {
+namespace {
+
+constexpr int kRanks = 2;
+constexpr size_t kCount = 160;  // f32 of each rank: more tiles than there are slots of both stages
+constexpr uint64_t kTile = 16;
+
+struct Form {
+  const char* name;
+  void (*kernel)(CollectiveArgs);
+  Collective collective;
+  unsigned roles;  // 0: not in work groups
+};
+constexpr Form kForms[] = {
+    {"ll", symm_ll_reduce_2, Collective::allreduce, 0},
+    {"ll moving", symm_ll_move_2, Collective::allgather, 0},
+    {"one shot", symm_one_shot_any_2, Collective::allreduce, 0},
+    {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
+    {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
+    {"pipeline moving", symm_pipeline_move, Collective::allgather, 3},
+};
+
+// Calls of several groups, each group's one after the other, all launched at once.
+class Calls {
+ public:
+  Calls(const Ranks::Options& options, unsigned blocks) : ranks_(options), blocks_(blocks), groups_(options.groups) {}
+
+  void launch(int group, const Form& form) {
+    auto& call = *calls_.emplace_back(std::make_unique<Call>());
+    call.form = &form;
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      for (size_t i = 0; i < kCount; ++i) call.send[rank].push_back(static_cast<float>(1000 * calls_.size() + 100 * rank + i));
+      call.recv[rank].assign(kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      CollectiveArgs args{};
+      args.comm = ranks_.comm(group * kRanks + rank);
+      args.unit = kCount * sizeof(float);
+      args.send = reinterpret_cast<uintptr_t>(call.send[r].data());
+      args.recv = reinterpret_cast<uintptr_t>(call.recv[r].data());
+      args.collective = static_cast<int32_t>(form.collective);
+      args.dtype = static_cast<int32_t>(DType::f32);
+      args.tile = form.roles == 0 ? args.unit : kTile;
+      args.tiles = form.roles == 0 ? 1 : args.unit / (form.collective == Collective::allreduce ? kRanks * kTile : kTile) + 1;
+      args.work_groups = static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, blocks_ / form.roles));
+      args.copies_out = 1;
+      ranks_.launch(group * kRanks + rank, form.kernel, args,
+                    form.roles == 0 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
+    }
+  }
+
+  // "": all ended, and all is right.
+  std::string run() {
+    if (!ranks_.run()) return "nothing goes on";
+    for (int at = 0; at < kRanks * groups_; ++at) {
+      if (ranks_.record(at).state != 0) return "trouble";
+    }
+    for (const auto& call : calls_) {
+      for (size_t rank = 0; rank < kRanks; ++rank) {
+        for (size_t i = 0; i < call->recv[rank].size(); ++i) {
+          const float expected = call->form->collective == Collective::allgather ? call->send[i / kCount][i % kCount]
+                                                                                 : call->send[0][i] + call->send[1][i];
+          if (call->recv[rank][i] != expected) return std::string("wrong result of ") + call->form->name;
+        }
+      }
+    }
+    return "";
+  }
+
+ private:
+  struct Call {
+    const Form* form;
+    std::array<std::vector<float>, kRanks> send, recv;
+  };
+  Ranks ranks_;
+  unsigned blocks_;
+  int groups_;
+  std::vector<std::unique_ptr<Call>> calls_;
+};
+
+Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
+  Ranks::Options options;
+  options.ranks = kRanks;
+  options.groups = groups;
+  options.room = room;
+  options.seed = seed;
+  options.threads = kRanks;  // the pipeline has one for each rank to wait for
+  options.slot = 2048;
+  options.work_groups = 8;
+  return options;
+}
+
+// Three calls of each group: a mixture that the seed draws.
+std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
+  Calls calls(options_of(groups, room, seed), blocks);
+  std::mt19937 random(seed);
+  for (int call = 0; call < 3; ++call) {
+    for (int group = 0; group < groups; ++group) calls.launch(group, kForms[random() % std::size(kForms)]);
+  }
+  return calls.run();
+}
+
+TEST(SeveralGroups, AllEndWhereEachKeepsToItsPart) {
+  for (const int groups : {2, 3}) {
+    for (unsigned seed = 0; seed < 20; ++seed)
+      ASSERT_EQ(outcome(groups, 3 * static_cast<unsigned>(groups), 3, seed), "") << groups << " groups, seed " << seed;
+  }
+}
+
+// Without that the model must notice it.
+TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
+  unsigned seed = 0;
+  while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on") ++seed;
+  EXPECT_LT(seed, 100U);
+}
+
+// As on a stream that has a part of the device only.
+TEST(OneGroup, EndsWhereNotAllOfItsBlocksHaveRoom) {
+  for (const Form& form : kForms) {
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      Calls calls(options_of(1, form.roles == 0 ? 1 : form.roles, seed), 6);
+      for (int call = 0; call < 2; ++call) calls.launch(0, form);
+      ASSERT_EQ(calls.run(), "") << form.name << ", seed " << seed;
+    }
+  }
+}
+
+TEST(Plans, OfThreeGroupsFitOntoADevice) {
+  Tuning tuning;
+  for (const int groups : {1, 2, 3}) {
+    for (const int ranks : {1, 2}) {
+      for (const int multiprocessors : {1, 16, 78, 108, 132}) {
+        tuning.groups = groups;
+        const int blocks = max_blocks_of(multiprocessors, ranks, tuning);
+        EXPECT_GE(blocks, 1);
+        if (multiprocessors >= 16) {
+          EXPECT_LT(blocks * ranks * groups, 2 * multiprocessors) << "none is left for barriers";
+        }
+        tuning.multiprocessors = 16;
+        EXPECT_EQ(max_blocks_of(multiprocessors, ranks, tuning), max_blocks_of(std::min(multiprocessors, 16), ranks, tuning));
+        tuning.multiprocessors = 4096;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace symm::cuda::model
