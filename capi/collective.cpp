@@ -74,14 +74,14 @@ symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, s
   return guard([&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
-symm_status_t symm_collective_plan(symm_group_t* group, symm_collective_t collective, const void* send, const void* recv,
-                                   size_t count, symm_dtype_t dtype, symm_op_t op, const symm_collective_options_t* options,
-                                   symm_plan_info_t* out) {
+symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
+                                   const symm_collective_options_t* options, symm_plan_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
     Group& owner = *group_of(group);
-    const CollectiveCall call = make_call(owner, static_cast<Collective>(collective), send, const_cast<void*>(recv), count, dtype,
-                                          op, 0, options, nullptr);
-    const PlanReport report = plan_collective(owner, call);
+    const auto [size, collective, send, recv, count, dtype, op, root] =
+        read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, root), "call");
+    const PlanReport report = plan_collective(
+        owner, make_call(owner, static_cast<Collective>(collective), send, recv, count, dtype, op, root, options, nullptr));
     symm_plan_info_t filled{};
     filled.algorithm = static_cast<int32_t>(report.algorithm);
     filled.slices = report.slices;

@@ -2,7 +2,7 @@
 #include <symm/symm.h>
 
 #include "capi/objects.hpp"
-#include "capi/structs.hpp"
+#include "capi/waits.hpp"
 
 using namespace symm;
 using namespace symm::capi;
@@ -31,10 +31,7 @@ symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
   return produce(out, "out", [&] {
     const symm_group_config_t given = read_struct(config, kDefaults, kConfigSize, "config");
-    if ((given.flags & ~kKnownFlags) != 0) {
-      throw Error(Status::invalid_argument,
-                  format("config.flags: 0x%llx is not known", static_cast<unsigned long long>(given.flags & ~kKnownFlags)));
-    }
+    require_known_bits(given.flags, kKnownFlags, "config.flags");
     if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
       throw Error(Status::invalid_argument, format("config.backend: %d is not known", given.backend));
     }
@@ -121,8 +118,12 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   });
 }
 
-symm_status_t symm_group_finalize(symm_group_t* group, uint64_t timeout_ms) {
-  return guard([&] { group_of(group)->finalize(timeout_ms); });
+symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t* options) {
+  return guard([&] { group_of(group)->finalize(read_wait(options).timeout_ms); });
+}
+
+symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kWaitOptionsSize, kWaitDefaults, "options");
 }
 
 symm_status_t symm_group_retain(symm_group_t* group) {

@@ -2,19 +2,57 @@
 #include <symm/symm.h>
 
 #include "capi/objects.hpp"
-#include "capi/structs.hpp"
+#include "capi/waits.hpp"
 
 using namespace symm;
 using namespace symm::capi;
 
-static_assert(kAllocateOnHost == SYMM_ALLOC_HOST && kAllocateNodeShift == SYMM_ALLOC_NODE_SHIFT);
+static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
 
-symm_status_t symm_alloc(symm_group_t* group, size_t size, uint64_t flags, symm_buffer_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_buffer_t>(Buffer::allocate(*group_of(group), size, flags)); });
+namespace {
+
+const symm_alloc_options_t kAllocDefaults = SYMM_ALLOC_OPTIONS_INIT;
+const symm_adopt_options_t kAdoptDefaults = SYMM_ADOPT_OPTIONS_INIT;
+const symm_rendezvous_options_t kRendezvousDefaults = SYMM_RENDEZVOUS_OPTIONS_INIT;
+constexpr size_t kAllocOptionsSize = SYMM_FIRST_SIZE(symm_alloc_options_t, name);
+constexpr size_t kAdoptOptionsSize = SYMM_FIRST_SIZE(symm_adopt_options_t, name);
+constexpr size_t kRendezvousOptionsSize = SYMM_FIRST_SIZE(symm_rendezvous_options_t, timeout_ms);
+
+std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, 63); }
+
+}  // namespace
+
+symm_status_t symm_alloc_options_init(symm_alloc_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kAllocOptionsSize, kAllocDefaults, "options");
 }
 
-symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, symm_buffer_t** out) {
-  return produce(out, "out", [&] { return make_handle<symm_buffer_t>(Buffer::adopt(*group_of(group), pointer, size)); });
+symm_status_t symm_adopt_options_init(symm_adopt_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kAdoptOptionsSize, kAdoptDefaults, "options");
+}
+
+symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kRendezvousOptionsSize, kRendezvousDefaults, "options");
+}
+
+symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
+  return produce(out, "out", [&] {
+    Group& of = *group_of(group);
+    const symm_alloc_options_t given = read_struct(options, kAllocDefaults, kAllocOptionsSize, "options");
+    require_known_bits(given.flags, SYMM_ALLOC_HOST, "options.flags");
+    Placement placement;
+    placement.on_host = (given.flags & SYMM_ALLOC_HOST) != 0;
+    placement.node = given.numa_node;
+    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement, name_of(given.name)));
+  });
+}
+
+symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options,
+                                symm_buffer_t** out) {
+  return produce(out, "out", [&] {
+    Group& of = *group_of(group);
+    const symm_adopt_options_t given = read_struct(options, kAdoptDefaults, kAdoptOptionsSize, "options");
+    return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name_of(given.name)));
+  });
 }
 
 symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
@@ -35,9 +73,14 @@ symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
 
 void symm_buffer_release(symm_buffer_t* buffer) { release<Buffer>(buffer); }
 
-symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, uint64_t tag, symm_memory_t** out) {
-  return produce(out, "out",
-                 [&] { return make_handle<symm_memory_t>(Memory::rendezvous(group_of(group), buffer_of(buffer), tag)); });
+symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options,
+                              symm_memory_t** out) {
+  return produce(out, "out", [&] {
+    const auto& of = group_of(group);
+    const auto& block = buffer_of(buffer);
+    const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
+    return make_handle<symm_memory_t>(Memory::rendezvous(of, block, given.tag, given.timeout_ms));
+  });
 }
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
@@ -95,22 +138,23 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 // ---- signals and data
 
-symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel, uint64_t timeout_ms,
-                           void* stream) {
+symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
+                           const symm_wait_options_t* options, void* stream) {
   return guard([&] {
     Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
-    of.barrier({ranks, count}, channel, timeout_ms, stream);
+    of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
   });
 }
 
-symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
+symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
   return guard([&] { memory_of(memory)->put_signal(rank, channel, stream); });
 }
 
-symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t timeout_ms, void* stream) {
-  return guard([&] { memory_of(memory)->wait_signal(rank, channel, timeout_ms, stream); });
+symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
+                               void* stream) {
+  return guard([&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
 }
 
 symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, void* stream) {
@@ -121,8 +165,8 @@ symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void*
   return guard([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
 }
 
-symm_status_t symm_put_with_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size,
-                                   int32_t channel, void* stream) {
+symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size,
+                              int32_t channel, void* stream) {
   return guard([&] {
     Memory& of = *memory_of(memory);
     of.group().require_channel(channel);  // before anything is written

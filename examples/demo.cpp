@@ -44,7 +44,7 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
 
   // By a call: copy a greeting into the right neighbour's block and signal that it is there.
   const std::string greeting = hello(right, rank) + std::to_string(getpid()) + ")";
-  memory.put_with_signal(right, 0, symm::Span(greeting.c_str(), greeting.size() + 1));
+  memory.put_signal(right, 0, symm::Span(greeting.c_str(), greeting.size() + 1));
   memory.wait_signal(left);
   const char* const found = memory.span<char>().data();
   std::printf("rank %d found in its block: \"%s\"\n", rank, found);
@@ -52,7 +52,7 @@ void write_to_neighbours(const symm::Group& group, const symm::Memory& memory) {
 
   // By a plain store: the left neighbour's block is mapped here like any memory.
   memory.span<volatile uint64_t>(left)[kDirect / 8] = 1000 + static_cast<uint64_t>(rank);
-  memory.put_signal(left);
+  memory.signal(left);
   memory.wait_signal(right);
   const uint64_t number = memory.span<volatile uint64_t>()[kDirect / 8];
   std::printf("rank %d stored %d through a pointer into rank %d's block, and found %llu in its own\n", rank, 1000 + rank, left,
@@ -186,10 +186,10 @@ double time_round_trip(const symm::Group& group, const symm::Memory& memory) {
     const auto start = std::chrono::steady_clock::now();
     if (rank > 1) return start;
     const uint32_t word[] = {static_cast<uint32_t>(2 * i) + static_cast<uint32_t>(rank)};
-    if (rank == 0) memory.put_with_signal(1, 0, word, kChannel);
+    if (rank == 0) memory.put_signal(1, 0, word, kChannel);
     memory.wait_signal(1 - rank, kChannel);
     expect(arrived == 2 * i + 1 - static_cast<size_t>(rank), "a word of the round trip");
-    if (rank == 1) memory.put_with_signal(0, 0, word, kChannel);
+    if (rank == 1) memory.put_signal(0, 0, word, kChannel);
     return rank == 0 ? start : std::chrono::steady_clock::now();
   });
 }

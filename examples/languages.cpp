@@ -58,7 +58,7 @@ uint32_t pass_on_by_token(const symm::Memory& memory, int32_t right, int32_t lef
   const symm::Token token = symm::ipc_export(block);
   const auto length = static_cast<uint32_t>(token.size());
   memory.put(right, kMailbox, symm::Span(&length, 1));
-  memory.put_with_signal(right, kMailbox + sizeof length, token, kToken);
+  memory.put_signal(right, kMailbox + sizeof length, token, kToken);
 
   memory.wait_signal(left, kToken);
   uint32_t came = 0;
@@ -82,7 +82,7 @@ void run() {
   for (size_t i = 0; i < kHalf / sizeof(float); ++i) mine[i] = value(rank, i);
   group.barrier();
 
-  const double put_us = microseconds([&] { memory.put_with_signal(right, kHalf, mine.subspan(0, kPut), kData); });
+  const double put_us = microseconds([&] { memory.put_signal(right, kHalf, mine.subspan(0, kPut), kData); });
   memory.wait_signal(left, kData);
   expect(came_from(left, mine.subspan(kHalf / sizeof(float), kPut)), "the left neighbour's floats");
 

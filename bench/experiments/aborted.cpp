@@ -35,7 +35,7 @@ cudaGraphExec_t capture(const Rank& rank, symm_group_t* group, std::barrier<>& t
     gpu::symm(symm_allreduce(group, rank.block, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream),
               "symm_allreduce in capture");
   }
-  gpu::symm(symm_barrier(group, nullptr, 0, 0, 0, rank.stream), "symm_barrier in capture");
+  gpu::symm(symm_barrier(group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier in capture");
   gpu::cuda(cudaStreamEndCapture(rank.stream, &graph), "end capture");
   gpu::cuda(cudaGraphInstantiate(&exec, graph, 0), "instantiate");
   gpu::cuda(cudaGraphUpload(exec, rank.stream), "upload of a graph");
@@ -112,7 +112,7 @@ void trial(Rank& rank, std::barrier<>& together, Shared& shared, const std::stri
   gpu::cuda(cudaMemcpyAsync(&word, rank.ordinary, sizeof word, cudaMemcpyDeviceToHost, rank.stream), "copy after an abort");
   gpu::expect(cudaStreamSynchronize(rank.stream) == cudaSuccess && word == 0x07070707U,
               who(rank, "the context is usable after an abort"));
-  gpu::expect(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream) == SYMM_ERR_ABORTED, who(rank, "later calls say so"));
+  gpu::expect(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream) == SYMM_ERR_ABORTED, who(rank, "later calls say so"));
 
   // The graph does not ask the library. Once on all ranks, once on one alone.
   for (const bool alone : {false, true}) {

@@ -14,6 +14,11 @@ CUDA = 2
 SUM = 0
 
 
+class Call(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("collective", ctypes.c_int32), ("send", ctypes.c_void_p), ("recv", ctypes.c_void_p),
+                ("count", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("op", ctypes.c_int32), ("root", ctypes.c_int32)]
+
+
 class PlanInfo(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("algorithm", ctypes.c_int32), ("slices", ctypes.c_int32),
                 ("chunk_bytes", ctypes.c_uint64), ("nontemporal", ctypes.c_int32), ("reason", ctypes.c_char * 192)]
@@ -38,8 +43,8 @@ class Symm(Library):
             if before:
                 os.environ["SYMM_CUDA_TUNE"] = before
         buffer, self.memory, pointer = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), ctypes.c_uint64(0), ctypes.byref(buffer)))
-        self.check(self.library.symm_rendezvous(self.group, buffer, ctypes.c_uint64(0), ctypes.byref(self.memory)))
+        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), None, ctypes.byref(buffer)))
+        self.check(self.library.symm_rendezvous(self.group, buffer, None, ctypes.byref(self.memory)))
         self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
         self.pointer, self.size = pointer.value, size
 
@@ -66,11 +71,10 @@ class Symm(Library):
         return self.prepared("symm_" + collective, *what, None)
 
     def barrier(self):
-        return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), ctypes.c_uint64(0))
+        return self.prepared("symm_barrier", None, ctypes.c_size_t(0), ctypes.c_int32(0), None)
 
     def plan(self, collective, send, recv, count, dtype):
         info = PlanInfo(ctypes.sizeof(PlanInfo))
-        self.check(self.library.symm_collective_plan(
-            self.group, ctypes.c_int32(COLLECTIVES[collective]), ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count),
-            ctypes.c_int32(DTYPES[dtype]), ctypes.c_int32(SUM), None, ctypes.byref(info)))
+        call = Call(ctypes.sizeof(Call), COLLECTIVES[collective], send, recv, count, DTYPES[dtype], SUM, 0)
+        self.check(self.library.symm_collective_plan(self.group, ctypes.byref(call), None, ctypes.byref(info)))
         return info.reason.decode()

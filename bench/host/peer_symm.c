@@ -29,7 +29,7 @@ struct peer peer_start(int* argc, char*** argv) {
 }
 
 void peer_finish(void) {
-  check(symm_group_finalize(group, 0), "symm_group_finalize");
+  check(symm_group_finalize(group, NULL), "symm_group_finalize");
   symm_group_release(group);
 }
 
@@ -58,8 +58,8 @@ void* peer_allocate(size_t bytes, enum memory memory) {
   struct block* block;
   if (memory == MEMORY_PRIVATE) return posix_memalign(&pointer, 4096, bytes) == 0 ? pointer : NULL;
   block = block_at(NULL);
-  check(symm_alloc(group, bytes, 0, &buffer), "symm_alloc");
-  check(symm_rendezvous(group, buffer, 0, &block->memory), "symm_rendezvous");
+  check(symm_alloc(group, bytes, NULL, &buffer), "symm_alloc");
+  check(symm_rendezvous(group, buffer, NULL, &block->memory), "symm_rendezvous");
   check(symm_buffer_pointer(buffer, &block->pointer), "symm_buffer_pointer");
   symm_buffer_release(buffer); /* the memory keeps it */
   return block->pointer;
@@ -98,13 +98,13 @@ void peer_alltoall(const float* send, float* recv, size_t count) {
   check(symm_alltoall(group, send, recv, count, SYMM_DTYPE_F32, NULL, NULL), "symm_alltoall");
 }
 
-void peer_barrier(void) { check(symm_barrier(group, NULL, 0, 0, 0, NULL), "symm_barrier"); }
+void peer_barrier(void) { check(symm_barrier(group, NULL, 0, 0, NULL, NULL), "symm_barrier"); }
 
 void peer_send(const float* data, float* inbox, size_t count, int to) {
-  check(symm_put_with_signal(block_at(inbox)->memory, to, 0, data, count * sizeof(float), 0, NULL), "symm_put_with_signal");
+  check(symm_put_signal(block_at(inbox)->memory, to, 0, data, count * sizeof(float), 0, NULL), "symm_put_signal");
 }
 
 void peer_receive(float* inbox, size_t count, int from) {
   (void)count;
-  check(symm_wait_signal(block_at(inbox)->memory, from, 0, 0, NULL), "symm_wait_signal");
+  check(symm_wait_signal(block_at(inbox)->memory, from, 0, NULL, NULL), "symm_wait_signal");
 }

@@ -30,7 +30,7 @@ class Symm(Library):
             self.group = ctypes.c_void_p()
             self.check(self.library.symm_group_create(ctypes.byref(self.config), ctypes.byref(self.group)))
         buffer, pointer = ctypes.c_void_p(), ctypes.c_void_p()
-        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), ctypes.c_uint64(0), ctypes.byref(buffer)))
+        self.check(self.library.symm_alloc(self.group, ctypes.c_size_t(size), None, ctypes.byref(buffer)))
         self.check(self.library.symm_buffer_pointer(buffer, ctypes.byref(pointer)))
         return buffer, pointer.value
 

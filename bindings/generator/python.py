@@ -89,7 +89,7 @@ TRAVEL = [
     ("callback user", "descriptor: int", None), ("ranks count", "ranks: Sequence[int] | None", None),
     ("out_links capacity", "capacity: int", "list[int]"), ("out_token capacity out_size", None, "bytes"),
     ("token token_size", "token: bytes", None), ("config", "config: tuple[Any, ...]", None),
-    ("options", "options: tuple[Any, ...] | None", None),
+    ("options", "options: tuple[Any, ...] | None", None), ("call", "call: tuple[Any, ...]", None),
 ]
 
 OWN = """

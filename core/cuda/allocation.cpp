@@ -80,7 +80,7 @@ std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& de
 
 std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node) {
   if (const std::string reason = host_memory_reason(*device); !reason.empty())
-    throw Error(Status::unavailable, "flags: no memory of the host: " + reason);
+    throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
   // A machine without NUMA has node 0.
   if (node == Placement::kNearest) node = std::max(node_of(*device), 0);
   return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, 0, 1);

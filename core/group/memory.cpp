@@ -20,39 +20,29 @@ std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, con
   return memory.allocate(bytes, placement);
 }
 
-Placement placement_of(uint64_t flags) {
-  constexpr uint64_t kNodes = uint64_t{0xFFFF} << kAllocateNodeShift;
-  const auto number = static_cast<unsigned long long>(flags);
-  if ((flags & ~(kAllocateOnHost | kNodes)) != 0)
-    throw Error(Status::invalid_argument, format("flags: 0x%llx is not known", number));
-  Placement placement;
-  placement.on_host = (flags & kAllocateOnHost) != 0;
-  placement.node = static_cast<int>((flags & kNodes) >> kAllocateNodeShift) - 1;
-  if (placement.node != Placement::kNearest && !placement.on_host) {
-    throw Error(Status::invalid_argument, format("flags: 0x%llx names a NUMA node without SYMM_ALLOC_HOST", number));
-  }
-  return placement;
-}
-
 }  // namespace
 
-std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, uint64_t flags) {
+std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement placement, std::string name) {
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-  Placement placement = placement_of(flags);
+  if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
+    throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
+                                                 placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
+  }
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
-  auto buffer =
-      std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(), backend.device());
+  auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(),
+                                         backend.device(), std::move(name));
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
   return buffer;
 }
 
 // Not made known for tokens: whoever exports a piece of it exports the whole allocation, as with any that symm did not make.
-std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes) {
+std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes, std::string name) {
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   Backend& backend = group.backend();
-  return std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device());
+  return std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device(),
+                                  std::move(name));
 }
 
 Buffer::~Buffer() { ipc::buffer_gone(*block_); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/timed_mutex.hpp"
@@ -12,17 +13,13 @@
 
 namespace symm {
 
-// Flags of an allocation: a bit, and a number.
-inline constexpr uint64_t kAllocateOnHost = 1;
-inline constexpr int kAllocateNodeShift = 32;  // NUMA node plus one; 0: the nearest
-
 class Buffer {
  public:
-  static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, uint64_t flags);
-  static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes);
+  static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, Placement placement = {}, std::string name = "");
+  static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes, std::string name = "");
 
-  Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device)
-      : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device) {}
+  Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device, std::string name)
+      : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device), name_(std::move(name)) {}
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -33,19 +30,21 @@ class Buffer {
   Fd export_dmabuf(size_t offset, size_t bytes) const;
   int device() const noexcept { return device_; }
   void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
+  const std::string& name() const noexcept { return name_; }
 
  private:
   std::shared_ptr<Block> block_;
   size_t bytes_;
   BackendKind kind_;
   int device_;
+  std::string name_;
 };
 
 class Memory {
  public:
-  // [collective] Exchange the blocks of `buffer` among the ranks of `group`.
+  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                            uint64_t tag);
+                                            uint64_t tag, uint64_t timeout_ms = 0);
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
   ~Memory();
   Memory(const Memory&) = delete;

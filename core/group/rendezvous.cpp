@@ -11,13 +11,14 @@
 namespace symm {
 namespace {
 
-void require_equal_sizes(std::span<const Vote> votes) {
+void require_equal_sizes(const Buffer& mine, std::span<const Vote> votes) {
+  const std::string name = mine.name().empty() ? "" : " " + mine.name();
   for (size_t rank = 1; rank < votes.size(); ++rank) {
     if (votes[rank].value[0] == votes[0].value[0]) continue;
-    throw Error(
-        {Status::mismatch, static_cast<int>(rank), 0,
-         format("buffer: rank 0 brings %llu bytes, rank %zu brings %llu", static_cast<unsigned long long>(votes[0].value[0]),
-                rank, static_cast<unsigned long long>(votes[rank].value[0]))});
+    throw Error({Status::mismatch, static_cast<int>(rank), 0,
+                 format("buffer%s: rank 0 brings %llu bytes, rank %zu brings %llu", name.c_str(),
+                        static_cast<unsigned long long>(votes[0].value[0]), rank,
+                        static_cast<unsigned long long>(votes[rank].value[0]))});
   }
 }
 
@@ -68,9 +69,9 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
-std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer, uint64_t tag) {
+std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer, uint64_t tag,
+                             Deadline deadline) {
   Backend& backend = group->backend();
-  const Deadline deadline = group->create_deadline();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
   const auto me = static_cast<size_t>(group->rank());
@@ -89,7 +90,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
     const auto bytes = std::as_bytes(std::span(&extents, 1));
     return Offer{{buffer->bytes(), 0}, {{bytes.begin(), bytes.end()}, {block.fd, pad.fd}}};
   };
-  phases.agree = require_equal_sizes;
+  phases.agree = [&](std::span<const Vote> votes) { require_equal_sizes(*buffer, votes); };
   phases.accept = [&](int peer, Message message) {
     Extents extents;
     std::memcpy(&extents, message.body.data(), sizeof extents);
@@ -122,13 +123,13 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::sha
 }  // namespace
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                           uint64_t tag) {
+                                           uint64_t tag, uint64_t timeout_ms) {
   group->require_usable();
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
   try {
-    return meet(group, buffer, tag);
+    return meet(group, buffer, tag, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
     // A failure that all agreed on leaves them in step, unless it is that a rank was late or died. After any other the group is
     // of no more use.

@@ -14,7 +14,7 @@ int main() try {
 
   if (group.rank() > 0) memory.wait_signal(last);
   const int passed_on[] = {inbox[0] + group.rank()};
-  memory.put_with_signal(next, 0, passed_on);
+  memory.put_signal(next, 0, passed_on);
   if (group.rank() == 0) {
     memory.wait_signal(last);
     std::printf("around %d ranks: %d\n", group.size(), inbox[0]);

@@ -46,7 +46,7 @@ TEST(Numa, NoSuchNode) {
     const Failure failure = failure_on(node, 4096);
     if (failure.status == Status::unavailable) GTEST_SKIP() << failure.message;
     EXPECT_EQ(failure.status, Status::invalid_argument) << node << ": " << failure.message;
-    EXPECT_EQ(failure.message.rfind("flags: ", 0), 0U) << failure.message;
+    EXPECT_EQ(failure.message.rfind("options.numa_node: ", 0), 0U) << failure.message;
     EXPECT_NE(failure.message.find(std::to_string(node)), std::string::npos) << failure.message;
   }
 }

@@ -150,11 +150,11 @@ TEST(Cpp, memory_is_written_and_read_and_signalled) {
     ASSERT_EQ(mine.size(), 1024u);
     const std::array<uint32_t, 2> words{static_cast<uint32_t>(group.rank()), 7};
     memory.put(other, 8, words);
-    memory.put_signal(other);
+    memory.signal(other);
     memory.wait_signal(other);
     EXPECT_EQ(mine[2], static_cast<uint32_t>(other));
     EXPECT_EQ(mine[3], 7u);
-    memory.put_with_signal(other, 16, symm::Span(words).subspan(1, 1), 3);
+    memory.put_signal(other, 16, symm::Span(words).subspan(1, 1), 3);
     memory.wait_signal(other, 3);
     EXPECT_EQ(mine[4], 7u);
     memory.fill32(other, 32, 5, 2);
@@ -187,7 +187,7 @@ TEST(Cpp, an_error_names_the_call_the_status_and_who_is_to_blame) {
       EXPECT_EQ(late.pid(), getpid());
       EXPECT_EQ(std::string(late.what()).find("symm_wait_signal: timed out: "), 0u) << late.what();
       EXPECT_EQ(group.status().status, SYMM_OK);
-      memory.put_signal(1);
+      memory.signal(1);
     }
     if (group.rank() == 1) group.abort("enough");
     const symm::Error ended = failure_of([&] {

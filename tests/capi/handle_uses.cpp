@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/refusal.hpp"
+#include "tests/support/options.hpp"
 
 // One row: the call with `h`, any pointer, where the handle belongs.
 // clang-format off
@@ -19,20 +20,21 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(group, symm_group_info, w.out_struct<symm_group_info_t>()),
       SYMM_USE(group, symm_group_status, w.out_struct<symm_group_status_t>()),
       SYMM_USE(group, symm_group_abort, "a test"),
-      SYMM_USE(group, symm_group_finalize, 1),
+      SYMM_USE(group, symm_group_finalize, support::within(1)),
       SYMM_USE(group, symm_group_retain),
-      SYMM_USE(group, symm_alloc, 64, 0, w.out<symm_buffer_t*>()),
-      SYMM_USE(group, symm_buffer_adopt, w.source.data(), 64, w.out<symm_buffer_t*>()),
-      SYMM_USE(group, symm_rendezvous, w.buffer, 0, w.out<symm_memory_t*>()),
+      SYMM_USE(group, symm_alloc, 64, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_USE(group, symm_buffer_adopt, w.source.data(), 64, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_USE(group, symm_rendezvous, w.buffer, nullptr, w.out<symm_memory_t*>()),
       SYMM_USE(group, symm_memory_find, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
-      SYMM_USE(group, symm_barrier, nullptr, 0, 0, 1, nullptr),
+      SYMM_USE(group, symm_barrier, nullptr, 0, 0, support::within(1), nullptr),
       SYMM_USE(group, symm_allreduce, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
       SYMM_USE(group, symm_reduce_scatter, w.source.data(), w.destination(), 8, kF32, kSum, nullptr, nullptr),
       SYMM_USE(group, symm_allgather, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
       SYMM_USE(group, symm_broadcast, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
       SYMM_USE(group, symm_reduce, w.source.data(), w.destination(), 8, kF32, kSum, 0, nullptr, nullptr),
       SYMM_USE(group, symm_alltoall, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
-      SYMM_USE(group, symm_collective_plan, SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum, nullptr,
+      SYMM_USE(group, symm_collective_plan,
+               support::call_of(SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum), nullptr,
                w.out_struct<symm_plan_info_t>()),
 
       SYMM_USE(buffer, symm_buffer_pointer, w.out<void*>()),
@@ -40,7 +42,9 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(buffer, symm_buffer_size, w.out<size_t>()),
       SYMM_USE(buffer, symm_buffer_retain),
       {"symm_rendezvous", "buffer",
-       [](World& w, void* h) { return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), 0, w.out<symm_memory_t*>()); }},
+       [](World& w, void* h) {
+         return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), nullptr, w.out<symm_memory_t*>());
+       }},
 
       SYMM_USE(memory, symm_memory_info, w.out_struct<symm_memory_info_t>()),
       SYMM_USE(memory, symm_memory_pointer, 0, w.out<void*>()),
@@ -49,11 +53,11 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(memory, symm_memory_signal_pad_table, w.out<void* const*>()),
       SYMM_USE(memory, symm_memory_multicast_pointer, w.out<void*>()),
       SYMM_USE(memory, symm_memory_retain),
-      SYMM_USE(memory, symm_put_signal, 0, 0, nullptr),
-      SYMM_USE(memory, symm_wait_signal, 0, 0, 1, nullptr),
+      SYMM_USE(memory, symm_signal, 0, 0, nullptr),
+      SYMM_USE(memory, symm_wait_signal, 0, 0, support::within(1), nullptr),
       SYMM_USE(memory, symm_put, 0, 0, w.source.data(), 8, nullptr),
       SYMM_USE(memory, symm_get, 0, 0, w.destination(), 8, nullptr),
-      SYMM_USE(memory, symm_put_with_signal, 0, 0, w.source.data(), 8, 0, nullptr),
+      SYMM_USE(memory, symm_put_signal, 0, 0, w.source.data(), 8, 0, nullptr),
       SYMM_USE(memory, symm_fill32, 0, 0, 7, 1, nullptr),
       SYMM_USE(memory, symm_write_value32, 0, 0, 7, nullptr),
 
@@ -79,14 +83,11 @@ const std::vector<Exemption>& exemptions() {
       {"symm_memory_release", "memory", "never fails"},
       {"symm_ipc_release", "ipc", "never fails"},
       {"symm_ipc_release", "stream", "never fails"},
-      {"symm_rendezvous", "tag", "any number is a tag"},
       {"symm_memory_find", "out", "may be NULL"},
       {"symm_memory_find", "out_rank", "may be NULL"},
       {"symm_memory_find", "out_offset", "may be NULL"},
       {"symm_fill32", "value", "any number is a value"},
       {"symm_write_value32", "value", "any number is a value"},
-      {"symm_collective_plan", "send", "checked like those of the collective it is asked about"},
-      {"symm_collective_plan", "recv", "checked like those of the collective it is asked about"},
   };
   return rows;
 }

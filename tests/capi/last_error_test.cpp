@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -41,7 +42,7 @@ TEST(LastError, success_leaves_it_alone) {
     const symm::Group group = support::create({"thread://last-error", ""}, 0, 1);
     float value = 1;
     ASSERT_EQ(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
-    ASSERT_EQ(symm_group_finalize(group.get(), 1000), SYMM_OK);
+    ASSERT_EQ(symm_group_finalize(group.get(), support::within(1000)), SYMM_OK);
   }
   symm_group_release(nullptr);
   EXPECT_EQ(symm_last_error(), before);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -88,7 +89,7 @@ TEST(Lifetime, find_gives_a_reference_of_its_own) {
 
 TEST(Lifetime, a_finalized_group_answers_questions_only) {
   Handles handles;
-  ASSERT_EQ(symm_group_finalize(handles.group, 1000), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_group_finalize(handles.group, support::within(1000)), SYMM_OK) << symm_last_error();
   handles.use(0);
   float value = 1;
   EXPECT_NE(symm_allreduce(handles.group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);

@@ -99,9 +99,36 @@ const std::vector<Refusal>& collective_refusals();
 const std::vector<HandleUse>& handle_uses();
 const std::vector<Exemption>& exemptions();
 
+// A struct that is cut short, and one of a newer header, which asks for something that this library has never heard of.
+template <class T>
+class WrongSize {
+ public:
+  explicit WrongSize(T defaults = {}) : small_(defaults), newer_{defaults, 1} {
+    small_.struct_size = sizeof(size_t);
+    newer_.known.struct_size = sizeof newer_;
+  }
+  const T* small() const { return &small_; }
+  const T* newer() const { return &newer_.known; }
+
+ private:
+  struct Newer {
+    T known;
+    uint64_t appended;
+  };
+  T small_;
+  Newer newer_;
+};
+
 }  // namespace symm_test
 
-// One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, 0, w.out<symm_buffer_t*>())
+// The rows of symm_<kind>_options_init(). Every struct ends with a field of less than 9 bytes.
+#define SYMM_REFUSE_INIT(kind)                                                                                          \
+  SYMM_REFUSE(symm_##kind##_options_init, options, "NULL", INVALID_ARGUMENT, nullptr, sizeof(symm_##kind##_options_t)), \
+      SYMM_REFUSE(symm_##kind##_options_init, struct_size, "0", INVALID_ARGUMENT, w.out<symm_##kind##_options_t>(), 0), \
+      SYMM_REFUSE(symm_##kind##_options_init, struct_size, "short", INVALID_ARGUMENT, w.out<symm_##kind##_options_t>(), \
+                  sizeof(symm_##kind##_options_t) - 8)
+
+// One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, nullptr, w.out<symm_buffer_t*>())
 #define SYMM_REFUSE(function, parameter, how, status, ...)                                                               \
   {                                                                                                                      \
 #function, #parameter, how, SYMM_ERR_##status, [](World & w) { return static_cast<void>(w), function(__VA_ARGS__); } \

@@ -18,8 +18,8 @@ World::World() {
   config.bootstrap = "thread://refusals";
   config.size = 1;
   void* pointer = nullptr;
-  if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, 0, &buffer) != SYMM_OK ||
-      symm_rendezvous(group, buffer, 0, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
+  if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
+      symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
       symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
@@ -102,8 +102,8 @@ TEST(Refusal, wrong_handles) {
   symm_buffer_t* old_buffer = nullptr;
   symm_memory_t* old_memory = nullptr;
   ASSERT_EQ(symm_group_split(world.group, 0, 0, &old_group), SYMM_OK) << symm_last_error();
-  ASSERT_EQ(symm_alloc(old_group, 64, 0, &old_buffer), SYMM_OK) << symm_last_error();
-  ASSERT_EQ(symm_rendezvous(old_group, old_buffer, 0, &old_memory), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_alloc(old_group, 64, nullptr, &old_buffer), SYMM_OK) << symm_last_error();
+  ASSERT_EQ(symm_rendezvous(old_group, old_buffer, nullptr, &old_memory), SYMM_OK) << symm_last_error();
   symm_ipc_t* old_ipc = nullptr;
   ASSERT_EQ(symm_ipc_import(world.token.data(), world.token_size, nullptr, &old_ipc, nullptr), SYMM_OK) << symm_last_error();
   symm_ipc_release(old_ipc, nullptr);

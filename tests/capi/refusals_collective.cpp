@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/refusal.hpp"
+#include "tests/support/options.hpp"
 
 namespace symm_test {
 
@@ -8,16 +9,10 @@ namespace {
 constexpr int32_t kMinusOne = -1;
 constexpr size_t kTooMany = SIZE_MAX / 2;
 
-const symm_collective_options_t kShort = {8, SYMM_ALGORITHM_AUTO, 0};
+const WrongSize<symm_collective_options_t> kOptions;
+const WrongSize<symm_collective_call_t> kCall;
 const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0};
 const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0};
-
-// A struct of a newer header, which asks for something that this library has never heard of.
-struct NewerOptions {
-  symm_collective_options_t known{sizeof(NewerOptions), SYMM_ALGORITHM_AUTO, 0};
-  uint64_t appended = 1;
-};
-const NewerOptions kNewer;
 
 }  // namespace
 
@@ -35,9 +30,9 @@ const NewerOptions kNewer;
       SYMM_REFUSE(function, dtype, "0", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, 0, __VA_ARGS__ nullptr,        \
                   nullptr),                                                                                                     \
       SYMM_REFUSE(function, options, "short", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                    \
-                  __VA_ARGS__& kShort, nullptr),                                                                                \
+                  __VA_ARGS__ kOptions.small(), nullptr),                                                                       \
       SYMM_REFUSE(function, options, "newer", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32,                         \
-                  __VA_ARGS__& kNewer.known, nullptr),                                                                          \
+                  __VA_ARGS__ kOptions.newer(), nullptr),                                                                       \
       SYMM_REFUSE(function, algorithm, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                \
                   __VA_ARGS__& kUnknownAlgorithm, nullptr),                                                                     \
       SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                  \
@@ -56,17 +51,14 @@ const NewerOptions kNewer;
                   nullptr, nullptr)
 
 // A plan of an all-reduce with one argument changed.
-#define SYMM_REFUSE_PLAN(parameter, how, status, collective, count, dtype, op, options, out)                                  \
-  SYMM_REFUSE(symm_collective_plan, parameter, how, status, w.group, collective, SYMM_SRC, w.source.data(), count, dtype, op, \
-              options, out)
+#define SYMM_REFUSE_PLAN(parameter, how, status, collective, count, dtype, op, options, out) \
+  SYMM_REFUSE(symm_collective_plan, parameter, how, status, w.group,                         \
+              support::call_of(collective, SYMM_SRC, w.source.data(), count, dtype, op), options, out)
 #define SYMM_PLAN_OUT w.out_struct<symm_plan_info_t>()
 
 const std::vector<Refusal>& collective_refusals() {
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE(symm_collective_options_init, options, "NULL", INVALID_ARGUMENT, nullptr, sizeof(symm_collective_options_t)),
-      SYMM_REFUSE(symm_collective_options_init, struct_size, "0", INVALID_ARGUMENT, w.out<symm_collective_options_t>(), 0),
-      SYMM_REFUSE(symm_collective_options_init, struct_size, "short", INVALID_ARGUMENT, w.out<symm_collective_options_t>(),
-                  sizeof(symm_collective_options_t) - 1),
+      SYMM_REFUSE_INIT(collective),
 
       SYMM_REFUSE_COMMON(symm_allreduce, count, kSum, ),
       SYMM_REFUSE_OP(symm_allreduce, ),
@@ -87,9 +79,15 @@ const std::vector<Refusal>& collective_refusals() {
       SYMM_REFUSE_PLAN(count, "more than memory", INVALID_ARGUMENT, 0, kTooMany, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(dtype, "0", INVALID_ARGUMENT, 0, 8, 0, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(op, "unknown", INVALID_ARGUMENT, 0, 8, kF32, 5, nullptr, SYMM_PLAN_OUT),
-      SYMM_REFUSE_PLAN(options, "short", INVALID_ARGUMENT, 0, 8, kF32, kSum, &kShort, SYMM_PLAN_OUT),
-      SYMM_REFUSE_PLAN(options, "newer", UNSUPPORTED, 0, 8, kF32, kSum, &kNewer.known, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(options, "short", INVALID_ARGUMENT, 0, 8, kF32, kSum, kOptions.small(), SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(options, "newer", UNSUPPORTED, 0, 8, kF32, kSum, kOptions.newer(), SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(algorithm, "unknown", INVALID_ARGUMENT, 0, 8, kF32, kSum, &kUnknownAlgorithm, SYMM_PLAN_OUT),
+      SYMM_REFUSE(symm_collective_plan, call, "NULL", INVALID_ARGUMENT, w.group, nullptr, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE(symm_collective_plan, call, "short", INVALID_ARGUMENT, w.group, kCall.small(), nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE(symm_collective_plan, call, "newer", UNSUPPORTED, w.group, kCall.newer(), nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE(symm_collective_plan, root, "= size", INVALID_ARGUMENT, w.group,
+                  support::call_of(SYMM_COLLECTIVE_BROADCAST, SYMM_SRC, w.source.data(), 8, kF32, kSum, 1), nullptr,
+                  SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(out, "NULL", INVALID_ARGUMENT, 0, 8, kF32, kSum, nullptr, nullptr),
       SYMM_REFUSE_PLAN(out, "struct_size 0", INVALID_ARGUMENT, 0, 8, kF32, kSum, nullptr, w.out_struct<symm_plan_info_t>(0)),
   };

@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/refusal.hpp"
+#include "tests/support/options.hpp"
 
 namespace symm_test {
 
+namespace {
+
+const WrongSize<symm_alloc_options_t> kAlloc;
+const WrongSize<symm_adopt_options_t> kAdopt;
+const WrongSize<symm_rendezvous_options_t> kRendezvous;
+
+}  // namespace
+
 const std::vector<Refusal>& memory_refusals() {
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, 0, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, size, "more than there is", OUT_OF_MEMORY, w.group, size_t{1} << 60, 0, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, w.group, SIZE_MAX, 0, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, flags, "unknown bit", INVALID_ARGUMENT, w.group, 64, 2, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, flags, "unknown high bit", INVALID_ARGUMENT, w.group, 64, SYMM_ALLOC_HOST | uint64_t{1} << 48,
+      SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, size, "more than there is", OUT_OF_MEMORY, w.group, size_t{1} << 60, nullptr,
                   w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, flags, "a node without SYMM_ALLOC_HOST", INVALID_ARGUMENT, w.group, 64,
-                  uint64_t{1} << SYMM_ALLOC_NODE_SHIFT, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, flags, "the last node that can be named", INVALID_ARGUMENT, w.group, 64,
-                  SYMM_ALLOC_HOST | uint64_t{0xFFFF} << SYMM_ALLOC_NODE_SHIFT, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_alloc, out, "NULL", INVALID_ARGUMENT, w.group, 64, 0, nullptr),
-      SYMM_REFUSE(symm_buffer_adopt, pointer, "NULL", INVALID_ARGUMENT, w.group, nullptr, 64, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.group, w.source.data(), 64,
+      SYMM_REFUSE(symm_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, w.group, SIZE_MAX, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, flags, "unknown bit", UNSUPPORTED, w.group, 64, support::placed(2), w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, flags, "unknown high bit", UNSUPPORTED, w.group, 64,
+                  support::placed(SYMM_ALLOC_HOST | uint64_t{1} << 48), w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, numa_node, "a node without SYMM_ALLOC_HOST", INVALID_ARGUMENT, w.group, 64, support::placed(0, 0),
                   w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_buffer_adopt, size, "0", INVALID_ARGUMENT, w.group, w.source.data(), 0, w.out<symm_buffer_t*>()),
-      SYMM_REFUSE(symm_buffer_adopt, out, "NULL", INVALID_ARGUMENT, w.group, w.source.data(), 64, nullptr),
+      SYMM_REFUSE(symm_alloc, numa_node, "the last node that can be named", INVALID_ARGUMENT, w.group, 64,
+                  support::placed(SYMM_ALLOC_HOST, INT32_MAX), w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, numa_node, "-2", INVALID_ARGUMENT, w.group, 64, support::placed(SYMM_ALLOC_HOST, -2),
+                  w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, options, "short", INVALID_ARGUMENT, w.group, 64, kAlloc.small(), w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, options, "newer", UNSUPPORTED, w.group, 64, kAlloc.newer(), w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_alloc, out, "NULL", INVALID_ARGUMENT, w.group, 64, nullptr, nullptr),
+      SYMM_REFUSE(symm_buffer_adopt, pointer, "NULL", INVALID_ARGUMENT, w.group, nullptr, 64, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.group, w.source.data(), 64, nullptr,
+                  w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_buffer_adopt, options, "short", INVALID_ARGUMENT, w.group, w.source.data(), 64, kAdopt.small(),
+                  w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_buffer_adopt, options, "newer", UNSUPPORTED, w.group, w.source.data(), 64, kAdopt.newer(),
+                  w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_buffer_adopt, size, "0", INVALID_ARGUMENT, w.group, w.source.data(), 0, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_REFUSE(symm_buffer_adopt, out, "NULL", INVALID_ARGUMENT, w.group, w.source.data(), 64, nullptr, nullptr),
       SYMM_REFUSE(symm_buffer_export_dmabuf, buffer, "of the host back end", UNAVAILABLE, w.buffer, 0, 64, w.out<int32_t>()),
       SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "beyond the buffer", INVALID_ARGUMENT, w.buffer, w.kBytes + 1, 1,
                   w.out<int32_t>()),
@@ -33,7 +51,15 @@ const std::vector<Refusal>& memory_refusals() {
       SYMM_REFUSE(symm_buffer_pointer, out_pointer, "NULL", INVALID_ARGUMENT, w.buffer, nullptr),
       SYMM_REFUSE(symm_buffer_size, out_bytes, "NULL", INVALID_ARGUMENT, w.buffer, nullptr),
 
-      SYMM_REFUSE(symm_rendezvous, out, "NULL", INVALID_ARGUMENT, w.group, w.buffer, 0, nullptr),
+      SYMM_REFUSE(symm_rendezvous, out, "NULL", INVALID_ARGUMENT, w.group, w.buffer, nullptr, nullptr),
+      SYMM_REFUSE(symm_rendezvous, options, "short", INVALID_ARGUMENT, w.group, w.buffer, kRendezvous.small(),
+                  w.out<symm_memory_t*>()),
+      SYMM_REFUSE(symm_rendezvous, options, "newer", UNSUPPORTED, w.group, w.buffer, kRendezvous.newer(),
+                  w.out<symm_memory_t*>()),
+      SYMM_REFUSE_INIT(alloc),
+      SYMM_REFUSE_INIT(adopt),
+      SYMM_REFUSE_INIT(rendezvous),
+      SYMM_REFUSE_INIT(wait),
       SYMM_REFUSE(symm_memory_info, out, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
       SYMM_REFUSE(symm_memory_info, out, "struct_size 0", INVALID_ARGUMENT, w.memory, w.out_struct<symm_memory_info_t>(0)),
       SYMM_REFUSE(symm_memory_pointer, rank, "= size", INVALID_ARGUMENT, w.memory, 1, w.out<void*>()),

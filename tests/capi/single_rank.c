@@ -28,6 +28,9 @@ enum {
   BYTES = COUNT * (int)sizeof(int32_t)
 };
 
+static const symm_wait_options_t a_second = {sizeof(symm_wait_options_t), 1000};
+static const symm_wait_options_t a_moment = {sizeof(symm_wait_options_t), 1};
+
 static void count_messages(void* user, symm_log_level_t level, const char* message) {
   if (level >= SYMM_LOG_ERROR && message != NULL) ++*(int*)user;
 }
@@ -108,17 +111,17 @@ static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory
   CHECK(symm_put(memory, 0, 0, values, BYTES, NULL));
   CHECK(symm_get(memory, 0, 0, back, BYTES, NULL));
   EXPECT(memcmp(values, back, BYTES) == 0 && memcmp(values, pointer, BYTES) == 0);
-  CHECK(symm_put_signal(memory, 0, 0, NULL));
-  CHECK(symm_put_with_signal(memory, 0, 4, values, 8, 0, NULL));
-  CHECK(symm_wait_signal(memory, 0, 0, 1000, NULL));
-  CHECK(symm_wait_signal(memory, 0, 0, 1000, NULL));
-  EXPECT(symm_wait_signal(memory, 0, 0, 1, NULL) == SYMM_ERR_TIMEOUT);
+  CHECK(symm_signal(memory, 0, 0, NULL));
+  CHECK(symm_put_signal(memory, 0, 4, values, 8, 0, NULL));
+  CHECK(symm_wait_signal(memory, 0, 0, &a_second, NULL));
+  CHECK(symm_wait_signal(memory, 0, 0, &a_second, NULL));
+  EXPECT(symm_wait_signal(memory, 0, 0, &a_moment, NULL) == SYMM_ERR_TIMEOUT);
   CHECK(symm_fill32(memory, 0, 8, 42, 3, NULL));
   CHECK(symm_write_value32(memory, 0, 20, 43, NULL));
   CHECK(symm_get(memory, 0, 0, back, 24, NULL));
   EXPECT(back[1] == 0 && back[2] == 42 && back[4] == 42 && back[5] == 43);
-  CHECK(symm_barrier(group, NULL, 0, 0, 0, NULL));
-  CHECK(symm_barrier(group, &rank, 1, 1, 0, NULL));
+  CHECK(symm_barrier(group, NULL, 0, 0, NULL, NULL));
+  CHECK(symm_barrier(group, &rank, 1, 1, NULL, NULL));
 }
 
 /* With one rank, every collective is a copy. */
@@ -126,6 +129,7 @@ static void collectives(symm_group_t* group) {
   const symm_dtype_t type = SYMM_DTYPE_I32;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   symm_plan_info_t plan = {sizeof plan, 0, 0, 0, 0, ""};
+  symm_collective_call_t call = {sizeof call, SYMM_COLLECTIVE_ALLREDUCE, NULL, NULL, COUNT, SYMM_DTYPE_I32, SYMM_OP_SUM, 0};
   int32_t send[COUNT], recv[6][COUNT], i;
   CHECK(symm_collective_options_init(&options, sizeof options));
   for (i = 0; i < COUNT; ++i) send[i] = i * i;
@@ -138,7 +142,9 @@ static void collectives(symm_group_t* group) {
   CHECK(symm_alltoall(group, send, recv[5], COUNT, type, NULL, NULL));
   for (i = 0; i < 6; ++i) EXPECT(memcmp(recv[i], send, sizeof send) == 0);
   CHECK(symm_allreduce(group, NULL, NULL, 0, type, SYMM_OP_SUM, NULL, NULL));
-  CHECK(symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, send, recv, COUNT, type, SYMM_OP_SUM, NULL, &plan));
+  call.send = send;
+  call.recv = recv;
+  CHECK(symm_collective_plan(group, &call, NULL, &plan));
   EXPECT(plan.algorithm != SYMM_ALGORITHM_AUTO && plan.reason[0] != '\0');
 }
 
@@ -182,14 +188,16 @@ static void sharing(symm_buffer_t* buffer) {
 static void kinds_of_memory(symm_group_t* group) {
   symm_buffer_t *buffer = NULL, *none = NULL;
   char own[64] = "";
+  symm_alloc_options_t on_host = SYMM_ALLOC_OPTIONS_INIT;
   int32_t fd = -1;
   void* pointer = NULL;
-  CHECK(symm_alloc(group, BYTES, SYMM_ALLOC_HOST, &buffer));
+  on_host.flags = SYMM_ALLOC_HOST;
+  CHECK(symm_alloc(group, BYTES, &on_host, &buffer));
   CHECK(symm_buffer_pointer(buffer, &pointer));
   memset(pointer, 1, BYTES);
   EXPECT(symm_buffer_export_dmabuf(buffer, 0, BYTES, &fd) == SYMM_ERR_UNAVAILABLE && fd == -1);
   EXPECT(strstr(symm_last_error(), "DMA-BUF") != NULL);
-  EXPECT(symm_buffer_adopt(group, own, sizeof own, &none) == SYMM_ERR_UNSUPPORTED && none == NULL);
+  EXPECT(symm_buffer_adopt(group, own, sizeof own, NULL, &none) == SYMM_ERR_UNSUPPORTED && none == NULL);
   EXPECT(strstr(symm_last_error(), "host back end") != NULL);
   symm_buffer_release(buffer);
 }
@@ -209,20 +217,20 @@ int main(void) {
   none = group; /* must be overwritten */
   CHECK(symm_group_split(group, -1, 0, &none));
   EXPECT(half != NULL && none == NULL);
-  CHECK(symm_alloc(group, BYTES, 0, &buffer));
-  CHECK(symm_rendezvous(group, buffer, 0, &memory));
+  CHECK(symm_alloc(group, BYTES, NULL, &buffer));
+  CHECK(symm_rendezvous(group, buffer, NULL, &memory));
   memory_calls(group, buffer, memory);
   collectives(group);
   collectives(half);
   sharing(buffer);
   kinds_of_memory(group);
   CHECK(symm_group_abort(half, "enough"));
-  EXPECT(symm_barrier(half, NULL, 0, 0, 0, NULL) == SYMM_ERR_ABORTED);
+  EXPECT(symm_barrier(half, NULL, 0, 0, NULL, NULL) == SYMM_ERR_ABORTED);
   EXPECT(strstr(symm_last_error(), "enough") != NULL);
   symm_group_release(half);
   symm_memory_release(memory);
   symm_buffer_release(buffer);
-  CHECK(symm_group_finalize(group, 1000));
+  CHECK(symm_group_finalize(group, &a_second));
   symm_group_release(group);
   return 0;
 }

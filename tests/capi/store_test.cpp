@@ -2,6 +2,7 @@
 //
 // A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
 #include "tests/support/board_store.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -15,7 +16,7 @@ TEST(Store, two_ranks_meet_through_the_callers_store) {
     const float mine = static_cast<float>(rank + 1);
     float result = 0;
     EXPECT_EQ(allreduce(group, &mine, &result, 1), SYMM_OK) << symm_last_error();
-    EXPECT_EQ(symm_group_finalize(group.get(), 20000), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(symm_group_finalize(group.get(), support::within(20000)), SYMM_OK) << symm_last_error();
     EXPECT_EQ(result, 3);
   });
   EXPECT_FALSE(board->set_twice);

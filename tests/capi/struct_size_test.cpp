@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -101,7 +102,8 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
   check_output<symm_group_status_t>("symm_group_status", [&](auto* out) { return symm_group_status(group, out); });
   check_output<symm_plan_info_t>("symm_collective_plan", [&](auto* out) {
     float value = 0;
-    return symm_collective_plan(group, SYMM_COLLECTIVE_ALLREDUCE, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, out);
+    return symm_collective_plan(
+        group, support::call_of(SYMM_COLLECTIVE_ALLREDUCE, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM), nullptr, out);
   });
   const support::Block block = support::allocate(made_, 64);
   check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(block.memory.get(), out); });

@@ -26,7 +26,7 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
     const auto group = Group::create(config_of(rank, 3, name));
     EXPECT_EQ(group->backend().kind(), BackendKind::cuda);
     EXPECT_EQ(group->backend().device(), rank);  // of four devices
-    const auto buffer = Buffer::allocate(*group, 1'000'000, 0);
+    const auto buffer = Buffer::allocate(*group, 1'000'000);
     const auto memory = Memory::rendezvous(group, buffer, 0);
     *reinterpret_cast<int*>(memory->pointer(rank)) = 100 + rank;
     group->barrier({}, 0, 0, nullptr);
@@ -50,7 +50,7 @@ TEST(CudaControlPath, MemoryIsShared) {
   std::barrier<> written(2);
   support::as_threads(2, [&](int rank) {
     const auto group = Group::create(config_of(rank, 2, name));
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
     memory->fill32(1 - rank, 64, 7 + static_cast<uint32_t>(rank), 2, nullptr);
     written.arrive_and_wait();
     EXPECT_EQ(*reinterpret_cast<uint32_t*>(memory->pointer(rank) + 68), 8U - static_cast<uint32_t>(rank));
@@ -87,7 +87,7 @@ TEST(CudaControlPath, MulticastOfRanksThatAreThreads) {
     config.multicast = true;
     const auto group = Group::create(config);
     EXPECT_EQ(group->transport().device().why_no_multicast(), "");
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
     EXPECT_NE(memory->multicast(), nullptr);
   });
   EXPECT_EQ(fake_cuda::live(), kNothing);
@@ -98,7 +98,7 @@ Outcome attempt(int rank, const std::string& name, int failing_call) {
   return outcome_of(rank == 1 ? failing_call : 0, [&](Outcome& outcome, Status*& step) {
     const auto group = Group::create(config_of(rank, 2, name));
     step = &outcome.make;
-    const auto buffer = Buffer::allocate(*group, 5000, 0);
+    const auto buffer = Buffer::allocate(*group, 5000);
     step = &outcome.rendezvous;
     Memory::rendezvous(group, buffer, 0);
   });

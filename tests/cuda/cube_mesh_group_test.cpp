@@ -40,7 +40,7 @@ Seen reduce(const std::vector<int>& devices, size_t bytes, Algorithm algorithm, 
     config.overlapping_devices = true;
     const Failure failure = support::failure_of([&] {
       const auto group = Group::create(config);
-      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
       CollectiveCall call = call_of(collective, memory->pointer(rank), bytes, DType::u8);
       call.algorithm = algorithm;
       call.timeout_ms = 20'000;

@@ -30,7 +30,7 @@ Launches all_launches(const std::vector<int>& devices, size_t count, bool overla
     GroupConfig config = config_of(rank, size, name, devices[static_cast<size_t>(rank)]);
     config.overlapping_devices = overlapping;
     const auto group = Group::create(config);
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2, 0), 0);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, kLarge * 2), 0);
     group->barrier({}, 0, 0, nullptr);
     run_collective(*group, call_of(Collective::allreduce, memory->pointer(rank), count, DType::bf16));
   });

@@ -73,7 +73,7 @@ class CudaIpc : public testing::Test {
 struct Owned {
   explicit Owned(size_t bytes, int device = 0) {
     group = Group::create(config_of(0, 1, unique(), device));
-    buffer = Buffer::allocate(*group, bytes, 0);
+    buffer = Buffer::allocate(*group, bytes);
   }
   std::shared_ptr<Group> group;
   std::shared_ptr<Buffer> buffer;

@@ -40,7 +40,8 @@ std::shared_ptr<Group> group_of(int rank, int size, const std::string& name, int
   return Group::create(config_of(rank, size, name, device));
 }
 
-uint64_t on_node(int node) { return kAllocateOnHost | static_cast<uint64_t>(node + 1) << kAllocateNodeShift; }
+constexpr Placement kOnHost{true};
+Placement on_node(int node) { return {true, node}; }
 
 class TheFakeDriver : public testing::Test {
  protected:
@@ -55,7 +56,7 @@ TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
   support::Process process([]() -> std::string {
     fake_cuda::hide("cuMemGetHandleForAddressRange");
     const auto group = group_of(0, 1, unique());
-    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    const auto buffer = Buffer::allocate(*group, 4096);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
     return std::string(name_of(failure.status)) + ": " + failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;
   });
@@ -220,7 +221,7 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     // The node nearest to the device, or one that is named.
     const bool named = rank % 2 == 0;
     const int node = named ? 1 - rank / 2 : rank / 2;
-    const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kAllocateOnHost);
+    const auto buffer = Buffer::allocate(*group, 5000, named ? on_node(node) : kOnHost);
     EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(CU_MEM_LOCATION_TYPE_HOST_NUMA, node));
     const auto memory = Memory::rendezvous(group, buffer, 0);
     using Access = std::vector<std::pair<int, int>>;
@@ -245,14 +246,14 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
   EXPECT_STREQ(device_info(BackendKind::cuda, 0).host_memory_reason, "");
   EXPECT_EQ(device_info(BackendKind::cuda, 3).numa_node, 1);
   expect_failure(Status::cuda, {"NUMA node 7"}, [&] { Buffer::allocate(*group, 64, on_node(7)); });
-  EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, on_node(0) - kAllocateOnHost); }).status, Status::invalid_argument);
+  EXPECT_EQ(failure_of([&] { Buffer::allocate(*group, 64, {false, 0}); }).status, Status::invalid_argument);
   support::Process process([]() -> std::string {
     fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 0);
     const auto alone = group_of(0, 1, unique(), 0);
-    const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kAllocateOnHost); });
+    const Failure failure = failure_of([&] { Buffer::allocate(*alone, 64, kOnHost); });
     if (failure.status != Status::unavailable) return name_of(failure.status);
     const std::string reason = device_info(BackendKind::cuda, 0).host_memory_reason;
-    return failure.message == "flags: no memory of the host: " + reason ? reason : failure.message;
+    return failure.message == "options.flags: no memory of the host: " + reason ? reason : failure.message;
   });
   EXPECT_NE(process.result().find("HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED"), std::string::npos);
 }
@@ -261,7 +262,7 @@ TEST_F(CudaHostMemory, SaysWhyItCannotBeHad) {
 
 TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   const auto group = group_of(0, 1, unique(), 0);
-  const auto buffer = Buffer::allocate(*group, 10'000, 0);
+  const auto buffer = Buffer::allocate(*group, 10'000);
   SomebodysMemory foreign(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
   const auto adopted = Buffer::adopt(*group, foreign.words() + 256, 8000);  // at byte 1024
   const size_t before = support::open_descriptors();
@@ -287,7 +288,7 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
     expect_failure(Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
   }
   // A driver that has the call, but not for this memory.
-  const auto of_host = Buffer::allocate(*group, 4096, kAllocateOnHost);
+  const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file
   expect_failure(Status::unavailable, {"cuMemGetHandleForAddressRange"}, [&] { of_host->export_dmabuf(0, 4096); });
   EXPECT_EQ(support::open_descriptors(), with_host);
@@ -297,7 +298,7 @@ TEST_F(CudaDmabuf, SaysWhyItCannotBeHad) {
   support::Process process([]() -> std::string {
     fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0);
     const auto group = group_of(0, 1, unique(), 0);
-    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    const auto buffer = Buffer::allocate(*group, 4096);
     const Failure failure = failure_of([&] { buffer->export_dmabuf(0, 4096); });
     if (failure.status != Status::unavailable) return name_of(failure.status);
     return failure.message + ": " + device_info(BackendKind::cuda, 0).dmabuf_reason;

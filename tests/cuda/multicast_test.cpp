@@ -71,14 +71,14 @@ TEST_F(CudaMulticast, IsMadeWhereAllAskForIt) {
     {
       const auto group = me.create();
       REQUIRE(group->transport().device().why_no_multicast().empty());
-      const auto buffer = Buffer::allocate(*group, 100'000, 0);
+      const auto buffer = Buffer::allocate(*group, 100'000);
       const auto memory = Memory::rendezvous(group, buffer, 0);
       REQUIRE(memory->multicast() != nullptr);
       REQUIRE(memory->view().why_no_multicast.empty());
       for (int rank = 0; rank < me.size; ++rank) REQUIRE(memory->multicast() != memory->pointer(rank));
       REQUIRE(fake_cuda::live()["binding"] == 1);
       // Another of the same group, and one on a part of it, while the first lives.
-      const auto second = Memory::rendezvous(group, Buffer::allocate(*group, 5'000'000, 0), 7);
+      const auto second = Memory::rendezvous(group, Buffer::allocate(*group, 5'000'000), 7);
       REQUIRE(second->multicast() != memory->multicast());
       if (const auto part = group->split(me.rank == 0 ? -1 : 0, 0)) {
         const auto third = Memory::rendezvous(part, buffer, 0);
@@ -120,7 +120,7 @@ TEST_F(CudaMulticast, OperandsMustBeReachable) {
   const auto body = [](Rank& me) -> std::string {
     {
       const auto group = me.create();
-      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
       const auto refused = [&](const std::function<void(CollectiveCall&)>& change, const std::string& why) {
         CollectiveCall call = sum_of(*memory, me.rank, Algorithm::multimem_two_shot);
         change(call);
@@ -168,7 +168,7 @@ TEST_F(CudaMulticast, ByDefaultAndWhereItIsForbiddenNoCallIsMade) {
     {
       const auto group = me.create();
       reason = group->transport().device().why_no_multicast();
-      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
+      const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
       REQUIRE(memory->view().multicast == nullptr && memory->view().why_no_multicast == reason);
       const Failure failure = support::failure_of([&] { static_cast<void>(memory->multicast()); });
       REQUIRE(failure.status == Status::unavailable && failure.message.find(reason) != std::string::npos);
@@ -220,7 +220,7 @@ TEST_F(CudaMulticast, DifferentMasksOfVisibleDevices) {
   const auto body = [](Rank& me) -> std::string {
     fake_cuda::set_devices(1, me.rank);  // each sees one device, as number 0
     const auto group = me.create();
-    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20, 0), 0);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
     return memory->view().why_no_multicast;
   };
   expect_all(on_ranks(3, body), "");
@@ -236,12 +236,12 @@ TEST_F(CudaMulticast, ABlockThatDoesNotFit) {
       plain.name = "plain";
       const auto other = Group::create(plain);
       const auto group = me.create();
-      const auto small = Buffer::allocate(me.rank == 1 ? *other : *group, 100, 0);  // 2 MiB are mapped on rank 1, 4 elsewhere
+      const auto small = Buffer::allocate(me.rank == 1 ? *other : *group, 100);  // 2 MiB are mapped on rank 1, 4 elsewhere
       const auto memory = Memory::rendezvous(group, small, 0);
       reason = memory->view().why_no_multicast;
       *reinterpret_cast<int*>(memory->pointer(me.rank)) = me.rank;
       group->barrier({}, 0, 0, nullptr);
-      REQUIRE(Memory::rendezvous(group, Buffer::allocate(*group, 100, 0), 0)->multicast() != nullptr);
+      REQUIRE(Memory::rendezvous(group, Buffer::allocate(*group, 100), 0)->multicast() != nullptr);
     }
     return reason;
   };
@@ -261,7 +261,7 @@ TEST_F(CudaMulticast, AnyCallMayFailOnOneRank) {
         std::string outcome;
         {
           const auto group = me.create();
-          const auto buffer = Buffer::allocate(*group, 1 << 20, 0);
+          const auto buffer = Buffer::allocate(*group, 1 << 20);
           if (me.rank == culprit) fake_cuda::fail_call(n, 1);
           try {
             const auto memory = Memory::rendezvous(group, buffer, 0);
@@ -320,7 +320,7 @@ TEST_F(CudaMulticast, TheGranularityAndTheKernelsMayFailToo) {
         const auto group = me.create();
         const std::string failed = fake_cuda::failed_call();
         fake_cuda::fail_call(0, 0);
-        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096, 0), 0);
+        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
         reason = memory->view().why_no_multicast + "|" + failed;
       } catch (const Error&) {
         fake_cuda::fail_call(0, 0);

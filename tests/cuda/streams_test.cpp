@@ -18,7 +18,7 @@ void* const kPerThread = handle(2);
 // One rank with a memory, and streams that nobody shows to symm.
 struct OneRank {
   std::shared_ptr<Group> group = Group::create(config_of(0, 1, unique(), 0));
-  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 4096, 0);
+  std::shared_ptr<Buffer> buffer = Buffer::allocate(*group, 4096);
   std::shared_ptr<Memory> memory = Memory::rendezvous(group, buffer, 0);
   const long mappings = mapped();
 

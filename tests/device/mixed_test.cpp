@@ -76,7 +76,7 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
     const int peer = 1 - r;
     for (const int channel : {0, 5, 63}) {
       // The host waits for what a kernel puts.
-      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
+      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_FALSE(fake_cuda::idle(rank.stream)) << "nobody has put a signal yet";
       together.arrive_and_wait();
       put_signal(rank.view, peer, channel);
@@ -86,12 +86,12 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       together.arrive_and_wait();
       // Kernels wait for what the host puts, and everything by turns.
       for (int i = 0; i < 2; ++i) {
-        ASSERT_EQ(symm_put_signal(rank.memory.get(), peer, channel, rank.stream), SYMM_OK) << symm_last_error();
+        ASSERT_EQ(symm_signal(rank.memory.get(), peer, channel, rank.stream), SYMM_OK) << symm_last_error();
         put_signal(rank.view, peer, channel);
       }
       EXPECT_TRUE(await_signal(rank.view, peer, channel, 4));
       EXPECT_TRUE(wait_signal(rank.view, peer, channel));
-      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, 0, rank.stream), SYMM_OK) << symm_last_error();
+      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       take_signals(rank.view, peer, channel);
       EXPECT_EQ(signals_there(rank.view, peer, channel), 1U);

@@ -63,7 +63,7 @@ void graphs(Rank& rank, std::barrier<>& together) {
   const auto calls = [&](size_t first, size_t second) {
     return [&, first, second] {
       for (const size_t count : {first, second}) symm(allreduce(rank, block, other, count, rank.stream), "all-reduce in capture");
-      symm(symm_barrier(rank.group, nullptr, 0, 3, 0, rank.stream), "barrier in capture");
+      symm(symm_barrier(rank.group, nullptr, 0, 3, nullptr, rank.stream), "barrier in capture");
     };
   };
   const Graph graphs[] = {{rank, calls(kSmall, kMiddle)}, {rank, calls(kLarge, kSmall)}};
@@ -103,16 +103,16 @@ void signals(Rank& rank, std::barrier<>& together) {
   const auto round = [&] {
     for (uint32_t i = 0; i < 3; ++i) {
       symm(symm_fill32(rank.memory, next, 4096 * i, 1000 * static_cast<uint32_t>(rank.rank) + i, 64, rank.stream), "symm_fill32");
-      symm(symm_put_signal(rank.memory, next, 5, rank.stream), "symm_put_signal");
+      symm(symm_signal(rank.memory, next, 5, rank.stream), "symm_signal");
     }
-    for (int i = 0; i < 3; ++i) symm(symm_wait_signal(rank.memory, last, 5, 0, rank.stream), "symm_wait_signal");
-    symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+    for (int i = 0; i < 3; ++i) symm(symm_wait_signal(rank.memory, last, 5, nullptr, rank.stream), "symm_wait_signal");
+    symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
   };
   const auto check = [&](const char* what) {
     std::vector<uint32_t> got(3 * 1024);
     cuda(cudaMemcpyAsync(got.data(), words, got.size() * 4, cudaMemcpyDeviceToHost, rank.stream), "download");
     cuda(cudaMemsetAsync(words, 0, got.size() * 4, rank.stream), "clear");
-    symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
+    symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
     rank.wait();
     bool ok = true;
     for (uint32_t i = 0; i < 3; ++i)
@@ -137,10 +137,10 @@ void signals(Rank& rank, std::barrier<>& together) {
   // put, get, write_value32, and the device's own table of addresses.
   std::vector<uint32_t> pattern(777, 7U + static_cast<uint32_t>(rank.rank));
   cuda(cudaMemcpyAsync(rank.ordinary, pattern.data(), pattern.size() * 4, cudaMemcpyHostToDevice, rank.stream), "upload");
-  symm(symm_put_with_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_with_signal");
-  symm(symm_wait_signal(rank.memory, last, 9, 0, rank.stream), "symm_wait_signal");
+  symm(symm_put_signal(rank.memory, next, 4, rank.ordinary, pattern.size() * 4, 9, rank.stream), "symm_put_signal");
+  symm(symm_wait_signal(rank.memory, last, 9, nullptr, rank.stream), "symm_wait_signal");
   symm(symm_write_value32(rank.memory, rank.rank, 0, 99, rank.stream), "symm_write_value32");
-  symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+  symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
   symm(symm_get(rank.memory, last, 0, rank.ordinary + 65536, 3112, rank.stream), "symm_get");
   uint32_t mine[2] = {};
   uint32_t theirs[778] = {};

@@ -100,9 +100,9 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const auto round = [&] {
     pass_on<<<1, 256, 0, rank.stream>>>(view, 7, words);
     // The host's put meets the kernel's wait of the next round but one, and the other way round: one more of each.
-    symm(symm_put_signal(rank.memory, next, 7, rank.stream), "symm_put_signal");
-    symm(symm_wait_signal(rank.memory, last, 7, 0, rank.stream), "symm_wait_signal");
-    symm(symm_barrier(rank.group, nullptr, 0, 1, 0, rank.stream), "symm_barrier");
+    symm(symm_signal(rank.memory, next, 7, rank.stream), "symm_signal");
+    symm(symm_wait_signal(rank.memory, last, 7, nullptr, rank.stream), "symm_wait_signal");
+    symm(symm_barrier(rank.group, nullptr, 0, 1, nullptr, rank.stream), "symm_barrier");
   };
   rank.settle(together);
   const gpu::Graph graph(rank, round);
@@ -150,7 +150,7 @@ void troubles(Rank& rank, std::barrier<>& together, Words* words) {
   pass_on<<<1, 256, 0, rank.stream>>>(view_of(rank, 20000), 40, words);
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals after a deadline"));
-  symm(symm_barrier(rank.group, nullptr, 0, 0, 0, rank.stream), "symm_barrier");
+  symm(symm_barrier(rank.group, nullptr, 0, 0, nullptr, rank.stream), "symm_barrier");
   rank.wait();
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "tests/gpu/external_allocation.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -66,7 +67,7 @@ void adopted(Rank& rank, std::barrier<>& together) {
   const int last = (rank.rank + rank.size - 1) % rank.size;
   const std::vector<float> mine = values_of(rank, 1000);
   upload(rank.ordinary, mine, rank);
-  memory.put_with_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
+  memory.put_signal(next, 8192, ::symm::Span(rank.ordinary, 4000), 3, rank.stream);
   memory.wait_signal(last, 3, 0, rank.stream);
   Rank neighbour = rank;
   neighbour.rank = last;
@@ -126,7 +127,7 @@ void given_back(Rank& rank, std::barrier<>& together) {
 void refused(Rank& rank, std::barrier<>&) {
   const auto refuses = [&](void* pointer, size_t bytes, const char* said) {
     symm_buffer_t* buffer = nullptr;
-    const symm_status_t status = symm_buffer_adopt(rank.group, pointer, bytes, &buffer);
+    const symm_status_t status = symm_buffer_adopt(rank.group, pointer, bytes, nullptr, &buffer);
     expect(status == SYMM_ERR_INVALID_ARGUMENT && buffer == nullptr && std::strstr(symm_last_error(), said) != nullptr,
            who(rank, with_error(std::string("refused: ") + said)));
   };
@@ -171,7 +172,7 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   const symm_device_info_t info = info_of(rank);
   constexpr size_t kBytes = size_t{4} << 20;
   symm_buffer_t* made = nullptr;
-  const symm_status_t status = symm_alloc(rank.group, kBytes, SYMM_ALLOC_HOST, &made);
+  const symm_status_t status = symm_alloc(rank.group, kBytes, support::placed(SYMM_ALLOC_HOST), &made);
   ::symm::Buffer buffer(made);
   if (rank.rank == 0)
     std::printf("host memory: %s, NUMA node %d\n", status == SYMM_OK ? "yes" : symm_last_error(), info.numa_node);

@@ -161,7 +161,7 @@ TEST(OutOfMemory, WhileATransportIsMadeAndConnectedIsTheSameOnAll) {
 TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
   run_out_of_memory([](int rank, const auto& run_short) {
     auto group = create(rank, 2);
-    const auto buffer = Buffer::allocate(*group, 4096, 0);
+    const auto buffer = Buffer::allocate(*group, 4096);
     run_short(0);
     Memory::rendezvous(group, buffer, 0);
     return group;

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -285,8 +286,9 @@ TEST(Plan, ExplainsTheChoice) {
       const symm_collective_options_t options = with(algorithm);
       symm_plan_info_t info{};
       info.struct_size = sizeof info;
-      check(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options,
-                                 &info));
+      check(symm_collective_plan(group.get(),
+                                 support::call_of(SYMM_COLLECTIVE_ALLREDUCE, data, data, count, SYMM_DTYPE_F32, SYMM_OP_SUM),
+                                 &options, &info));
       EXPECT_STRNE(info.reason, "");
       return info.algorithm;
     };
@@ -337,7 +339,7 @@ void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>&
   const auto body = [&](int rank, const Group& group) {
     symm_status_t status = call(group, rank);
     // A rank whose algorithm waits for nobody may learn of it only in its next call.
-    if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 10'000, nullptr);
+    if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, support::within(10'000), nullptr);
     EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
     EXPECT_NE(std::string(symm_last_error()).find(named), std::string::npos) << symm_last_error();
     EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();

@@ -16,7 +16,7 @@ constexpr size_t kZeroCopy = 4096;
 constexpr size_t kShort = 512;
 
 void signal_everybody(Member& m) {
-  for (int peer = 0; peer < m.size; ++peer) m.block.memory.put_signal(peer, 3);
+  for (int peer = 0; peer < m.size; ++peer) m.block.memory.signal(peer, 3);
   for (int peer = 0; peer < m.size; ++peer) m.block.memory.wait_signal(peer, 3);
 }
 
@@ -176,7 +176,7 @@ void expect_blame(const Group& group, symm_status_t got, symm_status_t expected,
   EXPECT_EQ(status.failed_pid, pid) << status.message;
   EXPECT_STRNE(status.message, "");
   // It stays so.
-  EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), expected);
+  EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), expected);
 }
 
 bool names_rank(const std::string& message, int rank) {

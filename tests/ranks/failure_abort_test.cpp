@@ -76,7 +76,7 @@ TEST(AbortAlone, OfTheWholeLeavesAPart) {
 TEST(AbortAlone, WithoutAReason) {
   as_threads(1, [](int, const Group& group) {
     group.abort();
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_ABORTED);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED);
     EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
   });
 }
@@ -87,7 +87,7 @@ TEST(AbortAlone, ByAllAtOnce) {
   as_threads(4, [&all](int rank, const Group& group) {
     all.arrive_and_wait();
     group.abort(("reason " + std::to_string(rank)).c_str());
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr), SYMM_ERR_ABORTED);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr), SYMM_ERR_ABORTED);
     const std::string first = group.status().message;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(first, group.status().message);

@@ -41,7 +41,8 @@ TEST(Late, NoStaleResultOfTwoShot) { expect_no_stale_result(SYMM_ALGORITHM_TWO_S
 TEST(Late, NoStaleResultOfStaged) { expect_no_stale_result(SYMM_ALGORITHM_TWO_SHOT_STAGED, 4096); }
 
 TEST(Late, NoBarrierPassedAlone) {
-  expect_late_call_to_fail([](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, 0, nullptr); }, [](Member&) {});
+  expect_late_call_to_fail([](Member& m) { return symm_barrier(m.group.get(), nullptr, 0, 0, nullptr, nullptr); },
+                           [](Member&) {});
 }
 
 TEST(Late, NoBarrierOfSomePassedAlone) {
@@ -50,7 +51,7 @@ TEST(Late, NoBarrierOfSomePassedAlone) {
     if (member.rank == 1) raise(SIGSTOP);
     const int32_t ranks[] = {0, 1};
     if (member.rank != 2) {
-      EXPECT_NE(symm_barrier(member.group.get(), ranks, 2, 0, 0, nullptr), SYMM_OK);
+      EXPECT_NE(symm_barrier(member.group.get(), ranks, 2, 0, nullptr, nullptr), SYMM_OK);
     }
     ++member.facts.failed;
     EXPECT_TRUE(eventually([&] { return member.facts.failed == 3; }));
@@ -63,7 +64,7 @@ void rage(Member& member) {
     for (int peer = 0; peer < member.size; ++peer) {
       std::fill_n(member.block.at<uint8_t>(peer), Member::kBlock, value);
       std::fill_n(member.block.memory.signal_pad(peer).data(), 64 * member.size, value);
-      symm_put_signal(member.block.memory.get(), peer, 3, nullptr);
+      symm_signal(member.block.memory.get(), peer, 3, nullptr);
     }
     EXPECT_NE(allreduce(member.group, member.send.data(), member.recv.data(), 1000), SYMM_OK);
   }

@@ -97,7 +97,7 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
   as_threads(3, [&](int rank, const Group& group) {
     symm_status_t status = SYMM_OK;
     for (int i = 0; i < 3 && status == SYMM_OK; ++i) status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
-    while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, 0, nullptr);
+    while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr);
     EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
   });
 }

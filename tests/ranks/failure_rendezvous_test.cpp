@@ -95,7 +95,7 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
       {
         std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
         symm_memory_t* made = nullptr;  // an exception might need what the limit denies
-        const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), 0, &made);
+        const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), nullptr, &made);
         lowered.reset();
         const Memory memory(made);
         const std::string message = status == SYMM_OK ? "" : symm_last_error();
@@ -168,9 +168,9 @@ TEST(Rendezvous, SizesDiffer) {
 TEST(Allocation, OfMoreThanThereIsNamesTheReason) {
   as_threads(1, [](int, const Group& group) {
     symm_buffer_t* buffer = nullptr;
-    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
     EXPECT_NE(std::string(symm_last_error()).find(std::to_string(size_t{1} << 60)), std::string::npos) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
     EXPECT_EQ(buffer, nullptr);
     expect_sum(group);
   });

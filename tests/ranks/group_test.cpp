@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tests/support/board_store.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -120,7 +121,7 @@ TEST(Group, StatusIsOkUntilRevoked) {
     EXPECT_EQ(status.failed_rank, -1);
     group.barrier();
     if (rank == 0) group.abort("enough");
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 10'000, nullptr), SYMM_ERR_ABORTED);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, support::within(10'000), nullptr), SYMM_ERR_ABORTED);
     EXPECT_NE(std::string(symm_last_error()).find("rank 0 aborted the group: enough"), std::string::npos) << symm_last_error();
     status = group.status();
     EXPECT_EQ(status.status, SYMM_ERR_ABORTED);
@@ -131,7 +132,7 @@ TEST(Group, StatusIsOkUntilRevoked) {
 TEST(Group, AfterFinalizeOnlyQueriesWork) {
   as_threads(3, [](int, const Group& group) {
     group.finalize(10'000);
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, 1000, nullptr), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, support::within(1000), nullptr), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(group.info().size, 3);
   });
 }

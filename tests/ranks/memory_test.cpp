@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -113,7 +114,7 @@ TEST(Memory, SizesMustAgree) {
   as_threads(3, [](int rank, const Group& group) {
     const Buffer buffer = group.allocate(rank == 2 ? 200 : 100);
     symm_memory_t* memory = nullptr;
-    EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), 0, &memory), SYMM_ERR_MISMATCH);
+    EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_MISMATCH);
     EXPECT_EQ(memory, nullptr);
     EXPECT_NE(std::string(symm_last_error()).find("rank 2 brings 200"), std::string::npos) << symm_last_error();
     const Block good = allocate(group, 100);  // the group is none the worse for it
@@ -124,9 +125,9 @@ TEST(Memory, SizesMustAgree) {
 TEST(Memory, TooLargeAnAllocationNamesTheLimit) {
   as_threads(1, [](int, const Group& group) {
     symm_buffer_t* buffer = nullptr;
-    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, 0, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), 0, 0, &buffer), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
+    EXPECT_EQ(symm_alloc(group.get(), 0, nullptr, &buffer), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(buffer, nullptr);
   });
 }
@@ -134,13 +135,12 @@ TEST(Memory, TooLargeAnAllocationNamesTheLimit) {
 // Node 0 is there wherever there are nodes; a sandbox may forbid to bind memory.
 TEST(Memory, OnANodeThatIsNamed) {
   as_threads(2, [](int rank, const Group& group) {
-    const auto flags = SYMM_ALLOC_HOST | uint64_t{0 + 1} << SYMM_ALLOC_NODE_SHIFT;
     symm_buffer_t* raw = nullptr;
-    const symm_status_t status = symm_alloc(group.get(), 10'000, flags, &raw);
+    const symm_status_t status = symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST, 0), &raw);
     if (status != SYMM_OK) {
       EXPECT_EQ(status, SYMM_ERR_UNAVAILABLE) << symm_last_error();
       EXPECT_NE(std::string(symm_last_error()).find("mbind"), std::string::npos) << symm_last_error();
-      check(symm_alloc(group.get(), 10'000, SYMM_ALLOC_HOST, &raw));
+      check(symm_alloc(group.get(), 10'000, support::placed(SYMM_ALLOC_HOST), &raw));
     }
     Block block{Buffer(raw), {}};
     block.memory = group.rendezvous(block.buffer);
@@ -158,7 +158,7 @@ TEST(Memory, ManyThreadsRendezvousAtOnceOnOneGroup) {
       for (int round = 0; round < 20; ++round) {
         const Block block = allocate(group, 64 * tag, tag);
         block.at<uint64_t>((rank + 1) % 3)[0] = tag * 1000 + static_cast<uint64_t>(round);
-        block.memory.put_signal((rank + 1) % 3);
+        block.memory.signal((rank + 1) % 3);
         block.memory.wait_signal((rank + 2) % 3);
         EXPECT_EQ(block.at<uint64_t>(rank)[0], tag * 1000 + static_cast<uint64_t>(round));
       }
@@ -176,7 +176,7 @@ TEST(Data, PutGetFillWrite) {
     std::vector<unsigned char> pattern(bytes);
     for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<unsigned char>(i * 7 + static_cast<size_t>(rank));
     for (const size_t size : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{1001}, bytes - 5}) {
-      block.memory.put_with_signal(peer, 5, symm::Span(pattern.data(), size), 3);
+      block.memory.put_signal(peer, 5, symm::Span(pattern.data(), size), 3);
       block.memory.wait_signal(peer, 3);
       for (size_t i = 0; i < size; ++i) {
         ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer)))

@@ -2,20 +2,21 @@
 #include <atomic>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
 
-void put_signal(const Block& block, int rank, int channel = 0) { block.memory.put_signal(rank, channel); }
+void signal(const Block& block, int rank, int channel = 0) { block.memory.signal(rank, channel); }
 symm_status_t wait_signal(const Block& block, int rank, int channel = 0, uint64_t timeout_ms = 20'000) {
-  return symm_wait_signal(block.memory.get(), rank, channel, timeout_ms, nullptr);
+  return symm_wait_signal(block.memory.get(), rank, channel, support::within(timeout_ms), nullptr);
 }
 
 TEST(Signal, CountsAndManyMayBeOutstanding) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     if (rank == 0) {
-      for (int i = 0; i < 1000; ++i) put_signal(block, 1, 5);
+      for (int i = 0; i < 1000; ++i) signal(block, 1, 5);
       group.barrier();
     } else {
       group.barrier();
@@ -34,7 +35,7 @@ TEST(Signal, ATimeOutTakesNothingAndHarmsNothing) {
       EXPECT_EQ(wait_signal(block, 0, 0, 30), SYMM_ERR_TIMEOUT);
     }
     group.barrier();
-    if (rank == 0) put_signal(block, 1);
+    if (rank == 0) signal(block, 1);
     if (rank == 1) {
       EXPECT_EQ(wait_signal(block, 0), SYMM_OK);
     }
@@ -46,7 +47,7 @@ TEST(Signal, ChannelsSourcesAndMemoriesAreApart) {
   as_threads(3, [](int rank, const Group& group) {
     const Block a = allocate(group, 64);
     const Block b = allocate(group, 64);
-    put_signal(a, (rank + 1) % 3, 63);
+    signal(a, (rank + 1) % 3, 63);
     const int from = (rank + 2) % 3;
     const int other = (rank + 1) % 3;
     EXPECT_EQ(wait_signal(a, other, 63, 5), SYMM_ERR_TIMEOUT);
@@ -60,7 +61,7 @@ TEST(Signal, ChannelsSourcesAndMemoriesAreApart) {
 TEST(Signal, ARankMaySignalItself) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
-    put_signal(block, rank);
+    signal(block, rank);
     EXPECT_EQ(wait_signal(block, rank), SYMM_OK);
     group.barrier();
   });
@@ -73,12 +74,12 @@ TEST(Signal, OrdersTheDataBeforeIt) {
     for (uint64_t round = 1; round <= 2000; ++round) {
       if (rank == 0) {
         for (uint64_t i = 0; i < 64; ++i) data[i * 8] = round * 1000 + i;
-        put_signal(block, 1);
+        signal(block, 1);
         check(wait_signal(block, 1));
       } else {
         check(wait_signal(block, 0));
         for (uint64_t i = 0; i < 64; ++i) ASSERT_EQ(data[i * 8], round * 1000 + i);
-        put_signal(block, 0);
+        signal(block, 0);
       }
     }
   });
@@ -89,7 +90,7 @@ TEST(Signal, WakesASleeperWithoutLosingAny) {
   as_processes(6, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     for (int round = 0; round < 500; ++round) {
-      if (rank == round % 6) put_signal(block, (rank + 1) % 6);
+      if (rank == round % 6) signal(block, (rank + 1) % 6);
       if (rank == (round + 1) % 6) check(wait_signal(block, round % 6));
     }
     group.barrier();
@@ -105,7 +106,7 @@ TEST(Signal, SeveralThreadsWaitForDifferentSources) {
         if (from < 4) {
           taken += wait_signal(block, from, 1) == SYMM_OK;
         } else {
-          for (int to = 0; to < 4; ++to) put_signal(block, (to + rank) % 4, 1);
+          for (int to = 0; to < 4; ++to) signal(block, (to + rank) % 4, 1);
         }
       }
     });
@@ -121,7 +122,7 @@ TEST(Signal, ThreadsShareTheSignalsOfOneSource) {
     as_threads(3, [&](int) {
       for (int i = 0; i < 40; ++i) {
         if (rank == 1) taken += wait_signal(block, 0) == SYMM_OK;
-        if (rank == 0) put_signal(block, 1);
+        if (rank == 0) signal(block, 1);
       }
     });
     if (rank == 1) {
@@ -136,12 +137,12 @@ TEST(Signal, RejectsRanksAndChannelsOutOfRange) {
   as_threads(2, [](int, const Group& group) {
     const Block block = allocate(group, 64);
     symm_memory_t* memory = block.memory.get();
-    EXPECT_EQ(symm_put_signal(memory, 2, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_put_signal(memory, -1, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_put_signal(memory, 0, 64, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_wait_signal(memory, 0, -1, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_wait_signal(memory, 5, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 64, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_signal(memory, 2, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_signal(memory, -1, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_signal(memory, 0, 64, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_wait_signal(memory, 0, -1, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_wait_signal(memory, 5, 0, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 64, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
     group.barrier();
   });
 }
@@ -184,10 +185,10 @@ TEST(Barrier, RejectsBadSubsets) {
     const int32_t twice[] = {rank, rank};
     const int32_t outside[] = {rank, 3};
     const int32_t without_me[] = {(rank + 1) % 3};
-    EXPECT_EQ(symm_barrier(group.get(), twice, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_barrier(group.get(), outside, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_barrier(group.get(), without_me, 1, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), twice, 2, 0, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), outside, 2, 0, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), without_me, 1, 0, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_barrier(group.get(), nullptr, 2, 0, support::within(1), nullptr), SYMM_ERR_INVALID_ARGUMENT);
     group.barrier();
   });
 }
@@ -199,10 +200,10 @@ TEST(Barrier, OfOverlappingGroupsNeverCollide) {
     const Block in_pairs = allocate(pairs, 64);
     const Block in_stripes = allocate(stripes, 64);
     for (int round = 0; round < 300; ++round) {
-      put_signal(in_pairs, 1 - pairs.rank());
+      signal(in_pairs, 1 - pairs.rank());
       stripes.barrier();
       check(wait_signal(in_pairs, 1 - pairs.rank()));
-      put_signal(in_stripes, 1 - stripes.rank());
+      signal(in_stripes, 1 - stripes.rank());
       pairs.barrier();
       check(wait_signal(in_stripes, 1 - stripes.rank()));
     }

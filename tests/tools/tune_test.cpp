@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {
@@ -53,12 +54,14 @@ std::vector<symm_algorithm_t> plans(const std::vector<size_t>& sizes) {
     for (const size_t bytes : sizes) {
       symm_plan_info_t plan{};
       plan.struct_size = sizeof plan;
-      EXPECT_EQ(symm_collective_plan(group.get(), SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank), bytes,
-                                     SYMM_DTYPE_U8, SYMM_OP_SUM, nullptr, &plan),
+      EXPECT_EQ(symm_collective_plan(group.get(),
+                                     support::call_of(SYMM_COLLECTIVE_ALLREDUCE, block.at<char>(rank), block.at<char>(rank),
+                                                      bytes, SYMM_DTYPE_U8, SYMM_OP_SUM),
+                                     nullptr, &plan),
                 SYMM_OK);
       if (rank == 0) found.push_back(plan.algorithm);
     }
-    EXPECT_EQ(symm_group_finalize(group.get(), 0), SYMM_OK);
+    EXPECT_EQ(symm_group_finalize(group.get(), nullptr), SYMM_OK);
   });
   return found;
 }

@@ -59,7 +59,7 @@ symm_status_t Call::run() const {
     case Operation::alltoall: return symm_alltoall(group, send(), recv(), count, dtype, &options, stream);
     case Operation::barrier: break;
   }
-  return symm_barrier(group, nullptr, 0, 0, 0, nullptr);
+  return symm_barrier(group, nullptr, 0, 0, nullptr, nullptr);
 }
 
 size_t Call::count_wrong(const Pattern& pattern, size_t shift) const {
@@ -86,8 +86,8 @@ std::string Call::algorithm() const {
   if (traits->operation == Operation::barrier) return "";
   symm_plan_info_t info{};
   info.struct_size = sizeof info;
-  check(symm_collective_plan(group, code_of(traits->operation), send(), recv(), count, dtype, op, &options, &info),
-        "symm_collective_plan");
+  const symm_collective_call_t call{sizeof call, code_of(traits->operation), send(), recv(), count, dtype, op, 0};
+  check(symm_collective_plan(group, &call, &options, &info), "symm_collective_plan");
   return name_of(algorithms(), info.algorithm);
 }
 

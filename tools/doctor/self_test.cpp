@@ -24,9 +24,9 @@ void exchange_words(const Group& group, const Memory& memory) {
   const int32_t next = (group.rank() + 1) % group.size();
   const int32_t previous = (group.rank() + group.size() - 1) % group.size();
   const uint32_t word = 1000 + static_cast<uint32_t>(group.rank());
-  memory.put_with_signal(next, 0, Span(&word, 1));
+  memory.put_signal(next, 0, Span(&word, 1));
   memory.wait_signal(previous, 0, deadline_ms);
-  require(memory.span<uint32_t>()[0] == 1000 + static_cast<uint32_t>(previous), "symm_put_with_signal");
+  require(memory.span<uint32_t>()[0] == 1000 + static_cast<uint32_t>(previous), "symm_put_signal");
 }
 
 void sum(const Group& group, const Memory& memory) {

@@ -29,7 +29,7 @@ end
 function pass_on_by_token(memory, right, left)
     token = export_token(memory)
     length_ = reinterpret(UInt8, [htol(UInt32(length(token)))])
-    put_with_signal!(memory, right, [length_; token]; offset=TOKEN, channel=2)
+    put_signal!(memory, right, [length_; token]; offset=TOKEN, channel=2)
     wait_signal(memory, left; channel=2)
     size = ltoh(SymmArray{UInt32}(memory, 1; offset=TOKEN)[1])
     came = Array(SymmArray{UInt8}(memory, Int(size); offset=TOKEN + 4))
@@ -49,7 +49,7 @@ function main()
     barrier(group)
 
     part = view(mine, 1:PUT)
-    put_seconds = @elapsed put_with_signal!(memory, right, part; offset=HALF, channel=1)
+    put_seconds = @elapsed put_signal!(memory, right, part; offset=HALF, channel=1)
     wait_signal(memory, left; channel=1)
     check(received == values(left, PUT), "what the neighbour put")
 

@@ -41,10 +41,7 @@ KEEPS_THE_LOCK(symm_ipc_pointer)
 KEEPS_THE_LOCK(symm_ipc_size)
 
 // Defaults are set in C, where the structs are filled.
-%ignore symm_group_config_init;
-%ignore symm_collective_options_init;
-%ignore symm_ipc_export_options_init;
-%ignore symm_ipc_import_options_init;
+%rename("$ignore", regextarget=1) "^symm_.*_init$";
 %ignore SYMM_TIMEOUT_INFINITE;
 
 %include <symm/symm.h>

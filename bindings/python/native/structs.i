@@ -53,6 +53,22 @@ OUT_STRUCT(symm_ipc_stats_t)
 }
 %ignore type;
 %enddef
+OPTIONS(symm_wait_options_t, SYMM_WAIT_OPTIONS_INIT, "k", &given.timeout_ms)
+OPTIONS(symm_alloc_options_t, SYMM_ALLOC_OPTIONS_INIT, "kiz", &given.flags, &given.numa_node, &given.name)
+OPTIONS(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT, "z", &given.name)
+OPTIONS(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT, "kk", &given.tag, &given.timeout_ms)
 OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT, "ik", &given.algorithm, &given.timeout_ms)
 OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "kk", &given.hold_ms, &given.hold_imports)
 OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "kzi", &given.timeout_ms, &given.directory, &given.device)
+
+// (collective, send, recv, count, dtype, op, root)
+%typemap(in) const symm_collective_call_t *call (symm_collective_call_t given) {
+  PyObject *send = NULL, *recv = NULL;
+  memset(&given, 0, sizeof given);
+  given.struct_size = sizeof given;
+  if (!symm_py_is_tuple($input) || !PyArg_ParseTuple($input, "iOOniii", &given.collective, &send, &recv, &given.count, &given.dtype,
+                                                     &given.op, &given.root)) SWIG_fail;
+  if (!symm_py_address(send, (void **)&given.send) || !symm_py_address(recv, &given.recv)) SWIG_fail;
+  $1 = &given;
+}
+%ignore symm_collective_call_t;

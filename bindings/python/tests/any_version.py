@@ -24,10 +24,10 @@ def body(group: symm.Group, failures: list) -> None:
         out = bytearray(32)
         array.get(1 - group.rank, out)
         assert out == bytes(view)
-        array.put_signal(1 - group.rank)
+        array.signal(1 - group.rank)
         array.wait_signal(1 - group.rank)
         try:
-            array.put_signal(7)
+            array.signal(7)
         except symm.InvalidArgumentError as error:
             assert "rank: 7" in str(error)
         else:

@@ -205,11 +205,11 @@ class Runner:
     # ---- data and signals
 
     def do_put(self, line: Line) -> None:
-        channel = line.integer("channel", 0) if line.verb == "put_with_signal" else None
+        channel = line.integer("channel", 0) if line.verb == "put_signal" else None
         source = self.operand(line, "source", line.integer("bytes"), dtype_of("u8"))
         self.memory(line).put(line.integer("rank"), line.integer("offset"), source, signal=channel)
 
-    do_put_with_signal = do_put
+    do_put_signal = do_put
 
     def do_get(self, line: Line) -> None:
         destination = self.operand(line, "destination", line.integer("bytes"), dtype_of("u8"))
@@ -221,8 +221,8 @@ class Runner:
     def do_write_value32(self, line: Line) -> None:
         self.memory(line).write_value32(*(line.integer(key) for key in ("rank", "offset", "value")))
 
-    def do_put_signal(self, line: Line) -> None:
-        self.memory(line).put_signal(line.integer("rank"), line.integer("channel", 0))
+    def do_signal(self, line: Line) -> None:
+        self.memory(line).signal(line.integer("rank"), line.integer("channel", 0))
 
     def do_wait_signal(self, line: Line) -> None:
         self.memory(line).wait_signal(line.integer("rank"), line.integer("channel", 0), timeout=line.timeout())

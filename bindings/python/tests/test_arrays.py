@@ -258,9 +258,9 @@ def test_closing_a_memory_does_not_take_its_arrays(alone):
     assert memory.closed
     seen[:] = 1
     with pytest.raises(symm.InvalidHandleError, match="memory"):
-        memory.put_signal(0)
+        memory.signal(0)
     with pytest.raises(symm.InvalidHandleError, match="memory"):
-        array.put_signal(0)
+        array.signal(0)
 
 
 def test_cycles_are_collected(alone):

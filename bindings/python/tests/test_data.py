@@ -17,7 +17,7 @@ def test_put_and_get_with_signals(ranks):
         array.wait_signal(left, 3)
         assert (array.numpy()[1] == left).all()
         array[2:].put(array[1], right)
-        array.put_signal(right)
+        array.signal(right)
         array.wait_signal(left)
         assert (array.numpy()[2] == (group.rank - 2) % group.size).all()
         seen = bytearray(32)
@@ -101,9 +101,9 @@ def test_what_does_not_fit_is_refused(alone):
     with pytest.raises(symm.InvalidArgumentError, match="rank"):
         array.put(bytes(4), 1)
     with pytest.raises(symm.InvalidArgumentError, match="channel"):
-        array.put_signal(0, 64)
+        array.signal(0, 64)
     with pytest.raises(OverflowError):
-        array.put_signal(2**40)
+        array.signal(2**40)
 
 
 def test_a_signal_that_does_not_come(alone):
@@ -112,7 +112,7 @@ def test_a_signal_that_does_not_come(alone):
         array.wait_signal(0, 5, timeout=0.02)
     assert caught.value.rank == 0
     assert isinstance(caught.value, TimeoutError)
-    array.put_signal(0, 5)
+    array.signal(0, 5)
     array.wait_signal(0, 5, timeout=math.inf)
 
 

@@ -31,7 +31,7 @@ def test_a_killed_peer_is_named(fork, call):
             for rank in (0, 1):
                 array.wait_signal(rank, 1)
             os.kill(os.getpid(), signal.SIGKILL)
-        array.put_signal(2, 1)
+        array.signal(2, 1)
         with pytest.raises(symm.PeerFailedError, match="rank 2") as caught:
             call(group, array)
         assert caught.value.rank == 2
@@ -51,7 +51,7 @@ def test_a_silent_peer_is_named(ranks):
     def body(group):
         array = group.empty(16)
         for rank in range(3):
-            array.put_signal(rank)
+            array.signal(rank)
         for rank in range(3):
             array.wait_signal(rank)
         if group.rank == 2:
@@ -72,7 +72,7 @@ def test_ranks_that_disagree(ranks):
     def body(group):
         array = group.empty(16)
         other = 1 - group.rank
-        array.put_signal(other)
+        array.signal(other)
         if group.rank == 0:
             array.wait_signal(other)
         with pytest.raises(symm.MismatchError, match="rank 0") as caught:
@@ -103,7 +103,7 @@ def test_messages_belong_to_their_thread(threads):
         array = group.empty(16)
         for i in range(200):
             with pytest.raises(symm.InvalidArgumentError, match=f"rank: {100 * (group.rank + 1) + i} "):
-                array.put_signal(100 * (group.rank + 1) + i)
+                array.signal(100 * (group.rank + 1) + i)
 
     threads(4, body)
 

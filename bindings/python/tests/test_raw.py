@@ -78,9 +78,9 @@ def test_arguments_of_a_wrong_kind_are_errors():
     with pytest.raises(TypeError):
         raw.symm_group_create(())
     with pytest.raises(TypeError):
-        raw.symm_barrier(None, 3, 0, 0, None)
+        raw.symm_barrier(None, 3, 0, None, None)
     with pytest.raises(OverflowError):
-        raw.symm_barrier(None, [2**40], 0, 0, None)
+        raw.symm_barrier(None, [2**40], 0, None, None)
     with pytest.raises(TypeError):
         raw.symm_ipc_import("text", None, None)
     with pytest.raises(ValueError, match="negative"):

@@ -34,7 +34,7 @@ fn directories() -> Result<Vec<String>, String> {
     }
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
     let output = Command::new(&program)
-        .args(["--libs-only-L", "symm >= 0.1", "symm < 1"])
+        .args(["--libs-only-L", "symm >= 0.2", "symm < 1"])
         .output()
         .map_err(|error| format!("{program}: {error}"))?;
     if !output.status.success() {

@@ -43,7 +43,7 @@
 
 /** Version of this header, major << 16 | minor << 8 | patch. Compare with symm_version(). */
 #define SYMM_VERSION_MAJOR 0
-#define SYMM_VERSION_MINOR 1
+#define SYMM_VERSION_MINOR 2
 #define SYMM_VERSION_PATCH 0
 #define SYMM_VERSION ((SYMM_VERSION_MAJOR << 16) | (SYMM_VERSION_MINOR << 8) | SYMM_VERSION_PATCH)
 
@@ -159,7 +159,8 @@ enum symm_log_level_values {
 };
 
 enum symm_misc_values {
-  SYMM_DEVICE_AUTO = -1 /**< the local rank's share: device (local rank modulo device count) */
+  SYMM_DEVICE_AUTO = -1, /**< the local rank's share: device (local rank modulo device count) */
+  SYMM_NODE_NEAREST = -1 /**< no NUMA node in particular */
 };
 
 /** Bits of symm_group_config_t.flags. */
@@ -172,6 +173,18 @@ enum symm_group_flag_values {
 
 /** No deadline. */
 #define SYMM_TIMEOUT_INFINITE UINT64_MAX
+
+/** How long a call may wait; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t timeout_ms; /**< 0: the group's */
+} symm_wait_options_t;
+
+#define SYMM_WAIT_OPTIONS_INIT \
+  { sizeof(symm_wait_options_t), 0 }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
 
 /* ---- handles --------------------------------------------------------------------------------------- */
 
@@ -368,9 +381,10 @@ SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_
 SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
 
 /** Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
- *  [collective] [blocking] Optional. Afterwards only queries and release are allowed. Since 0.1.
+ *  [collective] [blocking, options.timeout_ms] Optional. Afterwards only queries and release are allowed. Since 0.2.
+ *  @param options  NULL for the defaults.
  *  @return TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same. */
-SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, uint64_t timeout_ms);
+SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_wait_options_t *options);
 
 /** Add a reference. [local] Since 0.1. */
 SYMM_API symm_status_t symm_group_retain(symm_group_t *group);
@@ -379,24 +393,48 @@ SYMM_API void symm_group_release(symm_group_t *group);
 
 /* ---- memory ---------------------------------------------------------------------------------------- */
 
-/** Flags of symm_alloc(). Bits 32 to 47 are the NUMA node plus one: SYMM_ALLOC_HOST | (uint64_t)(node + 1) <<
- *  SYMM_ALLOC_NODE_SHIFT. All others are 0. */
+/** Bits of symm_alloc_options_t.flags. */
 enum symm_alloc_flag_values {
-  SYMM_ALLOC_HOST = 1,       /**< memory of the host, pinned, which devices and the host reach alike */
-  SYMM_ALLOC_NODE_SHIFT = 32 /**< 0 there: the node nearest to the device; with the host back end, to the calling thread */
+  SYMM_ALLOC_HOST = 1 /**< memory of the host, pinned, which devices and the host reach alike */
 };
 
+/** How to allocate; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t flags;    /**< enum symm_alloc_flag_values */
+  int32_t numa_node; /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
+  const char *name;  /**< shown in messages, cut to 63 bytes; NULL: "" */
+} symm_alloc_options_t;
+
+#define SYMM_ALLOC_OPTIONS_INIT \
+  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, NULL }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
+
 /** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
- *  group and on any other group of the same device. Since 0.1.
+ *  group and on any other group of the same device. Since 0.2.
  *  With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
  *  rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
  *  device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
  *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
- *  @param size   bytes, > 0.
- *  @param flags  0, or as described at enum symm_alloc_flag_values.
- *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, flags, no such node), UNAVAILABLE
- *          (SYMM_ALLOC_HOST or its node; the message says why), CUDA. */
-SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, uint64_t flags, symm_buffer_t **out);
+ *  @param size     bytes, > 0.
+ *  @param options  NULL for the defaults.
+ *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, no such node), UNSUPPORTED (a flag that this
+ *          library does not know), UNAVAILABLE (SYMM_ALLOC_HOST or its node; the message says why), CUDA. */
+SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, const symm_alloc_options_t *options, symm_buffer_t **out);
+
+/** How to adopt; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  const char *name; /**< shown in messages, cut to 63 bytes; NULL: "" */
+} symm_adopt_options_t;
+
+#define SYMM_ADOPT_OPTIONS_INIT \
+  { sizeof(symm_adopt_options_t), NULL }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
 
 /** Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
  *  [blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
@@ -410,9 +448,11 @@ SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, uint64_t fla
  *  @param pointer  anywhere inside a mapped allocation, a multiple of 16.
  *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
  *                  expandable segments) can be adopted piece by piece.
+ *  @param options  NULL for the defaults.
  *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
- *          could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.1. */
-SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size, symm_buffer_t **out);
+ *          could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.2. */
+SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
+                                         const symm_adopt_options_t *options, symm_buffer_t **out);
 
 /** Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
  *  says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
@@ -433,13 +473,27 @@ SYMM_API symm_status_t symm_buffer_retain(symm_buffer_t *buffer);
 /** Drop a reference. [local] NULL is accepted. Since 0.1. */
 SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
 
-/** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms] All or nothing.
+/** How to meet; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t tag;        /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
+  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
+} symm_rendezvous_options_t;
+
+#define SYMM_RENDEZVOUS_OPTIONS_INIT \
+  { sizeof(symm_rendezvous_options_t), 0, 0 }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options, size_t struct_size);
+
+/** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms] All or nothing.
  *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
- *  Since 0.1.
+ *  Since 0.2.
  *  @param buffer   of the same size on all ranks.
- *  @param tag      calls with equal tags meet, in the order in which they are made; 0 is as good as any.
+ *  @param options  NULL for the defaults.
  *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY. */
-SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, uint64_t tag, symm_memory_t **out);
+SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, const symm_rendezvous_options_t *options,
+                                       symm_memory_t **out);
 
 /** What is known of a memory. Filled by symm_memory_info(). */
 typedef struct {
@@ -462,7 +516,7 @@ SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_
 SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
 
 /** Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
- *  source rank only. Use a channel either through symm_put_signal()/symm_wait_signal() or by code of your own. With CUDA,
+ *  source rank only. Use a channel either through symm_signal()/symm_wait_signal() or by code of your own. With CUDA,
  *  symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
  *  uint32_t taken[channel][source rank]. Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
@@ -499,21 +553,24 @@ SYMM_API void symm_memory_release(symm_memory_t *memory);
 /* ---- signals --------------------------------------------------------------------------------------- */
 
 /** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
- *  Barriers on different channels, and of different sets, are independent. Since 0.1.
+ *  Barriers on different channels, and of different sets, are independent. Since 0.2.
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
+ *  @param options  NULL for the defaults.
  *  @return TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
-SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel, uint64_t timeout_ms,
-                                    void *stream);
+SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
+                                    const symm_wait_options_t *options, void *stream);
 
 /** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
- *  outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.1. */
-SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
+ *  outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.2. */
+SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
 
-/** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.1.
+/** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.2.
+ *  @param options  NULL for the defaults.
  *  @return TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
  * revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED. */
-SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t timeout_ms, void *stream);
+SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, const symm_wait_options_t *options,
+                                        void *stream);
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
@@ -523,9 +580,9 @@ SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offs
                                 void *stream);
 /** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1. */
 SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size, void *stream);
-/** symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream] Since 0.1. */
-SYMM_API symm_status_t symm_put_with_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
-                                            int32_t channel, void *stream);
+/** symm_put(), then symm_signal() on `channel`, in one call. [local] [stream] Since 0.2. */
+SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
+                                       int32_t channel, void *stream);
 /** Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream] Since 0.1. */
 SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, size_t count,
                                    void *stream);
@@ -599,11 +656,23 @@ typedef struct {
   char reason[192];
 } symm_plan_info_t;
 
-/** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.1.
- *  @param count  as the collective's own count argument.
- *  @param op     ignored where the collective has none. */
-SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, symm_collective_t collective, const void *send, const void *recv,
-                                            size_t count, symm_dtype_t dtype, symm_op_t op,
+/** One call of a collective. */
+typedef struct {
+  size_t struct_size;
+  symm_collective_t collective;
+  const void *send;
+  void *recv;
+  size_t count; /**< as the collective's own count argument */
+  symm_dtype_t dtype;
+  symm_op_t op; /**< ignored where the collective has none */
+  int32_t root; /**< likewise */
+} symm_collective_call_t;
+
+/** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.
+ *  @param call     its arguments, as the collective takes them on this rank.
+ *  @param options  NULL for the defaults.
+ *  @return INVALID_ARGUMENT, UNSUPPORTED, as the collective would answer. */
+SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_collective_call_t *call,
                                             const symm_collective_options_t *options, symm_plan_info_t *out);
 
 /* ---- ipc ------------------------------------------------------------------------------------------- */

@@ -150,6 +150,8 @@ Struct sized() {
   return made;
 }
 
+inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms}; }
+
 inline symm_collective_options_t in_c(const Options &options) {
   return {sizeof(symm_collective_options_t), options.algorithm, options.timeout_ms};
 }
@@ -276,11 +278,11 @@ class Memory : public Handle<symm_memory_t> {
     const Span to(destination);
     check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
   }
-  // put(), then put_signal() on `channel`. symm_put_with_signal(). [local] [stream]
+  // put(), then signal() on `channel`. symm_put_signal(). [local] [stream]
   template <class Source>
-  void put_with_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0, void *stream = nullptr) const {
+  void put_signal(int32_t rank, size_t offset, const Source &source, int32_t channel = 0, void *stream = nullptr) const {
     const Span from(source);
-    check(symm_put_with_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream), "symm_put_with_signal");
+    check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream), "symm_put_signal");
   }
   // Store `count` times `value` from byte `offset` of rank `rank`'s block on. symm_fill32(). [local] [stream]
   void fill32(int32_t rank, size_t offset, uint32_t value, size_t count, void *stream = nullptr) const {
@@ -291,14 +293,15 @@ class Memory : public Handle<symm_memory_t> {
     check(symm_write_value32(get(), rank, offset, value, stream), "symm_write_value32");
   }
 
-  // Send rank `rank` a signal; never waits. symm_put_signal(). [local] [stream]
-  void put_signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
-    check(symm_put_signal(get(), rank, channel, stream), "symm_put_signal");
+  // Send rank `rank` a signal; never waits. symm_signal(). [local] [stream]
+  void signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
+    check(symm_signal(get(), rank, channel, stream), "symm_signal");
   }
   // Take one signal of rank `rank`, waiting for it if need be; SYMM_ERR_TIMEOUT blames that rank. symm_wait_signal(). [local]
   // [stream]
   void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
-    check(symm_wait_signal(get(), rank, channel, timeout_ms, stream), "symm_wait_signal");
+    const auto options = detail::within(timeout_ms);
+    check(symm_wait_signal(get(), rank, channel, &options, stream), "symm_wait_signal");
   }
 
   using Handle::get;
@@ -351,32 +354,41 @@ class Group : public Handle<symm_group_t> {
   // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
   void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }
   // End the group politely. symm_group_finalize(). [collective] [blocking]
-  void finalize(uint64_t timeout_ms = 0) const { check(symm_group_finalize(get(), timeout_ms), "symm_group_finalize"); }
+  void finalize(uint64_t timeout_ms = 0) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_group_finalize(get(), &options), "symm_group_finalize");
+  }
   // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier(). [collective over the set] [stream]
   void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const int32_t *named = ranks.empty() ? nullptr : ranks.data();
-    check(symm_barrier(get(), named, ranks.size(), channel, timeout_ms, stream), "symm_barrier");
+    const auto options = detail::within(timeout_ms);
+    check(symm_barrier(get(), named, ranks.size(), channel, &options, stream), "symm_barrier");
   }
 
-  // A zeroed block of `bytes` bytes; flags of enum symm_alloc_flag_values. symm_alloc(). [local] [blocking]
-  Buffer allocate(size_t bytes, uint64_t flags = 0) const {
+  // A zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
+  Buffer allocate(size_t bytes, const symm_alloc_options_t &options = SYMM_ALLOC_OPTIONS_INIT) const {
     symm_buffer_t *made = nullptr;
-    check(symm_alloc(get(), bytes, flags, &made), "symm_alloc");
+    check(symm_alloc(get(), bytes, &options, &made), "symm_alloc");
     return Buffer(made);
   }
   // A buffer of device memory that another library has allocated. symm_buffer_adopt(). [local] [blocking]
   template <class Piece>
-  Buffer adopt(Piece &&piece) const {
+  Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
     symm_buffer_t *made = nullptr;
-    check(symm_buffer_adopt(get(), span.data(), span.size_bytes(), &made), "symm_buffer_adopt");
+    check(symm_buffer_adopt(get(), span.data(), span.size_bytes(), &options, &made), "symm_buffer_adopt");
     return Buffer(made);
   }
   // Exchange blocks of one size; calls with equal tags meet. symm_rendezvous(). [collective] [blocking]
-  Memory rendezvous(const Buffer &buffer, uint64_t tag = 0) const {
+  Memory rendezvous(const Buffer &buffer, const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
     symm_memory_t *made = nullptr;
-    check(symm_rendezvous(get(), buffer.get(), tag, &made), "symm_rendezvous");
+    check(symm_rendezvous(get(), buffer.get(), &options, &made), "symm_rendezvous");
     return Memory(made);
+  }
+  Memory rendezvous(const Buffer &buffer, uint64_t tag) const {
+    symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+    options.tag = tag;
+    return rendezvous(buffer, options);
   }
   // The memory of this group that maps `address`. symm_memory_find(). [local]
   Place find(const void *address) const {
@@ -449,12 +461,12 @@ class Group : public Handle<symm_group_t> {
   // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
   template <class Send, class Recv>
   symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv, size_t count,
-                        symm_op_values op = SYMM_OP_SUM, const Options &options = {}) const {
+                        symm_op_values op = SYMM_OP_SUM, const Options &options = {}, int32_t root = 0) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const auto c = detail::in_c(options);
+    const symm_collective_call_t call{sizeof call, collective, data.send.data(), data.recv.data(), count, data.dtype, op, root};
     auto info = detail::sized<symm_plan_info_t>();
-    check(symm_collective_plan(get(), collective, data.send.data(), data.recv.data(), count, data.dtype, op, &c, &info),
-          "symm_collective_plan");
+    check(symm_collective_plan(get(), &call, &c, &info), "symm_collective_plan");
     return info;
   }
 

@@ -82,7 +82,7 @@ uint32_t pass_on_by_token(const symm::Memory& memory, int32_t right, int32_t lef
   std::memcpy(letter.data() + sizeof length, token.data(), token.size());
   const symm::Span staged(static_cast<std::byte*>(device_memory(letter.size())), letter.size());
   upload(staged.data(), letter.data(), letter.size(), stream);
-  memory.put_with_signal(right, kMailbox, staged, kToken, stream);
+  memory.put_signal(right, kMailbox, staged, kToken, stream);
 
   memory.wait_signal(left, kToken, 0, stream);
   const uint32_t came = download<uint32_t>(&block[kMailbox], 1, stream)[0];
@@ -112,7 +112,7 @@ void run() {
   upload(mine.data(), values(group.rank(), kHalf / sizeof(float)).data(), kHalf, stream);
   group.barrier({}, 0, 0, stream);
 
-  memory.put_with_signal(right, kHalf, mine.subspan(0, kPut), kData, stream);
+  memory.put_signal(right, kHalf, mine.subspan(0, kPut), kData, stream);
   memory.wait_signal(left, kData, 0, stream);
   expect(same_bits(download<float>(&mine[kHalf / sizeof(float)], kPut, stream), values(left, kPut)),
          "the left neighbour's floats");

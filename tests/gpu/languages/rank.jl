@@ -31,7 +31,7 @@ function pass_on_by_token(memory, stream, right, left, device)
     letter = [reinterpret(UInt8, [htol(UInt32(length(token)))]); token]
     staged = device_memory(length(letter))
     to_device(staged, letter, stream)
-    put_with_signal!(memory, right, Span{UInt8}(staged, length(letter)); offset=TOKEN, channel=2, stream=stream)
+    put_signal!(memory, right, Span{UInt8}(staged, length(letter)); offset=TOKEN, channel=2, stream=stream)
 
     wait_signal(memory, left; channel=2, stream=stream)
     size = ltoh(from_device(UInt32, pointer(memory) + TOKEN, 1, stream)[1])
@@ -52,7 +52,7 @@ function main()
     to_device(at, values(rank, FLOATS), stream)
     barrier(group; stream=stream)
 
-    put_with_signal!(memory, right, Span{Float32}(at, PUT); offset=HALF, channel=1, stream=stream)
+    put_signal!(memory, right, Span{Float32}(at, PUT); offset=HALF, channel=1, stream=stream)
     wait_signal(memory, left; channel=1, stream=stream)
     check(same_bits(from_device(Float32, at + HALF, PUT, stream), values(left, PUT)), "what the neighbour put")
 

@@ -17,16 +17,16 @@ function Base.put!(memory::SymmMemory, rank::Integer, source; offset::Integer=0,
 end
 
 """
-    put_with_signal!(A, rank, source; at=1, channel=0, stream=nothing)
-    put_with_signal!(memory, rank, source; offset=0, channel=0, stream=nothing)
+    put_signal!(A, rank, source; at=1, channel=0, stream=nothing)
+    put_signal!(memory, rank, source; offset=0, channel=0, stream=nothing)
 
-`put!`, then `put_signal!`, in one call.
+`put!`, then `signal!`, in one call.
 """
-put_with_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing) =
-    (put_with_signal!(A.memory, rank, source; offset=offset_of(A, at, source), channel=channel, stream=stream); A)
+put_signal!(A::SymmArray, rank::Integer, source; at::Integer=1, channel::Integer=0, stream=nothing) =
+    (put_signal!(A.memory, rank, source; offset=offset_of(A, at, source), channel=channel, stream=stream); A)
 
-function put_with_signal!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, channel::Integer=0, stream=nothing)
-    check(symm_put_with_signal(memory, rank, offset, operand(source), bytes(source), channel, stream_for(stream, memory.group)))
+function put_signal!(memory::SymmMemory, rank::Integer, source; offset::Integer=0, channel::Integer=0, stream=nothing)
+    check(symm_put_signal(memory, rank, offset, operand(source), bytes(source), channel, stream_for(stream, memory.group)))
     return memory
 end
 

@@ -5,9 +5,9 @@
 # Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl.
 
 const SYMM_VERSION_MAJOR = Int32(0)
-const SYMM_VERSION_MINOR = Int32(1)
+const SYMM_VERSION_MINOR = Int32(2)
 const SYMM_VERSION_PATCH = Int32(0)
-const SYMM_VERSION = Int32(256)
+const SYMM_VERSION = Int32(512)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
 const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 
@@ -91,15 +91,15 @@ const SYMM_LOG_INFO = symm_log_level_t(3)
 const SYMM_LOG_DEBUG = symm_log_level_t(4)
 
 const SYMM_DEVICE_AUTO = Int32(-1)  # the local rank's share: device (local rank modulo device count)
+const SYMM_NODE_NEAREST = Int32(-1)  # no NUMA node in particular
 
 # Bits of symm_group_config_t.flags.
 const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1)  # several ranks may use one CUDA device
 const SYMM_GROUP_CHECK = Int32(2)  # compare the arguments of every collective on all ranks; as SYMM_CHECK=1
 const SYMM_GROUP_MULTICAST = Int32(4)  # multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()
 
-# Flags of symm_alloc(). Bits 32 to 47 are the NUMA node plus one: SYMM_ALLOC_HOST | (uint64_t)(node + 1) << SYMM_ALLOC_NODE_SHIFT. All others are 0.
+# Bits of symm_alloc_options_t.flags.
 const SYMM_ALLOC_HOST = Int32(1)  # memory of the host, pinned, which devices and the host reach alike
-const SYMM_ALLOC_NODE_SHIFT = Int32(32)  # 0 there: the node nearest to the device; with the host back end, to the calling thread
 
 mutable struct symm_group_t end
 mutable struct symm_buffer_t end
@@ -108,6 +108,12 @@ mutable struct symm_ipc_t end
 
 """Receives log messages, possibly from the library's monitor thread. Must not call into the library."""
 const symm_log_callback_t = Ptr{Cvoid}
+
+"""How long a call may wait; NULL means the defaults."""
+struct symm_wait_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64  # 0: the group's
+end
 
 """The last failure of this thread, whole. Filled by symm_last_failure()."""
 struct symm_failure_t
@@ -187,6 +193,27 @@ struct symm_group_status_t
     message::NTuple{256, UInt8}  # "" while status is SYMM_OK
 end
 
+"""How to allocate; NULL means the defaults."""
+struct symm_alloc_options_t
+    struct_size::Csize_t
+    flags::UInt64  # enum symm_alloc_flag_values
+    numa_node::Int32  # of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread
+    name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
+end
+
+"""How to adopt; NULL means the defaults."""
+struct symm_adopt_options_t
+    struct_size::Csize_t
+    name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
+end
+
+"""How to meet; NULL means the defaults."""
+struct symm_rendezvous_options_t
+    struct_size::Csize_t
+    tag::UInt64  # calls with equal tags meet, in the order in which they are made; 0 is as good as any
+    timeout_ms::UInt64  # 0: the group's create_timeout_ms
+end
+
 """What is known of a memory. Filled by symm_memory_info()."""
 struct symm_memory_info_t
     struct_size::Csize_t
@@ -215,6 +242,18 @@ struct symm_plan_info_t
     chunk_bytes::UInt64  # bytes moved per step and rank when staged, else 0
     nontemporal::Int32  # 1 if results bypass the cache
     reason::NTuple{192, UInt8}
+end
+
+"""One call of a collective."""
+struct symm_collective_call_t
+    struct_size::Csize_t
+    collective::symm_collective_t
+    send::Ptr{Cvoid}
+    recv::Ptr{Cvoid}
+    count::Csize_t  # as the collective's own count argument
+    dtype::symm_dtype_t
+    op::symm_op_t  # ignored where the collective has none
+    root::Int32  # likewise
 end
 
 """How to export; NULL means the defaults."""
@@ -283,8 +322,10 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
 """Version of the loaded library, encoded like SYMM_VERSION. [local]"""
 @call symm_version()::UInt32
 """Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local]"""
@@ -323,16 +364,20 @@ const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_co
 @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
 """Revoke the group on all ranks: pending and later calls return ABORTED. [local]"""
 @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
-"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. [collective] [blocking]"""
-@waiting symm_group_finalize(group::Ptr{symm_group_t}, timeout_ms::UInt64)::symm_status_t
+"""Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. [collective] [blocking, options.timeout_ms]"""
+@waiting symm_group_finalize(group::Ptr{symm_group_t}, options::Ptr{symm_wait_options_t})::symm_status_t
 """Add a reference. [local]"""
 @call symm_group_retain(group::Ptr{symm_group_t})::symm_status_t
 """Drop a reference. [local]"""
 @call symm_group_release(group::Ptr{symm_group_t})::Cvoid
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_alloc_options_init(options::Ptr{symm_alloc_options_t}, struct_size::Csize_t)::symm_status_t
 """Allocate this rank's block on the group's device, zeroed. [local] [blocking]"""
-@waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, flags::UInt64, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+@waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, options::Ptr{symm_alloc_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_adopt_options_init(options::Ptr{symm_adopt_options_t}, struct_size::Csize_t)::symm_status_t
 """Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]"""
-@waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+@waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_adopt_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 """Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local]"""
 @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
 """Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local]"""
@@ -343,8 +388,10 @@ const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_co
 @call symm_buffer_retain(buffer::Ptr{symm_buffer_t})::symm_status_t
 """Drop a reference. [local]"""
 @call symm_buffer_release(buffer::Ptr{symm_buffer_t})::Cvoid
-"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, create_timeout_ms]"""
-@waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, tag::UInt64, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_rendezvous_options_init(options::Ptr{symm_rendezvous_options_t}, struct_size::Csize_t)::symm_status_t
+"""Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms]"""
+@waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, options::Ptr{symm_rendezvous_options_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
 """Describe a memory. [local]"""
 @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
 """Address at which rank `rank`'s block is mapped here. [local]"""
@@ -364,17 +411,17 @@ const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_co
 """Drop a reference. [local]"""
 @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
 """Wait until all ranks of a set are here. [collective over the set] [stream]"""
-@waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+@waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]"""
-@call symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+@call symm_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
 """Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]"""
-@waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, timeout_ms::UInt64, stream::Ptr{Cvoid})::symm_status_t
+@waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]"""
 @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 """Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]"""
 @waiting symm_get(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, destination::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
-"""symm_put(), then symm_put_signal() on `channel`, in one call. [local] [stream]"""
-@waiting symm_put_with_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+"""symm_put(), then symm_signal() on `channel`, in one call. [local] [stream]"""
+@waiting symm_put_signal(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
 """Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. [local] [stream]"""
 @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 """Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). [local] [stream]"""
@@ -394,7 +441,7 @@ const STRUCTS = (symm_failure_t, symm_device_info_t, symm_store_t, symm_group_co
 """recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements."""
 @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Which algorithm a collective would use if every rank passed memory like this rank's. [local]"""
-@call symm_collective_plan(group::Ptr{symm_group_t}, collective::symm_collective_t, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
+@call symm_collective_plan(group::Ptr{symm_group_t}, call::Ptr{symm_collective_call_t}, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_ipc_export_options_init(options::Ptr{symm_ipc_export_options_t}, struct_size::Csize_t)::symm_status_t
 """Make a token for `size` bytes at `pointer`. [local] [stream]"""

@@ -123,4 +123,4 @@ abort(group::Group, reason::AbstractString="") = check(symm_group_abort(group, S
 
 Politely end a group: wait until all ranks have come here, so that none sees another leave early. Collective, optional.
 """
-finalize_group(group::Group; timeout=nothing) = check(symm_group_finalize(group, milliseconds(timeout)))
+finalize_group(group::Group; timeout=nothing) = check(symm_group_finalize(group, within(timeout)))

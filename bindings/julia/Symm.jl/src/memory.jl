@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    Buffer(group, bytes; host=false, node=nothing)
+    Buffer(group, bytes; host=false, node=nothing, name="")
 
 One rank's allocation on the group's device, zeroed. Local.
 
 With `host` it lies in memory of the host, pinned, which devices and host reach alike: on NUMA node `node`, or else on the one nearest to the
-device (in a host group, to the calling thread).
+device (in a host group, to the calling thread). `name` is shown in messages.
 """
 mutable struct Buffer <: Handle{symm_buffer_t}
     handle::Ptr{symm_buffer_t}
@@ -16,23 +16,26 @@ mutable struct Buffer <: Handle{symm_buffer_t}
     Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer) = finalizer(release, new(handle, bytes))
 end
 
-function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing)
-    node === nothing || 0 <= node < 0xFFFF || throw(ArgumentError("node: $node is not in 0 .. 65534"))
-    flags = host ? UInt64(SYMM_ALLOC_HOST) : UInt64(0)
-    node === nothing || (flags |= UInt64(node + 1) << SYMM_ALLOC_NODE_SHIFT)
-    return Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, flags), bytes)
+function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing, name::AbstractString="")
+    node === nothing || 0 <= node <= typemax(Int32) || throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
+    return with_text(name) do text
+        options = sized_with(symm_alloc_options_t, host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node, text)
+        Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options), bytes)
+    end
 end
 
 """
-    Symm.adopt(group, address, bytes)
+    Symm.adopt(group, address, bytes; name="")
 
 A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file descriptor. It keeps the physical
 memory, so the owner may free its own at any time, and is never touched. Local.
 
 `address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
 """
-adopt(group::Group, address, bytes::Integer) =
-    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, operand(address), bytes), bytes)
+adopt(group::Group, address, bytes::Integer; name::AbstractString="") = with_text(name) do text
+    options = sized_with(symm_adopt_options_t, text)
+    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, operand(address), bytes, options), bytes)
+end
 
 """
     Symm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
@@ -44,8 +47,8 @@ export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - o
     RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
 
 """
-    SymmMemory(group, buffer; tag=0)
-    SymmMemory(group, bytes; tag=0)
+    SymmMemory(group, buffer; tag=0, timeout=nothing)
+    SymmMemory(group, bytes; tag=0, timeout=nothing)
 
 A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
 
@@ -67,13 +70,15 @@ mutable struct SymmMemory <: Handle{symm_memory_t}
     end
 end
 
-SymmMemory(group::Group, buffer::Buffer; tag::Integer=0) =
-    SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, tag), group)
+function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing)
+    options = sized_with(symm_rendezvous_options_t, tag, milliseconds(timeout))
+    return SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options), group)
+end
 
-function SymmMemory(group::Group, bytes::Integer; tag::Integer=0)
+function SymmMemory(group::Group, bytes::Integer; options...)
     buffer = Buffer(group, bytes)
     try
-        return SymmMemory(group, buffer; tag=tag)
+        return SymmMemory(group, buffer; options...)
     finally
         close(buffer)  # the memory keeps the block
     end

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    plan(collective, destination, source, [op,] group; algorithm=nothing)
+    plan(collective, destination, source, [op,] group; root=0, algorithm=nothing)
 
 Which algorithm a collective would use if every rank passed memory like this rank's, and why: a named tuple with `algorithm`, `slices`,
 `chunk_bytes`, `nontemporal` and `reason`. `collective` is `:allreduce`, `:reduce_scatter`, `:allgather`, `:broadcast`, `:reduce` or `:alltoall`.
 """
-function plan(collective::Symbol, to, from, op, group::Group=group_of(to, from); algorithm=nothing)
+function plan(collective::Symbol, to, from, op, group::Group=group_of(to, from); root::Integer=0, algorithm=nothing)
     code = value_of(COLLECTIVES, collective)
-    found = filled(
-        symm_plan_info_t, symm_collective_plan, group, code, operand(from), operand(to), own_count(collective, to, from, group),
-        dtype(eltype(from)), reduction(op), options(algorithm, nothing),
-    )
+    send, recv = operand(from), operand(to)
+    found = GC.@preserve send recv begin
+        call = sized_with(
+            symm_collective_call_t, code, Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, send)),
+            Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, recv)), own_count(collective, to, from, group),
+            dtype(eltype(from)), reduction(op), root,
+        )
+        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing))
+    end
     return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end
 plan(collective::Symbol, to, from, group::Group=group_of(to, from); keywords...) = plan(collective, to, from, +, group; keywords...)

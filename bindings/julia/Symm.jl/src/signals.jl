@@ -8,16 +8,16 @@ Wait until all ranks of the group, or those of `ranks`, are here. What they wrot
 function barrier(group::Group; ranks=nothing, channel::Integer=0, timeout=nothing, stream=nothing)
     set = ranks === nothing ? C_NULL : collect(Int32, ranks)
     count = ranks === nothing ? 0 : length(set)
-    return check(symm_barrier(group, set, count, channel, milliseconds(timeout), stream_for(stream, group)))
+    return check(symm_barrier(group, set, count, channel, within(timeout), stream_for(stream, group)))
 end
 
 """
-    put_signal!(A, rank; channel=0, stream=nothing)
+    signal!(A, rank; channel=0, stream=nothing)
 
 Add one to the signals that this rank has sent to `rank` on a channel of the memory (or the memory of the array). Never waits.
 """
-put_signal!(A, rank::Integer; channel::Integer=0, stream=nothing) =
-    check(symm_put_signal(memory_of(A), rank, channel, stream_for(stream, group_of(A))))
+signal!(A, rank::Integer; channel::Integer=0, stream=nothing) =
+    check(symm_signal(memory_of(A), rank, channel, stream_for(stream, group_of(A))))
 
 """
     wait_signal(A, rank; channel=0, timeout=nothing, stream=nothing)
@@ -25,7 +25,7 @@ put_signal!(A, rank::Integer; channel::Integer=0, stream=nothing) =
 Take one signal from `rank`, waiting for it if need be.
 """
 wait_signal(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing) =
-    check(symm_wait_signal(memory_of(A), rank, channel, milliseconds(timeout), stream_for(stream, group_of(A))))
+    check(symm_wait_signal(memory_of(A), rank, channel, within(timeout), stream_for(stream, group_of(A))))
 
 memory_of(memory::SymmMemory) = memory
 memory_of(A::AbstractArray) = memory_of_owner(owner(A))

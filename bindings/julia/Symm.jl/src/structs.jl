@@ -13,6 +13,15 @@ function sized(::Type{T}) where {T}
     return ref
 end
 
+"""A reference to a `T` with these fields after its size."""
+sized_with(::Type{T}, values...) where {T} = Ref(T(sizeof(T), values...))
+
+"""`f(address)` of a text as C has it."""
+function with_text(f, text::AbstractString)
+    kept = Base.cconvert(Cstring, String(text))
+    return GC.@preserve kept f(Base.unsafe_convert(Cstring, kept))
+end
+
 """The `T` that `f(arguments..., out)` writes."""
 function given(::Type{T}, f::F, arguments...) where {T,F}
     out = Ref{T}()
@@ -51,3 +60,7 @@ function milliseconds(seconds::Real)
     seconds > 0 || throw(ArgumentError("a timeout is a number of seconds > 0, Inf, or nothing for the default; not $seconds"))
     return isinf(seconds) ? SYMM_TIMEOUT_INFINITE : ceil(UInt64, 1000 * seconds)
 end
+
+"""The options of a call that waits so long."""
+within(::Nothing) = C_NULL
+within(seconds) = sized_with(symm_wait_options_t, milliseconds(seconds))

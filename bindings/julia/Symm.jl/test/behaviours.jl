@@ -142,7 +142,7 @@ const VERBS = Dict{String,Function}(
     "write" => write_elements,
     "expect" => expect_elements,
     "put" => r -> put!(thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset")),
-    "put_with_signal" => r -> put_with_signal!(
+    "put_signal" => r -> put_signal!(
         thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset"), channel=number(r, "channel", 0)
     ),
     "get" => r -> get!(piece(r, "destination"), thing(r, "memory"), number(r, "rank"); offset=number(r, "offset")),
@@ -150,7 +150,7 @@ const VERBS = Dict{String,Function}(
         thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset"), count=number(r, "count")
     ),
     "write_value32" => r -> write_value!(thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
-    "put_signal" => r -> put_signal!(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0)),
+    "signal" => r -> signal!(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0)),
     "wait_signal" => r -> wait_signal(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
     "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
     "allreduce" => r -> reducing(r, (to, from, op; o...) -> allreduce!(to, from, op, group(r); o...)),

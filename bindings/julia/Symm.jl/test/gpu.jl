@@ -23,7 +23,7 @@ same_bits(a, b) = reinterpret(UInt32, a) == reinterpret(UInt32, b)
 function neighbours(memory, stream, right, left)
     at = pointer(memory)
     mine = Span{Float32}(at, 4096)
-    put_with_signal!(memory, right, mine; offset=1 << 20, channel=1, stream=stream)
+    put_signal!(memory, right, mine; offset=1 << 20, channel=1, stream=stream)
     wait_signal(memory, left; channel=1, stream=stream)
     @test same_bits(from_device(Float32, at + 1 << 20, 4096, stream), numbers(left, 4096))
 
@@ -63,7 +63,7 @@ end
 """Collective, as all tests are: every rank does the same, or one waits for another."""
 function refusals(memory, stream)
     why = try
-        put_signal!(memory, 99; stream=stream)
+        signal!(memory, 99; stream=stream)
     catch e
         e
     end
@@ -83,7 +83,7 @@ function tokens(memory, stream, right, left)
     end
     private = device_memory(4096)
     to_device(private, [reinterpret(UInt8, [UInt32(length(token))]); token], stream)
-    put_with_signal!(memory, right, Span{UInt8}(private, length(token) + 4); offset=3 << 20, channel=2, stream=stream)
+    put_signal!(memory, right, Span{UInt8}(private, length(token) + 4); offset=3 << 20, channel=2, stream=stream)
     wait_signal(memory, left; channel=2, stream=stream)
     size = from_device(UInt32, pointer(memory) + 3 << 20, 1, stream)[1]
     given = import_token(from_device(UInt8, pointer(memory) + 3 << 20 + 4, Int(size), stream); stream=stream)

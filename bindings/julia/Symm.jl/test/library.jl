@@ -22,7 +22,7 @@ end
     @test error_of(() -> Group()).message == "libc.so.6 is not libsymm: it has no symm_version"
     named === nothing ? delete!(ENV, "SYMM_LIB") : (ENV["SYMM_LIB"] = named)
 
-    @test Symm.version() >= v"0.1.0"
+    @test Symm.version() >= v"0.2.0"
     @test occursin("\"version\"", Symm.build_info())
     @test all(index -> Symm.address(index) != C_NULL, 1:length(Symm.FUNCTIONS))
     @test sprint(showerror, SymmError(Symm.SYMM_ERR_TIMEOUT, "rank 2")) == "SymmError: TIMEOUT: rank 2"

@@ -79,7 +79,7 @@
 
     @testset "errors" begin
         A = SymmArray{Float32}(group, 4)
-        why = error_of(() -> put_signal!(A, 7))
+        why = error_of(() -> signal!(A, 7))
         @test why.status == Symm.SYMM_ERR_INVALID_ARGUMENT && occursin("rank: 7", why.message)
         @test error_of(() -> wait_signal(A, 0; timeout=0.01)).status == Symm.SYMM_ERR_TIMEOUT
         @test status(group).status == Symm.SYMM_OK

@@ -19,7 +19,7 @@
             end
             barrier(group)
             allreduce!(A, +)
-            rank == 0 && put_signal!(A, 1)
+            rank == 0 && signal!(A, 1)
             rank == 1 && wait_signal(A, 0)
             finalize_group(group)
             return sum(A)

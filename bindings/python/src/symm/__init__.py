@@ -83,4 +83,4 @@ from symm.ipc import (
 from symm.logs import log_to as log_to
 from symm.memory import Buffer as Buffer, Memory as Memory
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

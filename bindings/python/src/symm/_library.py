@@ -26,7 +26,7 @@ def _text(version: int) -> str:
 
 
 def version() -> str:
-    """Version of the loaded library, for instance ``"0.1.0"``. [local]"""
+    """Version of the loaded library, for instance ``"0.2.0"``. [local]"""
     return _text(raw.symm_version())
 
 

@@ -21,6 +21,11 @@ def milliseconds(seconds: float | None) -> int:
     return max(1, math.ceil(seconds * 1000))
 
 
+def within(seconds: float | None) -> tuple[int] | None:
+    """The options of a call that waits so long."""
+    return None if seconds is None else (milliseconds(seconds),)
+
+
 def handle_of(stream: Any) -> int:
     """The CUstream of a stream: an integer, or a stream object of PyTorch, CuPy or anything with ``__cuda_stream__()``."""
     if isinstance(stream, int):

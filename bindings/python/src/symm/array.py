@@ -93,9 +93,9 @@ class SymmArray(View):
         if isinstance(size, int) and size > self.nbytes:
             raise InvalidArgumentError(f"{size} bytes are more than the {self.nbytes} of this array")
 
-    def put_signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
-        """As ``Memory.put_signal()``; channels belong to the memory, not to the array."""
-        self.memory.put_signal(rank, channel, stream=stream)
+    def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
+        """As ``Memory.signal()``; channels belong to the memory, not to the array."""
+        self.memory.signal(rank, channel, stream=stream)
 
     def wait_signal(self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None) -> None:
         """As ``Memory.wait_signal()``."""

@@ -213,6 +213,7 @@ class Collectives:
         recv: Any = None,
         op: Op | str = Op.SUM,
         *,
+        root: int = 0,
         algorithm: Algorithm | str | None = None,
     ) -> Plan:
         """Which algorithm a collective would use if every rank passed memory like this rank's. [local]
@@ -222,6 +223,7 @@ class Collectives:
             send: as for the collective itself.
             recv: as for the collective itself.
             op: ignored where the collective has none.
+            root: likewise.
             algorithm: force one.
         """
         kind = member(Collective, collective)
@@ -233,4 +235,5 @@ class Collectives:
         if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
             part = source.pointer + self.rank * count * source.dtype.itemsize
             send_at, recv_at = (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
-        return Plan.read(raw.symm_collective_plan(self._handle, kind, send_at, recv_at, count, source.code, member(Op, op), how))
+        call = (kind, send_at, recv_at, count, source.code, member(Op, op), root)
+        return Plan.read(raw.symm_collective_plan(self._handle, call, how))

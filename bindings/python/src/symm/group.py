@@ -12,7 +12,7 @@ from symm._generated import GroupInfo, MemoryInfo
 from symm._library import raw
 from symm._operand import Operand, operand
 from symm._owned import Owned
-from symm._streams import current_of, handle_of, milliseconds
+from symm._streams import current_of, handle_of, milliseconds, within
 from symm._view import extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
@@ -224,7 +224,7 @@ class Group(Collectives, Owned):
 
         Afterwards only queries and `close()` are allowed.
         """
-        raw.symm_group_finalize(self._handle, milliseconds(timeout))
+        raw.symm_group_finalize(self._handle, within(timeout))
 
     def __enter__(self) -> Group:
         return self
@@ -242,7 +242,7 @@ class Group(Collectives, Owned):
 
     # ---- memory
 
-    def alloc(self, nbytes: int, *, host: bool = False, node: int | None = None) -> Buffer:
+    def alloc(self, nbytes: int, *, host: bool = False, node: int | None = None, name: str = "") -> Buffer:
         """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
 
         Args:
@@ -250,20 +250,19 @@ class Group(Collectives, Owned):
             host: whether it shall lie in memory of the host, also where the group works on devices: pinned, and reached by
                 devices and host alike.
             node: the NUMA node of that; None: the one nearest to the device, in a host group to the calling thread.
+            name: shown in messages.
 
         Raises:
             OutOfMemoryError: the message names the limit.
             InvalidArgumentError: nbytes is 0, there is no such node, or `node` is given without `host`.
             UnavailableError: memory of the host, or of that node, cannot be had; the message says why.
         """
-        flags = raw.SYMM_ALLOC_HOST if host else 0
-        if node is not None:
-            if not 0 <= node < 0xFFFF:
-                raise InvalidArgumentError(f"node: {node} is not in 0 .. 65534")
-            flags |= (node + 1) << raw.SYMM_ALLOC_NODE_SHIFT
-        return Buffer(raw.symm_alloc(self._handle, nbytes, flags), nbytes)
+        if node is not None and not 0 <= node < 2**31:
+            raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
+        options = (raw.SYMM_ALLOC_HOST if host else 0, raw.SYMM_NODE_NEAREST if node is None else node, name)
+        return Buffer(raw.symm_alloc(self._handle, nbytes, options), nbytes)
 
-    def adopt(self, address: int, nbytes: int) -> Buffer:
+    def adopt(self, address: int, nbytes: int, *, name: str = "") -> Buffer:
         """A buffer of device memory that another library allocated by cuMemCreate for a POSIX descriptor. [local] [blocking]
 
         It is rendezvoused like any other, and keeps the physical memory: the owner may free its own at any time, and is never
@@ -272,25 +271,27 @@ class Group(Collectives, Owned):
         Args:
             address: anywhere inside a mapped allocation, a multiple of 16: ``tensor.data_ptr()``.
             nbytes: > 0, not beyond that allocation.
+            name: shown in messages.
 
         Raises:
             InvalidArgumentError: the message says what is wrong with the memory (made by cudaMalloc, say).
             UnsupportedError: a host group.
         """
-        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes), nbytes)
+        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes, (name,)), nbytes)
 
-    def rendezvous(self, buffer: Buffer, tag: int = 0) -> Memory:
-        """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, create_timeout] All or nothing.
+    def rendezvous(self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None) -> Memory:
+        """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, timeout] All or nothing.
 
         Args:
             buffer: of the same size on all ranks. It may be closed afterwards, the memory keeps the block.
             tag: calls with equal tags meet, in the order in which they are made.
+            timeout: seconds; None: the group's `create_timeout`.
 
         Raises:
             MismatchError: sizes differ.
             DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
-        return Memory(raw.symm_rendezvous(self._handle, buffer._handle, tag), self)
+        return Memory(raw.symm_rendezvous(self._handle, buffer._handle, (tag, milliseconds(timeout))), self)
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, tag: int = 0) -> SymmArray:
         """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements are zero.
@@ -372,7 +373,7 @@ class Group(Collectives, Owned):
             InvalidArgumentError: ranks, channel.
         """
         chosen = None if ranks is None else list(ranks)
-        raw.symm_barrier(self._handle, chosen, channel, milliseconds(timeout), self._stream(stream))
+        raw.symm_barrier(self._handle, chosen, channel, within(timeout), self._stream(stream))
 
     # ---- for the other classes
 

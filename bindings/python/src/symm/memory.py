@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from symm._generated import MemoryInfo
 from symm._library import raw
 from symm._owned import Owned
-from symm._streams import milliseconds
+from symm._streams import within
 from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
@@ -165,7 +165,7 @@ class Memory:
         if signal is None:
             raw.symm_put(self._handle, rank, offset, of.pointer, size, number)
         else:
-            raw.symm_put_with_signal(self._handle, rank, offset, of.pointer, size, signal, number)
+            raw.symm_put_signal(self._handle, rank, offset, of.pointer, size, signal, number)
 
     def get(self, rank: int, offset: int, destination: Any, *, stream: Any = None) -> None:
         """Fill all of `destination` from byte `offset` on of `rank`'s block. [local] [stream] Otherwise as `put()`."""
@@ -184,12 +184,12 @@ class Memory:
         """
         raw.symm_write_value32(self._handle, rank, offset, value, self.group._stream(stream))
 
-    def put_signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
+    def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
         """Send one signal to `rank` on `channel`. [local] [stream] Never waits; any number may be outstanding.
 
         What this rank wrote before is visible to whoever waited for the signal.
         """
-        raw.symm_put_signal(self._handle, rank, channel, self.group._stream(stream))
+        raw.symm_signal(self._handle, rank, channel, self.group._stream(stream))
 
     def wait_signal(self, rank: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None) -> None:
         """Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream; blocking on the host]
@@ -205,7 +205,7 @@ class Memory:
             PeerFailedError: that rank died or left.
             AbortedError: somebody called ``Group.abort()``.
         """
-        raw.symm_wait_signal(self._handle, rank, channel, milliseconds(timeout), self.group._stream(stream))
+        raw.symm_wait_signal(self._handle, rank, channel, within(timeout), self.group._stream(stream))
 
     def __repr__(self) -> str:
         return f"<symm.Memory of {self.nbytes} bytes on each of {self.size} ranks{', closed' if self.closed else ''}>"

@@ -102,19 +102,24 @@ Debug = SYMM_LOG_DEBUG = 4,
 constants! {
 #[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
 pub const SYMM_VERSION_MAJOR: u32 = 0;
-pub const SYMM_VERSION_MINOR: u32 = 1;
+pub const SYMM_VERSION_MINOR: u32 = 2;
 pub const SYMM_VERSION_PATCH: u32 = 0;
-pub const SYMM_VERSION: u32 = 256;
+pub const SYMM_VERSION: u32 = 512;
 pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 #[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
+#[doc = "no NUMA node in particular"] pub const SYMM_NODE_NEAREST: i32 = -1;
 #[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
 #[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
 #[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
 #[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
-#[doc = "0 there: the node nearest to the device; with the host back end, to the calling thread"] pub const SYMM_ALLOC_NODE_SHIFT: u64 = 32;
 }
 
 structs! {
+/// How long a call may wait; NULL means the defaults.
+pub struct symm_wait_options_t {
+    pub struct_size: usize,
+    #[doc = "0: the group's"] pub timeout_ms: u64,
+}
 pub struct symm_group {
     _unused: [u8; 0],
 }
@@ -216,6 +221,24 @@ pub struct symm_group_status_t {
     #[doc = "its process id where known, else 0"] pub failed_pid: i64,
     #[doc = "\"\" while status is SYMM_OK"] pub message: [::core::ffi::c_char; 256usize],
 }
+/// How to allocate; NULL means the defaults.
+pub struct symm_alloc_options_t {
+    pub struct_size: usize,
+    #[doc = "enum symm_alloc_flag_values"] pub flags: u64,
+    #[doc = "of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread"] pub numa_node: i32,
+    #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
+}
+/// How to adopt; NULL means the defaults.
+pub struct symm_adopt_options_t {
+    pub struct_size: usize,
+    #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
+}
+/// How to meet; NULL means the defaults.
+pub struct symm_rendezvous_options_t {
+    pub struct_size: usize,
+    #[doc = "calls with equal tags meet, in the order in which they are made; 0 is as good as any"] pub tag: u64,
+    #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+}
 /// What is known of a memory. Filled by symm_memory_info().
 pub struct symm_memory_info_t {
     pub struct_size: usize,
@@ -242,6 +265,17 @@ pub struct symm_plan_info_t {
     #[doc = "bytes moved per step and rank when staged, else 0"] pub chunk_bytes: u64,
     #[doc = "1 if results bypass the cache"] pub nontemporal: i32,
     pub reason: [::core::ffi::c_char; 192usize],
+}
+/// One call of a collective.
+pub struct symm_collective_call_t {
+    pub struct_size: usize,
+    pub collective: symm_collective_t,
+    pub send: *const ::core::ffi::c_void,
+    pub recv: *mut ::core::ffi::c_void,
+    #[doc = "as the collective's own count argument"] pub count: usize,
+    pub dtype: symm_dtype_t,
+    #[doc = "ignored where the collective has none"] pub op: symm_op_t,
+    #[doc = "likewise"] pub root: i32,
 }
 /// How to export; NULL means the defaults.
 pub struct symm_ipc_export_options_t {
@@ -309,6 +343,8 @@ pub struct symm_ipc_stats_t {
 }
 
 functions! {
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_wait_options_init(options: *mut symm_wait_options_t, struct_size: usize) -> symm_status_t;
 /// Version of the loaded library, encoded like SYMM_VERSION. \[local\]
 pub fn symm_version() -> u32;
 /// Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. \[local\]
@@ -345,16 +381,20 @@ pub fn symm_group_info(group: *mut symm_group_t, out: *mut symm_group_info_t) ->
 pub fn symm_group_status(group: *mut symm_group_t, out: *mut symm_group_status_t) -> symm_status_t;
 /// Revoke the group on all ranks: pending and later calls return ABORTED. \[local\]
 pub fn symm_group_abort(group: *mut symm_group_t, reason: *const ::core::ffi::c_char) -> symm_status_t;
-/// Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. \[collective\] \[blocking\]
-pub fn symm_group_finalize(group: *mut symm_group_t, timeout_ms: u64) -> symm_status_t;
+/// Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. \[collective\] \[blocking, options.timeout_ms\]
+pub fn symm_group_finalize(group: *mut symm_group_t, options: *const symm_wait_options_t) -> symm_status_t;
 /// Add a reference. \[local\]
 pub fn symm_group_retain(group: *mut symm_group_t) -> symm_status_t;
 /// Drop a reference. \[local\]
 pub fn symm_group_release(group: *mut symm_group_t);
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_alloc_options_init(options: *mut symm_alloc_options_t, struct_size: usize) -> symm_status_t;
 /// Allocate this rank's block on the group's device, zeroed. \[local\] \[blocking\]
-pub fn symm_alloc(group: *mut symm_group_t, size: usize, flags: u64, out: *mut *mut symm_buffer_t) -> symm_status_t;
+pub fn symm_alloc(group: *mut symm_group_t, size: usize, options: *const symm_alloc_options_t, out: *mut *mut symm_buffer_t) -> symm_status_t;
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_adopt_options_init(options: *mut symm_adopt_options_t, struct_size: usize) -> symm_status_t;
 /// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\] \[blocking\]
-pub fn symm_buffer_adopt(group: *mut symm_group_t, pointer: *const ::core::ffi::c_void, size: usize, out: *mut *mut symm_buffer_t) -> symm_status_t;
+pub fn symm_buffer_adopt(group: *mut symm_group_t, pointer: *const ::core::ffi::c_void, size: usize, options: *const symm_adopt_options_t, out: *mut *mut symm_buffer_t) -> symm_status_t;
 /// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\]
 pub fn symm_buffer_export_dmabuf(buffer: *mut symm_buffer_t, offset: usize, size: usize, out_fd: *mut i32) -> symm_status_t;
 /// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\]
@@ -365,8 +405,10 @@ pub fn symm_buffer_size(buffer: *mut symm_buffer_t, out_bytes: *mut usize) -> sy
 pub fn symm_buffer_retain(buffer: *mut symm_buffer_t) -> symm_status_t;
 /// Drop a reference. \[local\]
 pub fn symm_buffer_release(buffer: *mut symm_buffer_t);
-/// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking, create_timeout_ms\]
-pub fn symm_rendezvous(group: *mut symm_group_t, buffer: *mut symm_buffer_t, tag: u64, out: *mut *mut symm_memory_t) -> symm_status_t;
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_rendezvous_options_init(options: *mut symm_rendezvous_options_t, struct_size: usize) -> symm_status_t;
+/// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking, options.timeout_ms\]
+pub fn symm_rendezvous(group: *mut symm_group_t, buffer: *mut symm_buffer_t, options: *const symm_rendezvous_options_t, out: *mut *mut symm_memory_t) -> symm_status_t;
 /// Describe a memory. \[local\]
 pub fn symm_memory_info(memory: *mut symm_memory_t, out: *mut symm_memory_info_t) -> symm_status_t;
 /// Address at which rank `rank`'s block is mapped here. \[local\]
@@ -386,17 +428,17 @@ pub fn symm_memory_retain(memory: *mut symm_memory_t) -> symm_status_t;
 /// Drop a reference. \[local\]
 pub fn symm_memory_release(memory: *mut symm_memory_t);
 /// Wait until all ranks of a set are here. \[collective over the set\] \[stream\]
-pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, timeout_ms: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\]
-pub fn symm_put_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+pub fn symm_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Take one signal from `rank` on `channel`, waiting for it if need be. \[local\] \[stream\]
-pub fn symm_wait_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, timeout_ms: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+pub fn symm_wait_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
 pub fn symm_put(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\] \[stream\]
 pub fn symm_get(memory: *mut symm_memory_t, rank: i32, offset: usize, destination: *mut ::core::ffi::c_void, size: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// symm_put(), then symm_put_signal() on `channel`, in one call. \[local\] \[stream\]
-pub fn symm_put_with_signal(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// symm_put(), then symm_signal() on `channel`, in one call. \[local\] \[stream\]
+pub fn symm_put_signal(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Store `count` copies of a 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block. \[local\] \[stream\]
 pub fn symm_fill32(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u32, count: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). \[local\] \[stream\]
@@ -416,7 +458,7 @@ pub fn symm_reduce(group: *mut symm_group_t, send: *const ::core::ffi::c_void, r
 /// recv\[r \* count + i\] = send_r\[rank \* count + i\], i \< count; both have size \* count elements.
 pub fn symm_alltoall(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Which algorithm a collective would use if every rank passed memory like this rank's. \[local\]
-pub fn symm_collective_plan(group: *mut symm_group_t, collective: symm_collective_t, send: *const ::core::ffi::c_void, recv: *const ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, op: symm_op_t, options: *const symm_collective_options_t, out: *mut symm_plan_info_t) -> symm_status_t;
+pub fn symm_collective_plan(group: *mut symm_group_t, call: *const symm_collective_call_t, options: *const symm_collective_options_t, out: *mut symm_plan_info_t) -> symm_status_t;
 /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_ipc_export_options_init(options: *mut symm_ipc_export_options_t, struct_size: usize) -> symm_status_t;
 /// Make a token for `size` bytes at `pointer`. \[local\] \[stream\]

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     group.barrier()?;
 
     let start = Instant::now();
-    memory.put_with_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
+    memory.put_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
     let put = micros(start);
     memory.wait_signal(previous, DATA)?;
     check("what the previous rank put", &here.to_vec()[BLOCK / 2..][..PUT], &values(previous, PUT))?;
@@ -47,7 +47,7 @@ fn micros(since: Instant) -> f64 {
 /// Hands this rank's block to the next by a token, and looks into the one that came.
 fn token(memory: &Memory<f32>, next: usize, previous: usize) -> Result<String, Box<dyn Error>> {
     let bytes = memory.cast::<u8>();
-    bytes.put_with_signal(next, TOKEN_AT, &letter(memory.span(..)?.export()?), TOKEN)?;
+    bytes.put_signal(next, TOKEN_AT, &letter(memory.span(..)?.export()?), TOKEN)?;
 
     bytes.wait_signal(previous, TOKEN)?;
     let mut length = [0; 4];

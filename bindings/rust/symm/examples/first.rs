@@ -4,7 +4,7 @@ fn main() -> symm::Result<()> {
     let memory = group.memory::<f32>(1024)?;
     let next = (group.rank() + 1) % group.size();
     let previous = (group.rank() + group.size() - 1) % group.size();
-    memory.put_with_signal(next, 0, &[group.rank() as f32; 8], 0)?;
+    memory.put_signal(next, 0, &[group.rank() as f32; 8], 0)?;
     memory.wait_signal(previous, 0)?;
     assert_eq!(memory.view(group.rank())?.load(7), previous as f32);
     let mut sum = vec![0.0; 8];

@@ -55,7 +55,7 @@ fn collectives(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, ch
 
 fn neighbours(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, checks: &mut Checks) -> Outcome {
     let (next, previous) = ((group.rank() + 1) % group.size(), (group.rank() + group.size() - 1) % group.size());
-    memory.put_with_signal(next, HALF, &memory.span(..4096)?, 1)?;
+    memory.put_signal(next, HALF, &memory.span(..4096)?, 1)?;
     memory.wait_signal(previous, 1)?;
     let mut got: CudaSlice<f32> = stream.alloc_zeros(4096)?;
     memory.get(group.rank(), HALF, &mut write(&mut got, stream))?;
@@ -72,7 +72,7 @@ fn refusals(group: &Group, memory: &Memory<f32>, checks: &mut Checks) {
         refused(group.allreduce_in_place(&mut on_host, Op::Sum), Status::InvalidArgument),
     );
     checks.expect("device memory has no view", refused(memory.view(0).map(|_| ()), Status::Unsupported));
-    checks.expect("a rank out of range", refused(memory.put_signal(99, 0), Status::InvalidArgument));
+    checks.expect("a rank out of range", refused(memory.signal(99, 0), Status::InvalidArgument));
 }
 
 fn tokens(group: &Group, memory: &Memory<f32>, stream: &Arc<CudaStream>, checks: &mut Checks) -> Outcome {

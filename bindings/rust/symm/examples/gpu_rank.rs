@@ -30,7 +30,7 @@ fn main() -> Outcome {
     memory.put(rank, 0, &read(&mine, &stream))?;
     group.barrier()?;
 
-    memory.put_with_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
+    memory.put_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
     memory.wait_signal(previous, DATA)?;
     check("what the previous rank put", &own(&memory, BLOCK / 2, PUT, &stream)?, &values(previous, PUT))?;
 
@@ -67,7 +67,7 @@ fn token(
     let bytes = memory.cast::<u8>();
     let token = ExportOptions::new().stream(stream.into()).export(&memory.span(..)?)?;
     let staged = stream.clone_htod(&letter(token))?;
-    bytes.put_with_signal(next, TOKEN_AT, &read(&staged, stream), TOKEN)?;
+    bytes.put_signal(next, TOKEN_AT, &read(&staged, stream), TOKEN)?;
 
     bytes.wait_signal(previous, TOKEN)?;
     let length = own(&bytes, TOKEN_AT, 4, stream)?;

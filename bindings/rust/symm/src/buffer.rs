@@ -55,7 +55,7 @@ impl Group {
     /// # Errors
     /// `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        self.alloc_with(len, 0)
+        self.alloc_with(len, 0, sys::SYMM_NODE_NEAREST)
     }
 
     /// Allocates this rank's block in memory of the host, also where the group works on devices: pinned, and reached by the
@@ -66,12 +66,7 @@ impl Group {
     /// As [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node that there
     /// is not.
     pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
-        let node = match node {
-            None => 0,
-            Some(u16::MAX) => return Err(Error::argument("node: 65535 is not in 0 .. 65534".to_owned())),
-            Some(node) => u64::from(node) + 1,
-        };
-        self.alloc_with(len, sys::SYMM_ALLOC_HOST | (node << sys::SYMM_ALLOC_NODE_SHIFT))
+        self.alloc_with(len, sys::SYMM_ALLOC_HOST, node.map_or(sys::SYMM_NODE_NEAREST, i32::from))
     }
 
     /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file
@@ -88,13 +83,17 @@ impl Group {
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
-        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, out) })
+        self.take_buffer(len, |api, out| unsafe {
+            api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, ptr::null(), out)
+        })
     }
 
-    fn alloc_with<T: Element>(&self, len: usize, flags: u64) -> Result<Buffer<T>> {
+    fn alloc_with<T: Element>(&self, len: usize, flags: u64, numa_node: i32) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
+        let struct_size = size_of::<sys::symm_alloc_options_t>();
+        let options = sys::symm_alloc_options_t { struct_size, flags, numa_node, name: ptr::null() };
         // SAFETY: the handle is alive.
-        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, flags, out) })
+        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
     }
 
     /// Takes over the reference that `function` gives.

@@ -11,7 +11,7 @@
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
 //! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
-//! | signal, channel | how ranks tell each other that something is there: [`Memory::put_signal`], [`Memory::wait_signal`] |
+//! | signal, channel | how ranks tell each other that something is there: [`Memory::signal`], [`Memory::wait_signal`] |
 //!
 //! # Failure
 //!

@@ -2,6 +2,7 @@
 //! How long a call may wait.
 
 use std::time::Duration;
+use symm_sys as sys;
 
 /// Deadline of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,12 +20,17 @@ impl Timeout {
     pub(crate) fn as_millis(self) -> u64 {
         match self {
             Self::Group => 0,
-            Self::Never => symm_sys::SYMM_TIMEOUT_INFINITE,
+            Self::Never => sys::SYMM_TIMEOUT_INFINITE,
             Self::After(time) => {
                 let millis = time.as_nanos().div_ceil(1_000_000).max(1);
-                u64::try_from(millis).unwrap_or(u64::MAX).min(symm_sys::SYMM_TIMEOUT_INFINITE - 1)
+                u64::try_from(millis).unwrap_or(u64::MAX).min(sys::SYMM_TIMEOUT_INFINITE - 1)
             }
         }
+    }
+
+    /// As the options of a call that waits.
+    pub(crate) fn options(self) -> sys::symm_wait_options_t {
+        sys::symm_wait_options_t { struct_size: size_of::<sys::symm_wait_options_t>(), timeout_ms: self.as_millis() }
     }
 }
 

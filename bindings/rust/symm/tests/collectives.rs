@@ -164,7 +164,7 @@ fn every_algorithm_gives_the_same_bits() {
         for algorithm in [Algorithm::Auto, Algorithm::OneShot, Algorithm::TwoShot, Algorithm::TwoShotStaged] {
             let mut recv = memory.span(10_000..).expect("within");
             let forced = group.with_algorithm(algorithm);
-            let plan = forced.plan(Collective::Allreduce, &send, &recv, 10_000, Op::Sum).expect("it can be planned");
+            let plan = forced.plan(Collective::Allreduce, &send, &recv, 10_000, Op::Sum, 0).expect("it can be planned");
             assert!(algorithm == Algorithm::Auto || plan.algorithm == algorithm, "{plan:?}");
             assert!(!plan.reason.is_empty());
             forced.allreduce(&send, &mut recv, Op::Sum).expect("it can be reduced");

@@ -20,7 +20,7 @@ fn a_killed_peer_is_named() {
             }
             die();
         }
-        memory.put_signal(2, 1).expect("it is there");
+        memory.signal(2, 1).expect("it is there");
         let error = group.allreduce_in_place(&mut [1.0f32; 100], Op::Sum).expect_err("rank 2 is dead");
         assert_eq!((error.status, error.rank), (Status::PeerFailed, Some(2)), "{error}");
         assert!(error.message.contains("rank 2"), "{error}");

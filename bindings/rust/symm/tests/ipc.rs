@@ -123,7 +123,7 @@ fn a_memory_is_exported_to_a_process_that_survives_the_exporter() {
             here.store(40_000, 42);
             let token = Vec::from(memory.span(40_000..).expect("within").export().expect("a token"));
             memory.put(1, 4, &token).expect("it fits");
-            memory.put_with_signal(1, 0, &(token.len() as u32).to_le_bytes(), 0).expect("it fits");
+            memory.put_signal(1, 0, &(token.len() as u32).to_le_bytes(), 0).expect("it fits");
             memory.wait_signal(1, 0).expect("rank 1 has read it");
             assert_eq!(here.load(40_001), 43, "what the importer wrote");
             die();
@@ -138,7 +138,7 @@ fn a_memory_is_exported_to_a_process_that_survives_the_exporter() {
         let now = stats().expect("a library");
         assert_eq!((now.imported, now.exporters), (1, 1), "{now:?}");
         view.store(1, 43);
-        memory.put_signal(0, 0).expect("a signal");
+        memory.signal(0, 0).expect("a signal");
         let deadline = Instant::now() + Duration::from_secs(20);
         while piece.info().expect("alive").exporter_alive {
             assert!(Instant::now() < deadline, "the death of the exporter was not noticed");

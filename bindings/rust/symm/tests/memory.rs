@@ -97,12 +97,12 @@ fn put_get_and_signals() {
         let memory = group.memory::<u32>(4096).expect("a block each");
         let mine: Vec<u32> = (0..100).map(|i| group.rank() as u32 * 1000 + i).collect();
         memory.put(right(&group), 200, &mine).expect("it fits");
-        memory.put_signal(right(&group), 3).expect("a signal");
+        memory.signal(right(&group), 3).expect("a signal");
         memory.wait_signal(left(&group), 3).expect("a signal");
         let mut got = vec![0; 100];
         memory.get(group.rank(), 200, &mut got).expect("it is there");
         assert_eq!(got[99], left(&group) as u32 * 1000 + 99);
-        memory.put_with_signal(left(&group), 400, &mine[..10], 7).expect("it fits");
+        memory.put_signal(left(&group), 400, &mine[..10], 7).expect("it fits");
         memory.wait_signal(right(&group), 7).expect("a signal");
         assert_eq!(memory.view(group.rank()).expect("mapped").load(409), right(&group) as u32 * 1000 + 9);
         memory.fill(right(&group), 1000, 77, 5).expect("it fits");
@@ -142,7 +142,7 @@ fn what_is_refused() {
         refused(memory.put(2, 0, &[1]), "rank");
         refused(memory.put(usize::MAX, 0, &[1]), "rank");
         refused(memory.put(0, usize::MAX, &[1]), "more than can be addressed");
-        refused(memory.put_signal(0, 64), "channel");
+        refused(memory.signal(0, 64), "channel");
         refused(memory.fill(0, 10, 1, 7), "beyond the block");
         assert!(memory.span(3..17).is_err() && memory.span(5..=16).is_err());
         #[allow(clippy::reversed_empty_ranges)]

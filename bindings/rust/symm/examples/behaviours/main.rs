@@ -126,15 +126,15 @@ const VERBS: &[(&str, Verb)] = &[
         let source = r.operand(line, "source", line.get("bytes"));
         r.block(line).put(line.get("rank"), line.get("offset"), &source)
     }),
-    ("put_with_signal", |r, line| {
+    ("put_signal", |r, line| {
         let (source, channel) = (r.operand(line, "source", line.get("bytes")), line.get_or("channel", 0));
-        r.block(line).put_with_signal(line.get("rank"), line.get("offset"), &source, channel)
+        r.block(line).put_signal(line.get("rank"), line.get("offset"), &source, channel)
     }),
     ("get", |r, line| {
         let mut destination = r.operand(line, "destination", line.get("bytes"));
         r.block(line).get(line.get("rank"), line.get("offset"), &mut destination)
     }),
-    ("put_signal", |r, line| r.block(line).put_signal(line.get("rank"), line.get_or("channel", 0))),
+    ("signal", |r, line| r.block(line).signal(line.get("rank"), line.get_or("channel", 0))),
     ("wait_signal", |r, line| {
         r.block(line).wait_signal_for(line.get("rank"), line.get_or("channel", 0), timeout(line))
     }),

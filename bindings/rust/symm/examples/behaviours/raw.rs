@@ -24,18 +24,19 @@ pub fn run(runner: &Runner, line: &Line) -> Result<()> {
     let group: *mut sys::symm_group = runner.thing(line.text_or("group", "group")).raw().cast();
     let memory: *mut sys::symm_memory = if line.has("memory") { handle("memory").cast() } else { ptr::null_mut() };
     let (rank, channel, timeout) = (line.get_or("rank", 0), line.get_or("channel", 0), line.get_or("timeout_ms", 0));
+    let options = sys::symm_wait_options_t { struct_size: size_of::<sys::symm_wait_options_t>(), timeout_ms: timeout };
     let none: *mut c_void = ptr::null_mut();
     // SAFETY: the library refuses what is wrong with these calls before it touches anything; that is what the table tests. Released
     // handles are recognised, since nothing was made since that could have their slot.
     let status = unsafe {
         match line.verb.as_str() {
-            "put_signal" => api.symm_put_signal(memory, rank, channel, none),
-            "wait_signal" => api.symm_wait_signal(memory, rank, channel, timeout, none),
-            "barrier" => api.symm_barrier(group, ptr::null(), 0, channel, timeout, none),
+            "signal" => api.symm_signal(memory, rank, channel, none),
+            "wait_signal" => api.symm_wait_signal(memory, rank, channel, &options, none),
+            "barrier" => api.symm_barrier(group, ptr::null(), 0, channel, &options, none),
             "fill32" => api.symm_fill32(memory, rank, line.get("offset"), line.get("value"), line.get("count"), none),
             "rendezvous" => {
                 let mut out = ptr::null_mut();
-                api.symm_rendezvous(group, handle("buffer").cast(), line.get_or("tag", 0), &mut out)
+                api.symm_rendezvous(group, handle("buffer").cast(), ptr::null(), &mut out)
             }
             "allreduce" => {
                 let (send, recv) = (runner.address(line, "send").cast(), runner.address(line, "recv").cast());

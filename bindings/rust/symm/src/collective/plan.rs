@@ -2,9 +2,10 @@
 //! Which algorithm a call would use, and why.
 
 use super::Source;
-use crate::convert::filled;
+use crate::convert::{filled, index};
 use crate::error::Result;
 use crate::{Algorithm, Collective, Element, Group, Op};
+use symm_sys as sys;
 
 known! {
     /// The algorithm chosen for a call, and why.
@@ -25,27 +26,39 @@ known! {
 
 impl Group {
     /// Which algorithm a collective would use if every rank passed memory like this rank's. `count` is that of the C call: elements
-    /// of `recv` for reduce-scatter, of `send` for all-gather, of one rank's part for all-to-all. A local call.
+    /// of `recv` for reduce-scatter, of `send` for all-gather, of one rank's part for all-to-all; `op` and `root` are ignored where
+    /// it has none. A local call.
     ///
     /// # Errors
     /// `InvalidArgument`, as the collective would answer.
-    pub fn plan<S, R>(&self, collective: Collective, send: &S, recv: &R, count: usize, op: Op) -> Result<Plan>
+    pub fn plan<S, R>(
+        &self,
+        collective: Collective,
+        send: &S,
+        recv: &R,
+        count: usize,
+        op: Op,
+        root: usize,
+    ) -> Result<Plan>
     where
         S: Source + ?Sized,
         R: Source<Element = S::Element> + ?Sized,
     {
         let send = send.operand().on(&self.shared, &self.stream)?.pointer();
         let recv = recv.operand().on(&self.shared, &self.stream)?.pointer();
-        let dtype = S::Element::DTYPE;
-        let (collective, op) = (collective.as_raw(), op.as_raw());
-        // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
-        let plan = unsafe {
-            filled(|api, out| {
-                self.options(|o| {
-                    api.symm_collective_plan(self.as_raw(), collective, send, recv, count, dtype, op, o, out)
-                })
-            })
+        let asked = sys::symm_collective_call_t {
+            struct_size: size_of::<sys::symm_collective_call_t>(),
+            collective: collective.as_raw(),
+            send,
+            recv,
+            count,
+            dtype: S::Element::DTYPE,
+            op: op.as_raw(),
+            root: index(root),
         };
+        // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
+        let plan =
+            unsafe { filled(|api, out| self.options(|o| api.symm_collective_plan(self.as_raw(), &asked, o, out))) };
         plan.map(Plan::from)
     }
 }

@@ -133,10 +133,10 @@ impl Group {
     pub fn barrier_among(&self, ranks: &[usize], channel: usize) -> Result<()> {
         let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
         let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
-        let (channel, timeout) = (index(channel), self.timeout.as_millis());
+        let (channel, options) = (index(channel), self.timeout.options());
         // SAFETY: the handle is alive, and the list has that many elements.
         call(|api| unsafe {
-            api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, timeout, self.stream.as_raw())
+            api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, &options, self.stream.as_raw())
         })
     }
 
@@ -159,9 +159,9 @@ impl Group {
     /// # Errors
     /// `Timeout`, `PeerFailed`, `Aborted`; the group is ended all the same.
     pub fn finalize(&self) -> Result<()> {
-        let timeout = self.timeout.as_millis();
+        let options = self.timeout.options();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_group_finalize(self.as_raw(), timeout) })
+        call(|api| unsafe { api.symm_group_finalize(self.as_raw(), &options) })
     }
 
     /// The handle, for calls of [`symm_sys`]. It is valid while this value, or another handle to the group, lives.

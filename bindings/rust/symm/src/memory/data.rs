@@ -41,11 +41,11 @@ impl<T: Element> Memory<T> {
         call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
     }
 
-    /// [`put`](Self::put), then [`put_signal`](Self::put_signal), in one call.
+    /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
     ///
     /// # Errors
     /// As both.
-    pub fn put_with_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
+    pub fn put_signal<S>(&self, rank: usize, offset: usize, source: &S, channel: usize) -> Result<()>
     where
         S: Source<Element = T> + ?Sized,
     {
@@ -54,7 +54,7 @@ impl<T: Element> Memory<T> {
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive, and `source` is valid for that many elements.
         call(|api| unsafe {
-            api.symm_put_with_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
+            api.symm_put_signal(self.as_raw(), index(rank), offset, from.pointer(), size, index(channel), stream)
         })
     }
 }

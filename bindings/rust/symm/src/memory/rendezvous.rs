@@ -56,9 +56,14 @@ impl Group {
     }
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
+        let options = sys::symm_rendezvous_options_t {
+            struct_size: size_of::<sys::symm_rendezvous_options_t>(),
+            tag,
+            timeout_ms: 0,
+        };
         // SAFETY: both handles are alive.
         let out = given(ptr::null_mut(), |api, out| unsafe {
-            api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), tag, out)
+            api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), &options, out)
         })?;
         // SAFETY: a successful rendezvous gives one reference.
         unsafe { Handle::new(out) }

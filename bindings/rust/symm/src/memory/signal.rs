@@ -13,10 +13,10 @@ impl<T: Element> Memory<T> {
     ///
     /// # Errors
     /// `InvalidArgument` for a rank or channel out of range; what revoked the group.
-    pub fn put_signal(&self, rank: usize, channel: usize) -> Result<()> {
+    pub fn signal(&self, rank: usize, channel: usize) -> Result<()> {
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_put_signal(self.as_raw(), index(rank), index(channel), stream) })
+        call(|api| unsafe { api.symm_signal(self.as_raw(), index(rank), index(channel), stream) })
     }
 
     /// Takes one signal from `rank` on `channel`, waiting for it if need be.
@@ -33,10 +33,10 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// As [`wait_signal`](Self::wait_signal).
     pub fn wait_signal_for(&self, rank: usize, channel: usize, timeout: impl Into<Timeout>) -> Result<()> {
-        let timeout = timeout.into().as_millis();
+        let options = timeout.into().options();
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
-        call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), timeout, stream) })
+        call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), &options, stream) })
     }
 
     /// Address of a rank's signal pad, `u32 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
