@@ -10,6 +10,7 @@ constexpr char kUnknown[] = "?";
   case value: return #name;
 
 const char* name_of(DType dtype) noexcept {
+  if (dtype == DType::boolean) return "bool";  // which is a keyword here
   switch (static_cast<int32_t>(dtype)) { SYMM_DTYPES(SYMM_NAME) }
   return kUnknown;
 }

@@ -10,15 +10,18 @@
 // X(name here, end of its name in symm.h, value there)
 #define SYMM_DTYPES(X)      \
   X(i8, I8, 0x0008)         \
+  X(i16, I16, 0x0010)       \
   X(i32, I32, 0x0020)       \
   X(i64, I64, 0x0040)       \
   X(u8, U8, 0x0108)         \
+  X(u16, U16, 0x0110)       \
   X(u32, U32, 0x0120)       \
   X(u64, U64, 0x0140)       \
   X(f16, F16, 0x0210)       \
   X(f32, F32, 0x0220)       \
   X(f64, F64, 0x0240)       \
   X(bf16, BF16, 0x0410)     \
+  X(boolean, BOOL, 0x0608)  \
   X(f8e4m3, F8E4M3, 0x0A08) \
   X(f8e5m2, F8E5M2, 0x0C08)
 

@@ -39,6 +39,8 @@ void check(const Group& group, const CollectiveCall& call) {
     throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
   if (its.has_op && !is_valid(call.op))
     throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
+  if (its.has_op && call.op == Op::avg && call.dtype == DType::boolean)
+    throw Error(Status::invalid_argument, "op: there is no average of bool");
   if (!is_valid(call.algorithm)) {
     throw Error(Status::invalid_argument, format("options.algorithm: %d is not known", static_cast<int>(call.algorithm)));
   }

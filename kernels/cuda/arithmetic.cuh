@@ -74,6 +74,14 @@ struct F8 {
 using F8e4m3 = F8<3, 7, 0x7E, 0x7F, 0x7F>;
 using F8e5m2 = F8<2, 15, 0x7B, 0x7C, 0x7E>;
 
+// A byte, of which all but 0 is true.
+struct Bool {
+  using Element = uint8_t;
+  using Wide = uint8_t;
+  static __device__ __forceinline__ uint8_t read(uint8_t v) { return v != 0 ? 1 : 0; }
+  static __device__ __forceinline__ uint8_t write(uint8_t v) { return v; }
+};
+
 // ---- operations
 
 // Integers at 64 bits without sign, where overflow is defined: it wraps.
@@ -188,11 +196,16 @@ __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
 static __device__ __noinline__ uint4 combine_any(const uint4* operands, int ranks, DType dtype, Op op) {
   switch (dtype) {
     case DType::i8: return combine_any_op<Whole<int8_t>>(operands, ranks, op);
+    case DType::i16: return combine_any_op<Whole<int16_t>>(operands, ranks, op);
     case DType::i32: return combine_any_op<Whole<int32_t>>(operands, ranks, op);
     case DType::i64: return combine_any_op<Whole<int64_t>>(operands, ranks, op);
     case DType::u8: return combine_any_op<Whole<uint8_t>>(operands, ranks, op);
+    case DType::u16: return combine_any_op<Whole<uint16_t>>(operands, ranks, op);
     case DType::u32: return combine_any_op<Whole<uint32_t>>(operands, ranks, op);
     case DType::u64: return combine_any_op<Whole<uint64_t>>(operands, ranks, op);
+    case DType::boolean:  // as 0 and 1 the larger is "or", the smaller "and"
+      return op == Op::min || op == Op::prod ? combine_in_memory<Bool, Best<true>>(operands, ranks, false)
+                                             : combine_in_memory<Bool, Best<false>>(operands, ranks, false);
     case DType::f16: return combine_any_op<F16>(operands, ranks, op);
     case DType::f32: return combine_any_op<Whole<float>>(operands, ranks, op);
     case DType::f64: return combine_any_op<Whole<double>>(operands, ranks, op);

@@ -233,6 +233,10 @@ std::string explain(const PlanInput& input, const Plan& chosen) {
 void run(const Execution& x) {
   if (x.plan.form != nullptr) return x.plan.form->run[static_cast<size_t>(x.call.collective)](x);
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
+  if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {  // whose results are 0 or 1
+    const std::byte* const send = x.send();
+    return reduce_into(x, &send, x.recv(), x.call.unit());
+  }
   copy_planned(x, x.recv(), x.send(), x.call.unit());
 }
 

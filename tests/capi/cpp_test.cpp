@@ -94,6 +94,8 @@ TEST(Cpp, collectives_take_type_and_count_from_their_operands) {
 TEST(Cpp, every_type_that_symm_knows_is_reduced_in_place) {
   EXPECT_EQ(symm::Dtype<int8_t>::value, SYMM_DTYPE_I8);
   EXPECT_EQ(symm::Dtype<uint8_t>::value, SYMM_DTYPE_U8);
+  EXPECT_EQ(symm::Dtype<bool>::value, SYMM_DTYPE_BOOL);
+  EXPECT_EQ(symm::Dtype<int16_t>::value, SYMM_DTYPE_I16);
   EXPECT_EQ(symm::Dtype<int32_t>::value, SYMM_DTYPE_I32);
   EXPECT_EQ(symm::Dtype<uint32_t>::value, SYMM_DTYPE_U32);
   EXPECT_EQ(symm::Dtype<long>::value, SYMM_DTYPE_I64);

@@ -78,7 +78,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
 
 TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
-  for (const DType dtype : {DType::i8, DType::u8, DType::i32, DType::u32, DType::i64, DType::u64, DType::f64}) {
+  for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32, DType::i64,
+                            DType::u64, DType::f64}) {
     for (size_t count = 1; count < 10'000'000; count *= 7) {
       const Algorithm chosen = plan(input_of(Collective::allreduce, dtype, count, 4), tuning).algorithm;
       EXPECT_TRUE(chosen == Algorithm::ll || chosen == Algorithm::two_shot_staged) << name_of(dtype) << " " << count;

@@ -110,9 +110,10 @@ class Operands {
     for (size_t i = 0; i < count; ++i) {
       for (size_t rank = 0; rank < inputs_.size(); ++rank)
         column[rank] = reference::load_bits(case_.dtype, inputs_[rank].data() + (first + i) * element_);
-      // One rank alone copies, so f8 infinities do not saturate.
-      reference::store_bits(case_.dtype, size_ == 1 ? column[0] : reference::reduce(case_.dtype, case_.op, column),
-                            &result[i * element_]);
+      // One rank alone copies, so f8 infinities do not saturate; but a bool is 0 or 1.
+      reference::store_bits(
+          case_.dtype, size_ == 1 && case_.dtype != DType::boolean ? column[0] : reference::reduce(case_.dtype, case_.op, column),
+          &result[i * element_]);
     }
     return result;
   }

@@ -82,6 +82,14 @@ bool is_nan(DType dtype, uint64_t bits) {
 
 uint64_t reduce(DType dtype, Op op, const std::vector<uint64_t>& operands) {
   switch (dtype) {
+    case DType::boolean: {
+      const auto is_true = [](uint64_t bits) { return bits != 0; };
+      const bool all = op == Op::min || op == Op::prod;
+      return all ? std::all_of(operands.begin(), operands.end(), is_true)
+                 : std::any_of(operands.begin(), operands.end(), is_true);
+    }
+    case DType::i16: return reduce_integers<int16_t>(op, operands);
+    case DType::u16: return reduce_integers<uint16_t>(op, operands);
     case DType::i8: return reduce_integers<int8_t>(op, operands);
     case DType::u8: return reduce_integers<uint8_t>(op, operands);
     case DType::i32: return reduce_integers<int32_t>(op, operands);

@@ -13,8 +13,9 @@
 
 namespace symm::reference {
 
-inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i32, DType::u32,  DType::i64,    DType::u64,
-                                    DType::f16, DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
+inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i16,  DType::u16,    DType::boolean,
+                                    DType::i32, DType::u32, DType::i64,  DType::u64,    DType::f16,
+                                    DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
 inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
 inline support::FloatFormat format_of(DType dtype) { return support::format_of(static_cast<int32_t>(dtype)); }

@@ -27,6 +27,7 @@ class Values {
   // A third is any bit pattern at all; so NaN, infinities and subnormal numbers come by themselves where codes are few.
   uint64_t one() {
     const auto dice = random_() % 12;
+    if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;  // the rest: bytes that count as true
     if (dice == 0) return special();
     if (dice < 4 || !reference::is_float(dtype_)) return any();
     // For products near 1, or everything would be 0 or infinite.

@@ -54,9 +54,9 @@ TEST_P(Reductions, MatchElementByElement) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Reductions,
-                         testing::Values(SYMM_DTYPE_I8, SYMM_DTYPE_I32, SYMM_DTYPE_I64, SYMM_DTYPE_U8, SYMM_DTYPE_U32,
-                                         SYMM_DTYPE_U64, SYMM_DTYPE_F16, SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16,
-                                         SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
+                         testing::Values(SYMM_DTYPE_I8, SYMM_DTYPE_I16, SYMM_DTYPE_U16, SYMM_DTYPE_BOOL, SYMM_DTYPE_I32,
+                                         SYMM_DTYPE_I64, SYMM_DTYPE_U8, SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_F16,
+                                         SYMM_DTYPE_F32, SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2));
 
 TEST(BenchOptions, Sizes) {
   BenchOptions options;

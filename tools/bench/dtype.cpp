@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/dtype.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -10,9 +11,10 @@ namespace symm::tool {
 
 const std::vector<Named<symm_dtype_t>>& dtypes() {
   static const std::vector<Named<symm_dtype_t>> list{
-      {"i8", SYMM_DTYPE_I8},   {"u8", SYMM_DTYPE_U8},   {"i32", SYMM_DTYPE_I32},       {"u32", SYMM_DTYPE_U32},
-      {"i64", SYMM_DTYPE_I64}, {"u64", SYMM_DTYPE_U64}, {"f16", SYMM_DTYPE_F16},       {"bf16", SYMM_DTYPE_BF16},
-      {"f32", SYMM_DTYPE_F32}, {"f64", SYMM_DTYPE_F64}, {"f8e4m3", SYMM_DTYPE_F8E4M3}, {"f8e5m2", SYMM_DTYPE_F8E5M2},
+      {"i8", SYMM_DTYPE_I8},     {"u8", SYMM_DTYPE_U8},         {"i16", SYMM_DTYPE_I16},       {"u16", SYMM_DTYPE_U16},
+      {"bool", SYMM_DTYPE_BOOL}, {"i32", SYMM_DTYPE_I32},       {"u32", SYMM_DTYPE_U32},       {"i64", SYMM_DTYPE_I64},
+      {"u64", SYMM_DTYPE_U64},   {"f16", SYMM_DTYPE_F16},       {"bf16", SYMM_DTYPE_BF16},     {"f32", SYMM_DTYPE_F32},
+      {"f64", SYMM_DTYPE_F64},   {"f8e4m3", SYMM_DTYPE_F8E4M3}, {"f8e5m2", SYMM_DTYPE_F8E5M2},
   };
   return list;
 }
@@ -134,6 +136,15 @@ void combine(symm_dtype_t dtype, symm_op_t op, const std::vector<const std::byte
   switch (dtype) {
     case SYMM_DTYPE_I8: return combine_as<int8_t>(op, inputs, out);
     case SYMM_DTYPE_U8: return combine_as<uint8_t>(op, inputs, out);
+    case SYMM_DTYPE_I16: return combine_as<int16_t>(op, inputs, out);
+    case SYMM_DTYPE_U16: return combine_as<uint16_t>(op, inputs, out);
+    case SYMM_DTYPE_BOOL: {
+      const auto is_true = [](const std::byte* byte) { return *byte != std::byte{0}; };
+      const bool all = op == SYMM_OP_MIN || op == SYMM_OP_PROD;
+      *out = std::byte{all ? std::all_of(inputs.begin(), inputs.end(), is_true)
+                           : std::any_of(inputs.begin(), inputs.end(), is_true)};
+      return;
+    }
     case SYMM_DTYPE_I32: return combine_as<int32_t>(op, inputs, out);
     case SYMM_DTYPE_U32: return combine_as<uint32_t>(op, inputs, out);
     case SYMM_DTYPE_I64: return combine_as<int64_t>(op, inputs, out);

@@ -32,7 +32,7 @@ double real(uint64_t random, symm_op_t op) {
 // An average is of the sum, and sums wrap: keep them from it, since the average of a wrapped sum is nothing to check for.
 uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
   if (op != SYMM_OP_AVG) return random;
-  const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
+  const bool is_signed = dtype == SYMM_DTYPE_I8 || dtype == SYMM_DTYPE_I16 || dtype == SYMM_DTYPE_I32 || dtype == SYMM_DTYPE_I64;
   const uint64_t largest = (~uint64_t{0} >> (64 - 8 * size_of(dtype))) >> (is_signed ? 1 : 0);
   const uint64_t bound = std::max<uint64_t>(1, largest / static_cast<uint64_t>(ranks));
   const uint64_t value = (random >> 1) % bound;
@@ -49,6 +49,7 @@ void store_element(std::byte* out, symm_dtype_t dtype, symm_op_t op, int ranks, 
     case SYMM_DTYPE_F8E4M3:
     case SYMM_DTYPE_F8E5M2:
       return store(out, static_cast<uint8_t>(encode(small_float(dtype), static_cast<float>(real(random, op)))));
+    case SYMM_DTYPE_BOOL: return store(out, static_cast<uint8_t>(random & 1U));
     default: break;
   }
   const uint64_t value = integer(random, dtype, op, ranks);

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i32"]
+TYPES = ["f32", "f16", "bf16", "f8e4m3", "f8e5m2", "i8", "u8", "i16", "u16", "bool", "i32"]
 
 
 @pytest.mark.parametrize("dtype", TYPES)

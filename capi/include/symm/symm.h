@@ -82,15 +82,18 @@ enum symm_status_values {
 typedef int32_t symm_dtype_t;
 enum symm_dtype_values {
   SYMM_DTYPE_I8 = 0x0008,
+  SYMM_DTYPE_I16 = 0x0010,
   SYMM_DTYPE_I32 = 0x0020,
   SYMM_DTYPE_I64 = 0x0040,
   SYMM_DTYPE_U8 = 0x0108,
+  SYMM_DTYPE_U16 = 0x0110,
   SYMM_DTYPE_U32 = 0x0120,
   SYMM_DTYPE_U64 = 0x0140,
   SYMM_DTYPE_F16 = 0x0210,
   SYMM_DTYPE_F32 = 0x0220,
   SYMM_DTYPE_F64 = 0x0240,
   SYMM_DTYPE_BF16 = 0x0410,
+  SYMM_DTYPE_BOOL = 0x0608,   /**< a byte: 0 is false, all else true; results are 0 or 1 */
   SYMM_DTYPE_F8E4M3 = 0x0A08, /**< finite-only variant (DLPack float8_e4m3fn); results saturate at +-448 */
   SYMM_DTYPE_F8E5M2 = 0x0C08  /**< results saturate at +-57344 */
 };
@@ -98,7 +101,8 @@ enum symm_dtype_values {
 /** Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result
  *  has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even.
  *  Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks
- *  (integers: truncated towards zero). The payload of a NaN result is unspecified. */
+ *  (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG
+ *  (INVALID_ARGUMENT). The payload of a NaN result is unspecified. */
 typedef int32_t symm_op_t;
 enum symm_op_values {
   SYMM_OP_SUM = 0,

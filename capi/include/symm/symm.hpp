@@ -107,15 +107,19 @@ class Span {
 template <class Container>
 Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
-// The data type of T, as Dtype<T>::value: integers of 1, 4 and 8 bytes, std::byte (as U8), float and double. For a type of 16 or
-// 8 bit floating point numbers write, for instance,
+// The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double. For a type of 16 or 8 bit
+// floating point numbers write, for instance,
 //   template <> struct symm::Dtype<__half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
 template <class T>
 struct Dtype {
-  static_assert((std::is_integral_v<T> && !std::is_same_v<T, bool> && sizeof(T) != 2) || std::is_same_v<T, std::byte>,
-                "symm has no data type for T; specialise symm::Dtype");
+  static_assert(std::is_integral_v<T> || std::is_same_v<T, std::byte>, "symm has no data type for T; specialise symm::Dtype");
   // DLPack's codes: 0 signed, 1 unsigned.
   static constexpr symm_dtype_values value = static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
+};
+template <>
+struct Dtype<bool> {
+  static_assert(sizeof(bool) == 1);
+  static constexpr symm_dtype_values value = SYMM_DTYPE_BOOL;
 };
 template <>
 struct Dtype<float> {

@@ -70,6 +70,11 @@ struct Whole {
   static HWY_INLINE void write(V v, std::byte* to) { store(D(), v, to); }
 };
 
+// A byte, of which all but 0 is true. As 0 and 1 the larger is "or", the smaller "and".
+struct Bool : Whole<uint8_t> {
+  static HWY_INLINE V read(const std::byte* from) { return hn::Min(load(D(), from), hn::Set(D(), 1)); }
+};
+
 using DF = hn::ScalableTag<float>;
 using DU = hn::ScalableTag<uint32_t>;
 using VF = hn::Vec<DF>;

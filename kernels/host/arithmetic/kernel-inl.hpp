@@ -59,7 +59,7 @@ struct Product {
     using T = hn::TFromD<D>;
     if constexpr (std::is_floating_point_v<T>) {
       return hn::Mul(a, x);
-    } else if constexpr (sizeof(T) == 4) {
+    } else if constexpr (sizeof(T) == 4 || sizeof(T) == 2) {
       const hn::RebindToUnsigned<D> du;
       return hn::BitCast(d, hn::Mul(hn::BitCast(du, a), hn::BitCast(du, x)));
     } else {

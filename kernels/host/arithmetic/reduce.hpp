@@ -3,9 +3,10 @@
 // The arithmetic of all collectives: combine the operands of several ranks, in rank order, in one pass over memory.
 //
 // Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even; f8 saturates at its largest finite value.
-// Integers wrap, and their average truncates towards zero. Min and max give NaN if any operand is NaN, and the first of equals
-// (so of -0.0 and +0.0). The bits do not depend on the instruction set, on alignment, on how many elements are combined at a
-// time, or on the caller's floating-point environment.
+// Bytes of a bool other than 0 are true, results 0 or 1: sum and max are "or", min and prod "and". Integers wrap, and their
+// average truncates towards zero. Min and max give NaN if any operand is NaN, and the first of equals (so of -0.0 and +0.0). The
+// bits do not depend on the instruction set, on alignment, on how many elements are combined at a time, or on the caller's
+// floating-point environment.
 #pragma once
 
 #include <cstddef>

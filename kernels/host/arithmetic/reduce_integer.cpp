@@ -14,10 +14,13 @@ Kernel find_integer(DType dtype, Op op) {
   switch (dtype) {
     case DType::i8: return find_operation<Whole<int8_t>>(op);
     case DType::u8: return find_operation<Whole<uint8_t>>(op);
+    case DType::i16: return find_operation<Whole<int16_t>>(op);
+    case DType::u16: return find_operation<Whole<uint16_t>>(op);
     case DType::i32: return find_operation<Whole<int32_t>>(op);
     case DType::u32: return find_operation<Whole<uint32_t>>(op);
     case DType::i64: return find_operation<Whole<int64_t>>(op);
     case DType::u64: return find_operation<Whole<uint64_t>>(op);
+    case DType::boolean: return op == Op::min || op == Op::prod ? &Reducer<Bool, Min>::run : &Reducer<Bool, Max>::run;
     default: return nullptr;
   }
 }

@@ -24,15 +24,18 @@ std::vector<std::string> split(const std::string& text, const std::string& separ
 const std::map<std::string, int32_t>& constants() {
   static const std::map<std::string, int32_t> all = {
       {"DTYPE_I8", SYMM_DTYPE_I8},
+      {"DTYPE_I16", SYMM_DTYPE_I16},
       {"DTYPE_I32", SYMM_DTYPE_I32},
       {"DTYPE_I64", SYMM_DTYPE_I64},
       {"DTYPE_U8", SYMM_DTYPE_U8},
+      {"DTYPE_U16", SYMM_DTYPE_U16},
       {"DTYPE_U32", SYMM_DTYPE_U32},
       {"DTYPE_U64", SYMM_DTYPE_U64},
       {"DTYPE_F16", SYMM_DTYPE_F16},
       {"DTYPE_F32", SYMM_DTYPE_F32},
       {"DTYPE_F64", SYMM_DTYPE_F64},
       {"DTYPE_BF16", SYMM_DTYPE_BF16},
+      {"DTYPE_BOOL", SYMM_DTYPE_BOOL},
       {"DTYPE_F8E4M3", SYMM_DTYPE_F8E4M3},
       {"DTYPE_F8E5M2", SYMM_DTYPE_F8E5M2},
       {"OP_SUM", SYMM_OP_SUM},

@@ -205,15 +205,18 @@ class Runner {
     const symm_dtype_t dtype = line.constant("dtype");
     switch (dtype) {
       case SYMM_DTYPE_I8: return collective_of<int8_t>(line);
+      case SYMM_DTYPE_I16: return collective_of<int16_t>(line);
       case SYMM_DTYPE_I32: return collective_of<int32_t>(line);
       case SYMM_DTYPE_I64: return collective_of<int64_t>(line);
       case SYMM_DTYPE_U8: return collective_of<uint8_t>(line);
+      case SYMM_DTYPE_U16: return collective_of<uint16_t>(line);
       case SYMM_DTYPE_U32: return collective_of<uint32_t>(line);
       case SYMM_DTYPE_U64: return collective_of<uint64_t>(line);
       case SYMM_DTYPE_F16: return collective_of<Narrow<SYMM_DTYPE_F16>>(line);
       case SYMM_DTYPE_F32: return collective_of<float>(line);
       case SYMM_DTYPE_F64: return collective_of<double>(line);
       case SYMM_DTYPE_BF16: return collective_of<Narrow<SYMM_DTYPE_BF16>>(line);
+      case SYMM_DTYPE_BOOL: return collective_of<bool>(line);
       case SYMM_DTYPE_F8E4M3: return collective_of<Narrow<SYMM_DTYPE_F8E4M3>>(line);
       case SYMM_DTYPE_F8E5M2: return collective_of<Narrow<SYMM_DTYPE_F8E5M2>>(line);
       default: return allreduce_untyped(line, dtype);

@@ -7,9 +7,12 @@ The data type of the library (`Symm.SYMM_DTYPE_*`) that a Julia type is stored a
 method: `Symm.dtype(::Type{MyBFloat16}) = Symm.SYMM_DTYPE_BF16`.
 """
 dtype(::Type{Int8}) = SYMM_DTYPE_I8
+dtype(::Type{Bool}) = SYMM_DTYPE_BOOL
+dtype(::Type{Int16}) = SYMM_DTYPE_I16
 dtype(::Type{Int32}) = SYMM_DTYPE_I32
 dtype(::Type{Int64}) = SYMM_DTYPE_I64
 dtype(::Type{UInt8}) = SYMM_DTYPE_U8
+dtype(::Type{UInt16}) = SYMM_DTYPE_U16
 dtype(::Type{UInt32}) = SYMM_DTYPE_U32
 dtype(::Type{UInt64}) = SYMM_DTYPE_U64
 dtype(::Type{Float16}) = SYMM_DTYPE_F16

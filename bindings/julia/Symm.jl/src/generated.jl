@@ -31,19 +31,22 @@ const SYMM_ERR_INTERNAL = symm_status_t(-13)  # a defect of this library
 """Data type. The value is (DLPack type code) << 8 | bits, one lane."""
 const symm_dtype_t = Int32
 const SYMM_DTYPE_I8 = symm_dtype_t(8)
+const SYMM_DTYPE_I16 = symm_dtype_t(16)
 const SYMM_DTYPE_I32 = symm_dtype_t(32)
 const SYMM_DTYPE_I64 = symm_dtype_t(64)
 const SYMM_DTYPE_U8 = symm_dtype_t(264)
+const SYMM_DTYPE_U16 = symm_dtype_t(272)
 const SYMM_DTYPE_U32 = symm_dtype_t(288)
 const SYMM_DTYPE_U64 = symm_dtype_t(320)
 const SYMM_DTYPE_F16 = symm_dtype_t(528)
 const SYMM_DTYPE_F32 = symm_dtype_t(544)
 const SYMM_DTYPE_F64 = symm_dtype_t(576)
 const SYMM_DTYPE_BF16 = symm_dtype_t(1040)
+const SYMM_DTYPE_BOOL = symm_dtype_t(1544)  # a byte: 0 is false, all else true; results are 0 or 1
 const SYMM_DTYPE_F8E4M3 = symm_dtype_t(2568)  # finite-only variant (DLPack float8_e4m3fn); results saturate at +-448
 const SYMM_DTYPE_F8E5M2 = symm_dtype_t(3080)  # results saturate at +-57344
 
-"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). The payload of a NaN result is unspecified."""
+"""Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG (INVALID_ARGUMENT). The payload of a NaN result is unspecified."""
 const symm_op_t = Int32
 const SYMM_OP_SUM = symm_op_t(0)
 const SYMM_OP_AVG = symm_op_t(1)

@@ -71,7 +71,7 @@ end
 
 const TYPES = Dict(
     Symm.dtype(T) => T for
-    T in (Int8, Int32, Int64, UInt8, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
+    T in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
 )
 const FORMATS = Dict(
     Float16 => (10, 15), Float32 => (23, 127), Float64 => (52, 1023), BFloat16 => (7, 127), Float8E4M3 => (3, 7), Float8E5M2 => (2, 15)

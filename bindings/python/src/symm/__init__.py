@@ -37,15 +37,18 @@ from symm.devices import (
 from symm.dtypes import (
     DType as DType,
     bf16 as bf16,
+    bool_ as bool_,
     f8e4m3 as f8e4m3,
     f8e5m2 as f8e5m2,
     f16 as f16,
     f32 as f32,
     f64 as f64,
     i8 as i8,
+    i16 as i16,
     i32 as i32,
     i64 as i64,
     u8 as u8,
+    u16 as u16,
     u32 as u32,
     u64 as u64,
 )

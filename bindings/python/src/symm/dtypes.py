@@ -32,14 +32,14 @@ class DType:
     format: str
 
     def __repr__(self) -> str:
-        return f"symm.{self.name}"
+        return f"symm.{self.name}" + ("_" if self.name == "bool" else "")
 
     @property
     def typestr(self) -> str | None:
         """NumPy's type string, None for types that NumPy has not."""
         if not self.format:
             return None
-        kind = {0: "i", 1: "u", 2: "f"}[self.value >> 8]
+        kind = {0: "i", 1: "u", 2: "f", 6: "b"}[self.value >> 8]
         return f"{'|' if self.itemsize == 1 else '<'}{kind}{self.itemsize}"
 
 
@@ -51,18 +51,21 @@ f8e4m3 = DType("f8e4m3", raw.SYMM_DTYPE_F8E4M3, 1, "float8_e4m3fn", "")
 f8e5m2 = DType("f8e5m2", raw.SYMM_DTYPE_F8E5M2, 1, "float8_e5m2", "")
 i8 = DType("i8", raw.SYMM_DTYPE_I8, 1, "int8", "b")
 u8 = DType("u8", raw.SYMM_DTYPE_U8, 1, "uint8", "B")
+i16 = DType("i16", raw.SYMM_DTYPE_I16, 2, "int16", "h")
+u16 = DType("u16", raw.SYMM_DTYPE_U16, 2, "uint16", "H")
+bool_ = DType("bool", raw.SYMM_DTYPE_BOOL, 1, "bool", "?")
 i32 = DType("i32", raw.SYMM_DTYPE_I32, 4, "int32", "i")
 u32 = DType("u32", raw.SYMM_DTYPE_U32, 4, "uint32", "I")
 i64 = DType("i64", raw.SYMM_DTYPE_I64, 8, "int64", "q")
 u64 = DType("u64", raw.SYMM_DTYPE_U64, 8, "uint64", "Q")
 
-ALL = (f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i32, u32, i64, u64)
+ALL = (f64, f32, f16, bf16, f8e4m3, f8e5m2, i8, u8, i16, u16, bool_, i32, u32, i64, u64)
 
 DTypeLike: TypeAlias = Any
 """A `DType`, a name, or a type object of NumPy, ml_dtypes, PyTorch or JAX."""
 
 by_value: dict[int, DType] = {dtype.value: dtype for dtype in ALL}
-_by_name: dict[str, DType] = {name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)}
+_by_name: dict[str, DType] = {name: dtype for dtype in ALL for name in (dtype.name, dtype.long_name)} | {"bool_": bool_}
 # Formats of the buffer protocol; l and L are 8 bytes on every platform of symm's.
 _by_format: dict[str, DType] = {dtype.format: dtype for dtype in ALL if dtype.format} | {"l": i64, "L": u64}
 

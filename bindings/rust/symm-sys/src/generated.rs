@@ -38,19 +38,22 @@ Ok = SYMM_OK = 0,
 /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane.
 pub enum Dtype: symm_dtype_t {
 I8 = SYMM_DTYPE_I8 = 8,
+I16 = SYMM_DTYPE_I16 = 16,
 I32 = SYMM_DTYPE_I32 = 32,
 I64 = SYMM_DTYPE_I64 = 64,
 U8 = SYMM_DTYPE_U8 = 264,
+U16 = SYMM_DTYPE_U16 = 272,
 U32 = SYMM_DTYPE_U32 = 288,
 U64 = SYMM_DTYPE_U64 = 320,
 F16 = SYMM_DTYPE_F16 = 528,
 F32 = SYMM_DTYPE_F32 = 544,
 F64 = SYMM_DTYPE_F64 = 576,
 Bf16 = SYMM_DTYPE_BF16 = 1040,
+#[doc = "a byte: 0 is false, all else true; results are 0 or 1"] Bool = SYMM_DTYPE_BOOL = 1544,
 #[doc = "finite-only variant (DLPack float8_e4m3fn); results saturate at +-448"] F8e4m3 = SYMM_DTYPE_F8E4M3 = 2568,
 #[doc = "results saturate at +-57344"] F8e5m2 = SYMM_DTYPE_F8E5M2 = 3080,
 }
-/// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). The payload of a NaN result is unspecified.
+/// Reduction. Ranks are combined in the order 0, 1, ..., size-1 on every rank and in every algorithm, so the result has the same bits everywhere. F16, BF16 and F8 are combined in f32 and rounded once, to nearest even. Integers wrap. MIN and MAX return NaN if any operand is NaN. AVG is the sum divided by the number of ranks (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG (INVALID_ARGUMENT). The payload of a NaN result is unspecified.
 pub enum Op: symm_op_t {
 Sum = SYMM_OP_SUM = 0,
 Avg = SYMM_OP_AVG = 1,

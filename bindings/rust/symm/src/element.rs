@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What blocks consist of.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use symm_sys as sys;
 
 mod sealed {
@@ -40,6 +40,38 @@ pub trait Word: Element {
     fn bits(self) -> u32;
 }
 
+/// A byte that says yes or no: 0 is false and all else true, because another rank may write any byte. Results of collectives
+/// are 0 or 1.
+#[derive(Clone, Copy, Default)]
+#[repr(transparent)]
+pub struct Bool(u8);
+
+impl From<bool> for Bool {
+    fn from(value: bool) -> Self {
+        Self(u8::from(value))
+    }
+}
+
+impl From<Bool> for bool {
+    fn from(value: Bool) -> Self {
+        value.0 != 0
+    }
+}
+
+impl PartialEq for Bool {
+    fn eq(&self, other: &Self) -> bool {
+        bool::from(*self) == bool::from(*other)
+    }
+}
+
+impl Eq for Bool {}
+
+impl std::fmt::Debug for Bool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        bool::from(*self).fmt(f)
+    }
+}
+
 macro_rules! element {
     ($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr) => {
         impl sealed::Sealed for $type {}
@@ -66,6 +98,9 @@ macro_rules! element {
 }
 
 element!(i8, SYMM_DTYPE_I8, AtomicU8, |value: i8| value as u8, |bits: u8| bits as i8);
+element!(i16, SYMM_DTYPE_I16, AtomicU16, |value: i16| value as u16, |bits: u16| bits as i16);
+element!(u16, SYMM_DTYPE_U16, AtomicU16, std::convert::identity, std::convert::identity);
+element!(Bool, SYMM_DTYPE_BOOL, AtomicU8, |value: Bool| value.0, Bool);
 element!(i32, SYMM_DTYPE_I32, AtomicU32, |value: i32| value as u32, |bits: u32| bits as i32);
 element!(i64, SYMM_DTYPE_I64, AtomicU64, |value: i64| value as u64, |bits: u64| bits as i64);
 element!(u8, SYMM_DTYPE_U8, AtomicU8, std::convert::identity, std::convert::identity);
@@ -76,9 +111,9 @@ element!(f64, SYMM_DTYPE_F64, AtomicU64, f64::to_bits, f64::from_bits);
 element!(crate::F8E4M3, SYMM_DTYPE_F8E4M3, AtomicU8, crate::F8E4M3::to_bits, crate::F8E4M3::from_bits);
 element!(crate::F8E5M2, SYMM_DTYPE_F8E5M2, AtomicU8, crate::F8E5M2::to_bits, crate::F8E5M2::from_bits);
 #[cfg(feature = "half")]
-element!(half::f16, SYMM_DTYPE_F16, std::sync::atomic::AtomicU16, half::f16::to_bits, half::f16::from_bits);
+element!(half::f16, SYMM_DTYPE_F16, AtomicU16, half::f16::to_bits, half::f16::from_bits);
 #[cfg(feature = "half")]
-element!(half::bf16, SYMM_DTYPE_BF16, std::sync::atomic::AtomicU16, half::bf16::to_bits, half::bf16::from_bits);
+element!(half::bf16, SYMM_DTYPE_BF16, AtomicU16, half::bf16::to_bits, half::bf16::from_bits);
 
 macro_rules! words {
     ($($type:ty),*) => {

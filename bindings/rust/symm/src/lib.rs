@@ -48,7 +48,7 @@ pub use buffer::Buffer;
 pub use collective::{Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
-pub use element::{Element, Word};
+pub use element::{Bool, Element, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStatus};

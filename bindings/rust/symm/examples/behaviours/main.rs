@@ -15,7 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::{
-    Algorithm, Buffer, Element, F8E4M3, F8E5M2, Group, GroupConfig, Memory, Op, Place, Raw, Result, Status, Timeout,
+    Algorithm, Bool, Buffer, Element, F8E4M3, F8E5M2, Group, GroupConfig, Memory, Op, Place, Raw, Result, Status,
+    Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -272,9 +273,12 @@ const fn of<T: Element>(name: &'static str) -> Type {
 
 const TYPES: &[Type] = &[
     of::<i8>("I8"),
+    of::<i16>("I16"),
     of::<i32>("I32"),
     of::<i64>("I64"),
     of::<u8>("U8"),
+    of::<u16>("U16"),
+    of::<Bool>("BOOL"),
     of::<u32>("U32"),
     of::<u64>("U64"),
     of::<f16>("F16"),
