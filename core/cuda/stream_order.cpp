@@ -17,23 +17,29 @@ StreamOrder::~StreamOrder() {
 
 unsigned long long StreamOrder::before(CUstream stream) {
   const unsigned long long capture = device_->uses().capture_of(stream);
-  const Last& last = capture != 0 ? captured_ : eager_;
-  if (last.any && last.stream != device_->uses().id_of(stream) && (capture == 0 || capture == capture_))
-    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, last.event.get(), 0), "cuStreamWaitEvent");
+  if (capture != 0) {
+    await_captured(stream, capture);
+  } else if (eager_.event && eager_.stream != device_->uses().id_of(stream)) {
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager_.event.get(), 0), "cuStreamWaitEvent");
+  }
   return capture;
 }
 
 void StreamOrder::after(CUstream stream, unsigned long long capture) {
-  const StreamId id = device_->uses().id_of(stream);
   if (capture == 0) {
-    eager_ = {record(stream, id), id, true};
+    const StreamId id = device_->uses().id_of(stream);
+    eager_ = {record(stream, id), id};
     return;
   }
   const std::lock_guard lock(mutex_);
   device_->driver().require(device_->driver().cuEventRecord(captured_.event.get(), stream), "cuEventRecord");
-  captured_.stream = id;
-  captured_.any = true;
-  capture_ = capture;
+  captured_.stream = stream;
+  captured_.capture = capture;
+}
+
+void StreamOrder::await_captured(CUstream stream, unsigned long long capture) {
+  if (capture == captured_.capture && stream != captured_.stream)
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, captured_.event.get(), 0), "cuStreamWaitEvent");
 }
 
 Event StreamOrder::record(CUstream stream, StreamId id) {
@@ -55,13 +61,9 @@ void StreamOrder::record_use(CUstream stream) {
 void StreamOrder::gather(CUstream stream) {
   const Driver& driver = device_->driver();
   const unsigned long long capture = device_->uses().capture_of(stream);
-  const StreamId id = device_->uses().id_of(stream);
   const std::lock_guard lock(mutex_);
-  if (capture != 0) {
-    if (captured_.any && capture == capture_ && captured_.stream != id)
-      driver.require(driver.cuStreamWaitEvent(stream, captured_.event.get(), 0), "cuStreamWaitEvent");
-    return;
-  }
+  if (capture != 0) return await_captured(stream, capture);
+  const StreamId id = device_->uses().id_of(stream);
   for (const auto& [of, event] : streams_) {
     if (of != id && !device_->uses().is_over(event))
       driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");

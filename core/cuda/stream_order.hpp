@@ -28,19 +28,22 @@ class StreamOrder {
   void gather(CUstream stream);
 
  private:
-  struct Last {
-    Event event;
-    StreamId stream = 0;
-    bool any = false;
-  };
   Event record(CUstream stream, StreamId id);
+  void await_captured(CUstream stream, unsigned long long capture);
 
   std::shared_ptr<Device> device_;
   std::mutex mutex_;
   std::map<StreamId, Event> streams_;  // that calls outside of captures were issued on
-  Last eager_;
-  Last captured_;
-  unsigned long long capture_ = 0;  // the capture that captured_ belongs to
+  struct {
+    Event event;
+    StreamId stream = 0;
+  } eager_;
+  // The driver tells no identity of a stream under capture; within one capture a handle is as good.
+  struct {
+    Event event;
+    CUstream stream = nullptr;
+    unsigned long long capture = 0;  // 0: none yet
+  } captured_;
 };
 
 }  // namespace symm::cuda

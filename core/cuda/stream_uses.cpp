@@ -22,14 +22,14 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   if (status == 2) throw Error(Status::invalid_argument, "stream: its capture has been invalidated");
   const std::lock_guard lock(mutex_);
   if (status == 1) {
-    captured_.insert_or_assign(id_of(stream), std::this_thread::get_id());
+    captured_.emplace(stream, std::this_thread::get_id());
     return capture;
   }
-  // A thread that works outside of a capture again has ended its own.
-  if (!captured_.empty()) {
-    const StreamId id = id_of(stream);
-    std::erase_if(captured_, [&](const auto& one) { return one.first == id || one.second == std::this_thread::get_id(); });
-  }
+  // A thread that works outside of a capture again has ended its own; so has whoever captured this stream, if it has a handle of
+  // its own.
+  std::erase_if(captured_, [&](const auto& one) {
+    return one.second == std::this_thread::get_id() || (one.first == stream && stream != CU_STREAM_PER_THREAD);
+  });
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "core/cuda/driver.hpp"
@@ -27,7 +28,7 @@ class StreamUses {
 
   Event make_event() const;
   bool is_over(const Event& event) const noexcept { return !event || driver_.cuEventQuery(event.get()) != CUDA_ERROR_NOT_READY; }
-  StreamId id_of(CUstream stream) const;
+  StreamId id_of(CUstream stream) const;  // not while it is under capture: the driver refuses that
   // The capture that the stream is in, 0 for none. Throws Error(invalid_argument) if that has been invalidated.
   unsigned long long capture_of(CUstream stream);
   // Work was issued on `stream`, outside of a capture. Returns an event behind it, which the next use may move on.
@@ -42,7 +43,7 @@ class StreamUses {
   const Driver& driver_;
   std::mutex mutex_;
   std::map<StreamId, Event> events_;
-  std::map<StreamId, std::thread::id> captured_;  // as last seen, and by whom
+  std::set<std::pair<CUstream, std::thread::id>> captured_;  // as last seen, and by whom
 };
 
 }  // namespace symm::cuda

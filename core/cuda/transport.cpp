@@ -242,9 +242,8 @@ void CudaTransport::stream_wait(void* stream, void* after) {
     order_.gather(stream_of(stream));
     return;
   }
-  const StreamUses& uses = device_->uses();
-  if (uses.id_of(stream_of(stream)) == uses.id_of(stream_of(after))) return;
-  const Event event = uses.make_event();
+  if (stream == after) return;
+  const Event event = device_->uses().make_event();
   driver.require(driver.cuEventRecord(event.get(), stream_of(after)), "cuEventRecord", "after_stream");
   driver.require(driver.cuStreamWaitEvent(stream_of(stream), event.get(), 0), "cuStreamWaitEvent", "stream");
 }

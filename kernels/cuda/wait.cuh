@@ -52,6 +52,8 @@ static __device__ __noinline__ bool check_abort(const DeviceComm& comm, SpinStat
   const uint64_t now = nanoseconds();
   if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
   if (now < spin.deadline) return true;
+  // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for another rank, and says for which.
+  if (peer == comm.rank && now - spin.deadline < comm.timeout_ns) return true;
   report(comm, WaitError::timeout, peer, channel, expected, seen);
   return false;
 }

@@ -113,6 +113,7 @@ API cuStreamWaitValue64(CUstream stream, CUdeviceptr address, uint64_t value, un
 API cuStreamGetId(CUstream stream, unsigned long long* id) {
   MAY_FAIL();
   const std::lock_guard lock(state().mutex);
+  if (State::Capture* capture = capture_of(stream)) return invalidate(*capture, "cuStreamGetId");
   return *id = identity_of(stream), CUDA_SUCCESS;
 }
 
