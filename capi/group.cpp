@@ -122,6 +122,18 @@ symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t
   return guard([&] { group_of(group)->finalize(read_wait(options).timeout_ms); });
 }
 
+symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_stream) {
+  return guard([&] { group_of(group)->transport().stream_wait(stream, after_stream); });
+}
+
+symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_done) {
+  return guard([&] { require(out_done, "out_done") = group_of(group)->transport().stream_done(stream) ? 1 : 0; });
+}
+
+symm_status_t symm_group_synchronize(symm_group_t* group, void* stream, const symm_wait_options_t* options) {
+  return guard([&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); });
+}
+
 symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {
   return init_struct(options, struct_size, kWaitOptionsSize, kWaitDefaults, "options");
 }

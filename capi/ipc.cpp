@@ -75,6 +75,14 @@ symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), [&] { return ipc_of(ipc).info(); });
 }
 
+symm_status_t symm_ipc_stream_wait(symm_ipc_t* ipc, void* stream) {
+  return guard([&] { ipc_of(ipc).let_wait(stream); });
+}
+
+symm_status_t symm_ipc_record_use(symm_ipc_t* ipc, void* stream) {
+  return guard([&] { ipc_of(ipc).record_use(stream); });
+}
+
 void symm_ipc_release(symm_ipc_t* ipc, void* stream) {
   release<HeldLease>(ipc, [stream](HeldLease& last) { last.release_after(stream); });
 }

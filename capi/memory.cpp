@@ -67,6 +67,10 @@ symm_status_t symm_buffer_size(symm_buffer_t* buffer, size_t* out_bytes) {
   return guard([&] { require(out_bytes, "out_bytes") = buffer_of(buffer)->bytes(); });
 }
 
+symm_status_t symm_buffer_record_use(symm_buffer_t* buffer, void* stream) {
+  return guard([&] { buffer_of(buffer)->record_use(stream); });
+}
+
 symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
   return guard([&] { retain<Buffer>(buffer, "buffer"); });
 }
@@ -128,6 +132,10 @@ symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_me
     if (out_rank != nullptr) *out_rank = found.rank;
     if (out_offset != nullptr) *out_offset = found.offset;
   });
+}
+
+symm_status_t symm_memory_record_use(symm_memory_t* memory, void* stream) {
+  return guard([&] { memory_of(memory)->record_use(stream); });
 }
 
 symm_status_t symm_memory_retain(symm_memory_t* memory) {

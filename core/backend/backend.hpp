@@ -64,7 +64,10 @@ class Block {
 
   // What its owner has issued on `stream` so far uses this block, or others of the same device. False in a capture, whose replays
   // are uses that nobody sees. Where nothing outlives a call there is nothing to do.
-  virtual bool record_use(void* /*stream*/) { return true; }
+  virtual bool record_use(void* stream) {
+    if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
+    return true;
+  }
   // What record_use() said for this block. From then on its release waits for uses that were recorded only, unless one was not.
   void note_use(bool recorded) noexcept { uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed); }
 
@@ -222,8 +225,8 @@ class Transport {
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
   // What is issued on `stream` next comes after what was issued on `after`, or for kAllStreams on any stream by this group.
-  virtual void stream_wait(void* /*stream*/, void* /*after*/) {}
-  virtual bool stream_done(void* /*stream*/) { return true; }
+  virtual void stream_wait(void* stream, void* after) = 0;
+  virtual bool stream_done(void* stream) = 0;
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }

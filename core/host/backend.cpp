@@ -62,7 +62,7 @@ class HostProvider final : public ipc::Provider {
     if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL for memory of the host");
   }
   void finish(void*, int) const override {}
-  bool record_use(void*, int) const override { return true; }
+  bool record_use(void* stream, int device) const override { return check_stream(stream, device), true; }
   void* stream_after(void*, int) const override { return nullptr; }
   void keep_until_done(std::shared_ptr<void>, int) const noexcept override {}
   std::unique_ptr<ipc::StreamWords> stream_words(std::shared_ptr<Segment>, std::span<std::atomic<uint64_t>>) const override {

@@ -22,6 +22,17 @@ void HostTransport::require_no_stream(void* stream) {
   if (stream != nullptr) throw Error(Status::invalid_argument, "stream: must be NULL with the host back end");
 }
 
+void HostTransport::stream_wait(void* stream, void* after) {
+  require_no_stream(stream);
+  if (after != nullptr && after != kAllStreams)
+    throw Error(Status::invalid_argument, "after_stream: must be NULL or SYMM_ALL_STREAMS with the host back end");
+}
+
+bool HostTransport::stream_done(void* stream) {
+  require_no_stream(stream);
+  return true;
+}
+
 HostTransport::HostTransport(TransportContext context, const PlanValues& values)
     : controls_(std::move(context), values),
       context_(controls_.context()),

@@ -27,6 +27,8 @@ class HostTransport final : public Transport {
   void write32(void* to, uint32_t value, void* stream) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
+  void stream_wait(void* stream, void* after) override;
+  bool stream_done(void* stream) override;
 
  private:
   void barrier_of_all(int channel, uint64_t timeout_ms);

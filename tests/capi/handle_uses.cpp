@@ -21,6 +21,9 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(group, symm_group_status, w.out_struct<symm_group_status_t>()),
       SYMM_USE(group, symm_group_abort, "a test"),
       SYMM_USE(group, symm_group_finalize, support::within(1)),
+      SYMM_USE(group, symm_group_synchronize, nullptr, support::within(1)),
+      SYMM_USE(group, symm_stream_wait, nullptr, nullptr),
+      SYMM_USE(group, symm_stream_query, nullptr, w.out<int32_t>()),
       SYMM_USE(group, symm_group_retain),
       SYMM_USE(group, symm_alloc, 64, nullptr, w.out<symm_buffer_t*>()),
       SYMM_USE(group, symm_buffer_adopt, w.source.data(), 64, nullptr, w.out<symm_buffer_t*>()),
@@ -41,6 +44,7 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(buffer, symm_buffer_export_dmabuf, 0, 64, w.out<int32_t>()),
       SYMM_USE(buffer, symm_buffer_size, w.out<size_t>()),
       SYMM_USE(buffer, symm_buffer_retain),
+      SYMM_USE(buffer, symm_buffer_record_use, nullptr),
       {"symm_rendezvous", "buffer",
        [](World& w, void* h) {
          return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), nullptr, w.out<symm_memory_t*>());
@@ -53,6 +57,7 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(memory, symm_memory_signal_pad_table, w.out<void* const*>()),
       SYMM_USE(memory, symm_memory_multicast_pointer, w.out<void*>()),
       SYMM_USE(memory, symm_memory_retain),
+      SYMM_USE(memory, symm_memory_record_use, nullptr),
       SYMM_USE(memory, symm_signal, 0, 0, nullptr),
       SYMM_USE(memory, symm_wait_signal, 0, 0, support::within(1), nullptr),
       SYMM_USE(memory, symm_put, 0, 0, w.source.data(), 8, nullptr),
@@ -63,6 +68,8 @@ const std::vector<HandleUse>& handle_uses() {
 
       SYMM_USE(ipc, symm_ipc_pointer, w.out<void*>()),
       SYMM_USE(ipc, symm_ipc_size, w.out<size_t>()),
+      SYMM_USE(ipc, symm_ipc_stream_wait, nullptr),
+      SYMM_USE(ipc, symm_ipc_record_use, nullptr),
       SYMM_USE(ipc, symm_ipc_info, w.out_struct<symm_ipc_info_t>()),
   };
   return rows;

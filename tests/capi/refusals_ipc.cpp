@@ -66,6 +66,8 @@ const std::vector<Refusal>& ipc_refusals() {
 
       SYMM_REFUSE(symm_ipc_pointer, out_pointer, "NULL", INVALID_ARGUMENT, w.ipc, nullptr),
       SYMM_REFUSE(symm_ipc_size, out_bytes, "NULL", INVALID_ARGUMENT, w.ipc, nullptr),
+      SYMM_REFUSE(symm_ipc_stream_wait, stream, "with host memory", INVALID_ARGUMENT, w.ipc, &w),
+      SYMM_REFUSE(symm_ipc_record_use, stream, "with host memory", INVALID_ARGUMENT, w.ipc, &w),
       SYMM_REFUSE(symm_ipc_info, out, "NULL", INVALID_ARGUMENT, w.ipc, nullptr),
       SYMM_REFUSE(symm_ipc_info, out, "struct_size 0", INVALID_ARGUMENT, w.ipc, w.out_struct<symm_ipc_info_t>(0)),
 

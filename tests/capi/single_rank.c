@@ -84,7 +84,7 @@ static void queries(symm_group_t* group) {
 
 static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory_t* memory) {
   symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, ""};
-  int32_t values[COUNT], back[COUNT], rank = -1, i;
+  int32_t values[COUNT], back[COUNT], rank = -1, done = 0, i;
   size_t bytes = 0, offset = 0;
   void *block = NULL, *pad = NULL, *pointer = NULL, *const *table = NULL;
   symm_memory_t* found = NULL;
@@ -120,6 +120,11 @@ static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory
   CHECK(symm_write_value32(memory, 0, 20, 43, NULL));
   CHECK(symm_get(memory, 0, 0, back, 24, NULL));
   EXPECT(back[1] == 0 && back[2] == 42 && back[4] == 42 && back[5] == 43);
+  CHECK(symm_memory_record_use(memory, NULL));
+  CHECK(symm_stream_wait(group, NULL, (void*)(uintptr_t)SYMM_ALL_STREAMS));
+  CHECK(symm_stream_query(group, NULL, &done));
+  EXPECT(done == 1);
+  CHECK(symm_group_synchronize(group, NULL, &a_second));
   CHECK(symm_barrier(group, NULL, 0, 0, NULL, NULL));
   CHECK(symm_barrier(group, &rank, 1, 1, NULL, NULL));
 }
@@ -168,11 +173,14 @@ static void sharing(symm_buffer_t* buffer) {
   CHECK(symm_ipc_export_options_init(&to_export, sizeof to_export));
   CHECK(symm_ipc_import_options_init(&to_import, sizeof to_import));
   CHECK(symm_buffer_pointer(buffer, &block));
+  CHECK(symm_buffer_record_use(buffer, NULL));
   CHECK(symm_ipc_export((char*)block + 8, 16, &to_export, token, sizeof token, &token_size, NULL));
   CHECK(symm_ipc_import(token, token_size, &to_import, &ipc, NULL));
   CHECK(symm_ipc_pointer(ipc, &piece));
   CHECK(symm_ipc_size(ipc, &bytes));
   CHECK(symm_ipc_info(ipc, &info));
+  CHECK(symm_ipc_stream_wait(ipc, NULL));
+  CHECK(symm_ipc_record_use(ipc, NULL));
   EXPECT(piece == (char*)block + 8 && bytes == 16);
   EXPECT(info.backend == SYMM_BACKEND_HOST && info.offset == 8 && info.block_bytes == BYTES && info.exporter_alive == 1);
   CHECK(symm_ipc_stats(&stats));

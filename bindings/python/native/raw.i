@@ -43,6 +43,7 @@ KEEPS_THE_LOCK(symm_ipc_size)
 // Defaults are set in C, where the structs are filled.
 %rename("$ignore", regextarget=1) "^symm_.*_init$";
 %ignore SYMM_TIMEOUT_INFINITE;
+%ignore SYMM_ALL_STREAMS;
 
 %include <symm/symm.h>
 

@@ -149,6 +149,18 @@ class Runner:
     def do_abort(self, line: Line) -> None:
         self.group(line).abort(line.text("reason"))
 
+    def do_synchronize(self, line: Line) -> None:
+        self.group(line).synchronize(timeout=line.timeout())
+
+    def do_stream_wait(self, line: Line) -> None:
+        self.group(line).stream_wait()
+
+    def do_expect_stream_done(self, line: Line) -> None:
+        assert self.group(line).stream_done()
+
+    def do_record_use(self, line: Line) -> None:
+        self.things[line.text("name")].record_use(0)
+
     def do_die(self, _: Line) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 

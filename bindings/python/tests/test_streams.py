@@ -7,101 +7,92 @@ import numpy as np
 import pytest
 
 import symm
-from symm import _cuda, _streams
+from symm import _streams
 from symm._view import View
 
 
-class Driver:
-    """Records what the package asks of the CUDA driver."""
-
-    def __init__(self):
-        self.calls = []
-        self.fail = None
-
-    def __getattr__(self, name):
-        def call(*arguments):
-            self.calls.append((name, *(getattr(argument, "value", argument) for argument in arguments)))
-            return 201 if name == self.fail else 0
-
-        return call
-
-
-@pytest.fixture
-def driver(monkeypatch):
-    fake = Driver()
-    monkeypatch.setattr(_cuda, "_driver", lambda: fake)
-    _cuda._primary_context.cache_clear()
-    yield fake
-    _cuda._primary_context.cache_clear()
-
-
 class OnGpu(View):
-    """An array of a group on CUDA device 3 that was last used on `stream`."""
+    """An array on CUDA device 3 that remembers which streams were made to wait for what was issued on it."""
 
-    def __init__(self, shape=(2, 3), dtype=symm.f32, stream=None):
+    def __init__(self, shape=(2, 3), dtype=symm.f32):
         super().__init__(0x7F0000000000, shape, dtype, (2, 3))
-        self.stream = stream
+        self.waiting = []
 
-    def _last_stream(self):
-        return self.stream
+    def _order(self, stream):
+        self.waiting.append(stream)
 
     def _derive(self, offset, shape, dtype):
-        return OnGpu(shape, dtype, self.stream)
+        return OnGpu(shape, dtype)
 
 
-def waits(driver):
-    """(waiting stream, stream waited for) of each order that was made."""
-    records = [call[2] for call in driver.calls if call[0] == "cuEventRecord"]
-    waiting = [call[1] for call in driver.calls if call[0] == "cuStreamWaitEvent"]
-    return list(zip(waiting, records, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("consumer", "last", "expected"),
-    [
-        (None, None, []),
-        (None, 0, []),
-        (1, 0, []),
-        (-1, 77, []),
-        (77, 77, []),
-        (None, 77, [(1, 77)]),
-        (1, 77, [(1, 77)]),
-        (2, 77, [(2, 77)]),
-        (55, 0, [(55, 1)]),
-        (55, 77, [(55, 77)]),
-    ],
-)
-def test_dlpack_orders_the_consumer_after_our_last_call(driver, consumer, last, expected):
-    array = OnGpu(stream=last)
+@pytest.mark.parametrize(("consumer", "expected"), [(None, [1]), (1, [1]), (2, [2]), (77, [77]), (-1, [])])
+def test_dlpack_orders_the_consumer_after_our_calls(consumer, expected):
+    array = OnGpu()
     capsule = array.__dlpack__(stream=consumer, max_version=(1, 0))
     assert symm._raw.dlpack_read(capsule) == (array.pointer, 6, symm.f32.value, 2, 3, True, True, (2, 3))
-    assert waits(driver) == expected
-    names = [call[0] for call in driver.calls]
-    assert names.count("cuCtxPushCurrent_v2") == names.count("cuCtxPopCurrent_v2") == len(expected)
-    assert names.count("cuEventCreate") == names.count("cuEventDestroy_v2") == len(expected)
-    if expected:
-        assert driver.calls[0][0] == "cuDeviceGet"
-        assert driver.calls[0][2] == 3
-
-
-def test_a_failing_driver_is_an_error_and_leaks_nothing(driver):
-    driver.fail = "cuStreamWaitEvent"
-    with pytest.raises(symm.CudaError, match="cuStreamWaitEvent: error 201"):
-        OnGpu(stream=77).__dlpack__(stream=55)
-    assert [call[0] for call in driver.calls[-2:]] == ["cuEventDestroy_v2", "cuCtxPopCurrent_v2"]
+    assert array.waiting == expected
 
 
 def test_cuda_array_interface():
-    assert OnGpu(stream=77).__cuda_array_interface__ == {
+    array = OnGpu()
+    assert array.__cuda_array_interface__ == {
         "shape": (2, 3),
         "typestr": "<f4",
         "data": (0x7F0000000000, False),
         "version": 3,
-        "stream": 77,
+        "stream": 1,
     }
-    assert OnGpu(stream=0).__cuda_array_interface__["stream"] == 1, "0 is not allowed there"
-    assert OnGpu().__cuda_array_interface__["stream"] is None
+    assert array.waiting == [1]
     assert not hasattr(OnGpu(dtype=symm.bf16), "__cuda_array_interface__")
+
+
+class Raw:
+    """The extension, with some calls of the group replaced by notes of them."""
+
+    def __init__(self, raw, *names):
+        self.calls = []
+        self._raw = raw
+        self._names = names
+
+    def __getattr__(self, name):
+        if name not in self._names:
+            return getattr(self._raw, name)
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+
+def test_arrays_order_and_release_by_the_library(alone, monkeypatch):
+    import symm.array
+    import symm.memory
+
+    array = alone.empty(4, "f32")
+    memory, group = array.memory._handle, array._mapping.group
+    names = ("stream_wait", "stream_query", "memory_record_use", "memory_release", "group_release")
+    noted = Raw(symm._raw, *("symm_" + name for name in names))
+    monkeypatch.setattr(symm.array, "raw", noted)
+    monkeypatch.setattr(symm.memory, "raw", noted)
+    monkeypatch.setattr(symm.memory, "current_on", lambda device: 70 + device)
+    array._order(5)
+    array.record_use(6)
+    del array
+    symm.memory._end(group, 3, memory)
+    assert noted.calls == [
+        ("symm_stream_wait", group, 5, 2**64 - 1),
+        ("symm_memory_record_use", memory, 6),
+        ("symm_memory_release", memory),
+        ("symm_group_release", group),
+        ("symm_stream_query", group, 73),
+        ("symm_memory_release", memory),
+        ("symm_group_release", group),
+    ]
+    symm._raw.symm_memory_release(memory)
+    symm._raw.symm_group_release(group)
+
+
+def test_groups_know_streams(alone):
+    alone.synchronize()
+    alone.stream_wait(None, None)
+    assert alone.stream_done()
+    alone.empty(4).record_use()
 
 
 def test_the_host_cannot_look_into_device_memory():
@@ -157,6 +148,37 @@ def test_the_current_stream_is_that_of_the_framework(monkeypatch):
     assert _streams.current_of(OnGpu()) is None
     Device.type = "cpu"  # a mistake, which the operand's check names
     assert _streams.current_of(Tensor()) is None
+
+
+def test_the_current_stream_of_a_thread(monkeypatch):
+    class Framework:
+        initialized = True
+
+        def __init__(self, stream):
+            self.stream = stream
+            self.cuda = self
+
+        def is_initialized(self):
+            return self.initialized
+
+        def current_stream(self, device):
+            return Stream(cuda_stream=self.stream and self.stream + device)
+
+        def get_current_stream(self):
+            return Stream(ptr=self.stream)
+
+    modules = __import__("sys").modules
+    for name in ("torch", "cupy"):
+        monkeypatch.delitem(modules, name, raising=False)
+    assert _streams.current_on(3) is None
+    monkeypatch.setitem(modules, "cupy", Framework(9))
+    assert _streams.current_on(3) == 9
+    monkeypatch.setitem(modules, "torch", Framework(50))
+    assert _streams.current_on(3) == 53
+    monkeypatch.setitem(modules, "torch", Framework(0))
+    assert _streams.current_on(3) == 9, "PyTorch works on its default stream"
+    monkeypatch.setitem(modules, "cupy", Framework(0))
+    assert _streams.current_on(3) == 0
 
 
 def test_seconds_to_milliseconds():

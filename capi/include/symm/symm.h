@@ -554,6 +554,45 @@ SYMM_API symm_status_t symm_memory_retain(symm_memory_t *memory);
 /** Drop a reference. [local] NULL is accepted. Other ranks keep their mappings of this block. Since 0.1. */
 SYMM_API void symm_memory_release(symm_memory_t *memory);
 
+/* ---- streams --------------------------------------------------------------------------------------- */
+
+/* A stream is a CUstream of the primary context of the group's device; NULL and CU_STREAM_LEGACY are the legacy default stream,
+ * CU_STREAM_PER_THREAD the calling thread's own. A handle is used in the call that it is given to and not kept, so a stream may be
+ * destroyed at any time after. Calls marked [stream] may be captured, unless they say otherwise; what went wrong in what they
+ * issued is known when the stream is there: symm_group_synchronize() tells. Deadlines count on the device, from when the stream
+ * comes to the work.
+ *   Kernels of up to three groups may wait for other ranks on a device at a time, in any order. More groups at once, and kernels
+ * of others that wait for ranks, must be ordered alike on all ranks by the caller. */
+
+/** Where a parameter says so, cast to void * by way of uintptr_t: all streams. */
+#define SYMM_ALL_STREAMS UINT64_MAX
+
+/** What is issued on `stream` next runs after what was issued on `after_stream`. [local] [stream] Nothing on the host. Since 0.2.
+ *  @param after_stream  SYMM_ALL_STREAMS: all streams that calls on this group were issued on, in a capture those of the capture.
+ *  @return INVALID_HANDLE, INVALID_ARGUMENT, CUDA. */
+SYMM_API symm_status_t symm_stream_wait(symm_group_t *group, void *stream, void *after_stream);
+
+/** Ask whether all that was issued on `stream` is over. [local] Never waits; 1 always on the host. Since 0.2.
+ *  @return INVALID_ARGUMENT (the stream is being captured, which this call leaves as it is), CUDA. */
+SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int32_t *out_done);
+
+/** Wait until all that was issued on `stream` is over, and say what went wrong with the group. [local] [blocking,
+ *  options.timeout_ms] Since 0.2.
+ *  @param options  NULL for the defaults.
+ *  @return TIMEOUT: the stream is not there yet, the group stays usable; what revoked the group; INVALID_ARGUMENT (the stream is
+ *          being captured); CUDA. */
+SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream, const symm_wait_options_t *options);
+
+/** Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream] Nothing on the
+ *  host. As record_stream() of PyTorch, it is about the release: that never waits, and the memory is given back later, when all that
+ *  the device had to do at that time is over; where uses were recorded, when those and symm's own calls are. Work on streams that
+ *  were not recorded must then be over before the release. In a capture the former holds again, since a graph may be replayed
+ *  anywhere. Since 0.2.
+ *  @return INVALID_HANDLE, CUDA. */
+SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer, void *stream);
+/** The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream] Since 0.2. */
+SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *stream);
+
 /* ---- signals --------------------------------------------------------------------------------------- */
 
 /** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
@@ -776,8 +815,17 @@ typedef struct {
 /** Describe an import. [local] Since 0.1. */
 SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
 
+/** What is issued on `stream` next runs after what the exporter had issued before the export, too. [local] [stream] Since 0.2.
+ *  @return INVALID_HANDLE, INVALID_ARGUMENT (captured), CUDA. */
+SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
+/** Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream] Since
+ *  0.2. */
+SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, void *stream);
+
 /** End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
- *  before is over. Since 0.1. */
+ *  before is over, and what was recorded.
+ *  @param stream  SYMM_ALL_STREAMS: all that the device has to do; in a capture, or with a driver before 12.5, the end may then be
+ *                 noticed no sooner than by the next allocation, release or symm_ipc_collect(). Since 0.1. */
 SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 
 /** End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it

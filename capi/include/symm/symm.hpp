@@ -212,6 +212,9 @@ class Handle {
   C *handle_ = nullptr;
 };
 
+// What stands for all streams where a parameter says so.
+inline void *const all_streams = reinterpret_cast<void *>(static_cast<uintptr_t>(SYMM_ALL_STREAMS));
+
 // One rank's allocation.
 class Buffer : public Handle<symm_buffer_t> {
  public:
@@ -232,6 +235,8 @@ class Buffer : public Handle<symm_buffer_t> {
     check(symm_buffer_export_dmabuf(get(), offset, size, &fd), "symm_buffer_export_dmabuf");
     return fd;
   }
+  // What was issued on `stream` so far uses the block. symm_buffer_record_use(). [local] [stream]
+  void record_use(void *stream) const { check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use"); }
 };
 
 // Every rank's block, mapped here. It keeps its buffer and its group alive.
@@ -288,6 +293,8 @@ class Memory : public Handle<symm_memory_t> {
     const Span from(source);
     check(symm_put_signal(get(), rank, offset, from.data(), from.size_bytes(), channel, stream), "symm_put_signal");
   }
+  // What was issued on `stream` so far uses the blocks. symm_memory_record_use(). [local] [stream]
+  void record_use(void *stream) const { check(symm_memory_record_use(get(), stream), "symm_memory_record_use"); }
   // Store `count` times `value` from byte `offset` of rank `rank`'s block on. symm_fill32(). [local] [stream]
   void fill32(int32_t rank, size_t offset, uint32_t value, size_t count, void *stream = nullptr) const {
     check(symm_fill32(get(), rank, offset, value, count, stream), "symm_fill32");
@@ -361,6 +368,20 @@ class Group : public Handle<symm_group_t> {
   void finalize(uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
     check(symm_group_finalize(get(), &options), "symm_group_finalize");
+  }
+  // What is issued on `stream` next runs after what was issued on `after`, which may be all_streams. symm_stream_wait().
+  // [local] [stream]
+  void stream_wait(void *stream, void *after) const { check(symm_stream_wait(get(), stream, after), "symm_stream_wait"); }
+  // Is all that was issued on `stream` over? symm_stream_query(). [local]
+  bool stream_done(void *stream) const {
+    int32_t done = 0;
+    check(symm_stream_query(get(), stream, &done), "symm_stream_query");
+    return done != 0;
+  }
+  // Wait for `stream`; throws what went wrong. symm_group_synchronize(). [local] [blocking]
+  void synchronize(void *stream = nullptr, uint64_t timeout_ms = 0) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_group_synchronize(get(), stream, &options), "symm_group_synchronize");
   }
   // Wait for `ranks`, this one among them; empty: the whole group. symm_barrier(). [collective over the set] [stream]
   void barrier(Span<const int32_t> ranks = {}, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
@@ -535,6 +556,10 @@ class Import {
   ~Import() { reset(); }
 
   symm_ipc_t *get() const noexcept { return ipc_; }
+  // What is issued on `stream` next runs after what the exporter had issued. symm_ipc_stream_wait(). [local] [stream]
+  void stream_wait(void *stream) const { check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait"); }
+  // The lease does not end before what was issued on `stream` is over. symm_ipc_record_use(). [local] [stream]
+  void record_use(void *stream) const { check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use"); }
   // End the lease now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }

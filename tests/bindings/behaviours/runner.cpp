@@ -143,6 +143,12 @@ class Runner {
     require(now.failed_rank, line.integer("failed_rank", now.failed_rank), "failed_rank");
   }
 
+  void record_use(const std::string& name) {
+    if (const auto buffer = things_->buffers.find(name); buffer != things_->buffers.end())
+      return buffer->second.record_use(nullptr);
+    things_->memories.at(name).record_use(nullptr);
+  }
+
   void split(const Line& line) {
     symm::Group part = group(line).split(line.integer32("color"), line.integer32("key"));
     if (!part != (line.integer("color") < 0)) throw std::runtime_error("a group although color < 0, or none");
@@ -265,6 +271,10 @@ class Runner {
       {"split", [this](Row row) { split(row); }},
       {"finalize", [this](Row row) { group(row).finalize(); }},
       {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
+      {"synchronize", [this](Row row) { group(row).synchronize(nullptr, timeout(row)); }},
+      {"stream_wait", [this](Row row) { group(row).stream_wait(nullptr, symm::all_streams); }},
+      {"expect_stream_done", [this](Row row) { require(group(row).stream_done(nullptr) ? 1 : 0, 1, "done"); }},
+      {"record_use", [this](Row row) { record_use(row.text("name")); }},
       {"die", [](Row) { raise(SIGKILL); }},
       {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
       {"alloc", [this](Row row) { things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes")); }},

@@ -9,6 +9,7 @@ const SYMM_VERSION_MINOR = Int32(2)
 const SYMM_VERSION_PATCH = Int32(0)
 const SYMM_VERSION = Int32(512)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 
 """Result of a call. Values are fixed for ever; new ones may be added."""
@@ -413,6 +414,16 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_memory_retain(memory::Ptr{symm_memory_t})::symm_status_t
 """Drop a reference. [local]"""
 @call symm_memory_release(memory::Ptr{symm_memory_t})::Cvoid
+"""What is issued on `stream` next runs after what was issued on `after_stream`. [local] [stream]"""
+@waiting symm_stream_wait(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, after_stream::Ptr{Cvoid})::symm_status_t
+"""Ask whether all that was issued on `stream` is over. [local]"""
+@call symm_stream_query(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, out_done::Ptr{Int32})::symm_status_t
+"""Wait until all that was issued on `stream` is over, and say what went wrong with the group. [local] [blocking, options.timeout_ms]"""
+@waiting symm_group_synchronize(group::Ptr{symm_group_t}, stream::Ptr{Cvoid}, options::Ptr{symm_wait_options_t})::symm_status_t
+"""Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream]"""
+@call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
+"""The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream]"""
+@waiting symm_memory_record_use(memory::Ptr{symm_memory_t}, stream::Ptr{Cvoid})::symm_status_t
 """Wait until all ranks of a set are here. [collective over the set] [stream]"""
 @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]"""
@@ -459,6 +470,10 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
 """Describe an import. [local]"""
 @call symm_ipc_info(ipc::Ptr{symm_ipc_t}, out::Ptr{symm_ipc_info_t})::symm_status_t
+"""What is issued on `stream` next runs after what the exporter had issued before the export, too. [local] [stream]"""
+@waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
+"""Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream]"""
+@waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
 """End an import. [local] [stream]"""
 @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
 """End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. [local] [blocking]"""

@@ -88,9 +88,9 @@ end
     close(import; stream=nothing)
     close(imported_array)
 
-End the lease, on the device when what was issued on `stream` before is over.
+End the lease, on the device when what was issued on `stream` before is over; without it, when all that the device has to do is.
 """
-Base.close(made::Import; stream=nothing) = release(made, ipc_stream(stream))
+Base.close(made::Import; stream=nothing) = release(made, stream === nothing ? ALL_STREAMS : stream_handle(stream))
 Base.close(A::ImportedArray) = close(A.import_)
 
 Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)

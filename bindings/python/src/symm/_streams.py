@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 INFINITE = 2**64 - 1
+ALL_STREAMS = 2**64 - 1
 
 
 def milliseconds(seconds: float | None) -> int:
@@ -50,3 +51,18 @@ def current_of(array: Any) -> int | None:
     if framework == "cupy":
         return int(sys.modules["cupy"].cuda.get_current_stream().ptr)
     return None
+
+
+def current_on(device: int) -> int | None:
+    """The stream on which this thread's framework works now; None if there is none.
+
+    Of PyTorch and CuPy, if both are used, the one that has been told to work on another than its default stream.
+    """
+    found = None
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        found = int(torch.cuda.current_stream(device).cuda_stream)
+    cupy = sys.modules.get("cupy")
+    if not found and cupy is not None:
+        found = int(cupy.cuda.get_current_stream().ptr) or found
+    return found

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from symm import _cuda
 from symm._device import CPU, CUDA
 from symm._library import raw
 from symm._streams import handle_of, milliseconds
@@ -61,8 +60,8 @@ class View(_Exporter):
         """A part of this array, `offset` bytes from its start."""
         raise NotImplementedError
 
-    def _last_stream(self) -> int | None:
-        """The stream on which this package used the memory last."""
+    def _order(self, stream: int) -> None:
+        """Let `stream` wait for what this package has issued on the memory, whichever stream it was on."""
         raise NotImplementedError
 
     def _require_open(self) -> None:
@@ -163,8 +162,9 @@ class View(_Exporter):
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        last = self._last_stream()
-        return self._interface(CUDA) | {"stream": None if last is None else last or _LEGACY_STREAM}
+        interface = self._interface(CUDA)
+        self._order(_LEGACY_STREAM)
+        return interface | {"stream": _LEGACY_STREAM}
 
     def _interface(self, device_type: int) -> dict[str, Any]:
         # AttributeError, because that is how packages ask whether an object has the protocol.
@@ -209,8 +209,9 @@ class View(_Exporter):
     ) -> object:
         """A DLPack capsule. [local]
 
-        With CUDA, `stream` (None or 1: the legacy default stream, 2: the per-thread one, -1: do nothing) is made to wait for what
-        this package issued last on the group; what other packages write through views of their own is theirs to order.
+        With CUDA, `stream` (None or 1: the legacy default stream, 2: the per-thread one, -1: do nothing) is made to wait for all
+        that this package has issued on the group, from any thread; what other packages write through views of their own is theirs
+        to order.
         """
         self._require_open()
         if dl_device is not None and tuple(dl_device) != self.device_key:
@@ -218,16 +219,12 @@ class View(_Exporter):
         if copy:
             raise BufferError("this memory is exported without a copy only")
         if self.device_key[0] == CUDA:
-            self._order(stream or _LEGACY_STREAM)
+            if stream != -1:
+                self._order(stream or _LEGACY_STREAM)
         elif stream not in (None, -1):
             raise BufferError("stream: must be None for host memory")
         versioned = max_version is not None and max_version[0] >= 1
         return raw.dlpack_make(self, self.pointer, self.dtype.value, self.shape, *self.device_key, int(versioned))
-
-    def _order(self, consumer: int) -> None:
-        last = self._last_stream()
-        if consumer != -1 and last is not None:
-            _cuda.let_wait(self.device_key[1], consumer, last or _LEGACY_STREAM)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The same memory as a NumPy array, with ml_dtypes for bf16 and fp8. [local] Host only."""

@@ -7,14 +7,15 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any
 
+from symm._library import raw
+from symm._streams import ALL_STREAMS
 from symm._view import View
 from symm.dtypes import DType, bf16
 from symm.errors import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
-    from symm._owned import Owned
     from symm.group import Group
-    from symm.memory import Memory
+    from symm.memory import Mapping, Memory
 
 
 def element_bytes(value: float, dtype: DType) -> bytes:
@@ -48,7 +49,7 @@ class SymmArray(View):
     """
 
     def __init__(
-        self, memory: Memory, mapping: Owned, block: int, rank: int, offset: int, shape: tuple[int, ...], dtype: DType
+        self, memory: Memory, mapping: Mapping, block: int, rank: int, offset: int, shape: tuple[int, ...], dtype: DType
     ) -> None:
         super().__init__(block + offset, shape, dtype, memory.group.device_key)
         if offset % dtype.itemsize:
@@ -65,8 +66,12 @@ class SymmArray(View):
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> SymmArray:
         return SymmArray(self.memory, self._mapping, self._block, self.rank, self.offset + offset, shape, dtype)
 
-    def _last_stream(self) -> int | None:
-        return self.group._last_stream
+    def _order(self, stream: int) -> None:
+        raw.symm_stream_wait(self._mapping.group, stream, ALL_STREAMS)
+
+    def record_use(self, stream: Any = None) -> None:
+        """As ``Memory.record_use()``, which it is for: all of the memory."""
+        self.memory.record_use(stream)
 
     def peer(self, rank: int) -> SymmArray:
         """The same piece of `rank`'s block. [local] Valid even after that rank died."""

@@ -4,8 +4,8 @@
 Common to all: [collective] [stream; blocking on the host]. ``send`` and ``recv`` are contiguous arrays on the group's device of
 any package that speaks DLPack (or, on the host, with the buffer protocol); symmetric arrays of the same group are used without a
 copy. They must not overlap unless in place. Shapes do not matter, numbers of elements do. With CUDA the call is ordered on
-``stream``, or if it is None on the current stream of the framework of ``send``, else of ``recv``, else on the legacy default
-stream.
+``stream``, or if it is None on the current stream of the framework of ``send``, else of ``recv``, else of PyTorch or CuPy if they
+are used, else on the legacy default stream.
 
 Errors of all: `InvalidArgumentError` (nothing has happened anywhere then); `DeadlineError`, `PeerFailedError` and `AbortedError`
 name the rank; `MismatchError` if ranks disagree in operation, element type, op, root or count.

@@ -12,7 +12,7 @@ from symm._generated import GroupInfo, MemoryInfo
 from symm._library import raw
 from symm._operand import Operand, operand
 from symm._owned import Owned
-from symm._streams import current_of, handle_of, milliseconds, within
+from symm._streams import ALL_STREAMS, current_of, current_on, handle_of, milliseconds, within
 from symm._view import extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
@@ -63,7 +63,6 @@ class Group(Collectives, Owned):
         self.device = info.device
         self.device_key = (CUDA, info.device) if info.backend == Backend.CUDA else (CPU, 0)
         self._on_host = info.backend == Backend.HOST
-        self._last_stream: int | None = None
 
     # ---- forming groups
 
@@ -364,7 +363,7 @@ class Group(Collectives, Owned):
             ranks: distinct ranks, this one among them; None: the whole group.
             channel: 0 .. channels-1.
             timeout: seconds; None: the group's.
-            stream: None: the legacy default stream.
+            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
 
         Raises:
             DeadlineError: names the first missing rank.
@@ -375,18 +374,50 @@ class Group(Collectives, Owned):
         chosen = None if ranks is None else list(ranks)
         raw.symm_barrier(self._handle, chosen, channel, within(timeout), self._stream(stream))
 
+    # ---- streams
+
+    def synchronize(self, stream: Any = None, *, timeout: float | None = None) -> None:
+        """Wait until all that was issued on `stream` is over, and say what went wrong there. [local] [blocking, timeout]
+
+        Args:
+            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
+            timeout: seconds; None: the group's.
+
+        Raises:
+            DeadlineError: the stream is not there yet; the group stays usable.
+            SymmError: what revoked the group.
+            InvalidArgumentError: the stream is being captured.
+        """
+        raw.symm_group_synchronize(self._handle, self._stream(stream), within(timeout))
+
+    def stream_done(self, stream: Any = None) -> bool:
+        """Whether all that was issued on `stream` is over; always on the host. [local] Never waits.
+
+        Raises:
+            InvalidArgumentError: the stream is being captured, which this call leaves as it is.
+        """
+        return bool(raw.symm_stream_query(self._handle, self._stream(stream)))
+
+    def stream_wait(self, stream: Any = None, after: Any = None) -> None:
+        """What is issued on `stream` next runs after what was issued on another. [local] [stream] Nothing on the host.
+
+        Args:
+            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
+            after: None: all streams that calls on this group were issued on.
+        """
+        other = ALL_STREAMS if after is None else handle_of(after)
+        raw.symm_stream_wait(self._handle, self._stream(stream), other)
+
     # ---- for the other classes
 
     def _stream(self, stream: Any, *arrays: Any) -> int:
-        """The stream of a call: the one given, else the current one of the first array that has a notion of it."""
+        """The stream of a call: the one given, else the current one of the first array that has one, else of the framework."""
         if stream is not None:
-            number = handle_of(stream)
-        elif self._on_host:
+            return handle_of(stream)
+        if self._on_host:
             return 0
-        else:
-            number = next((found for array in arrays if (found := current_of(array)) is not None), 0)
-        self._last_stream = number
-        return number
+        found = next((found for array in arrays if (found := current_of(array)) is not None), None)
+        return (current_on(self.device) or 0) if found is None else found
 
     def _operand(self, array: Any, name: str, stream: int, *, written: bool = False) -> Operand | View:
         return operand(array, name, self, stream, written=written)

@@ -13,7 +13,7 @@ from symm._device import CPU, CUDA
 from symm._generated import ImportInfo, IpcReport, IpcStats
 from symm._library import raw
 from symm._owned import Owned
-from symm._streams import handle_of, milliseconds
+from symm._streams import ALL_STREAMS, handle_of, milliseconds
 from symm._view import View, extents_of
 from symm.dtypes import DType, DTypeLike, dtype_of
 from symm.enums import Backend
@@ -21,11 +21,10 @@ from symm.errors import InvalidArgumentError, InvalidHandleError
 
 
 class _Lease(Owned):
-    """An import; what was issued on its stream is over when the lease is."""
+    """An import. Where it was used nobody knows, so its lease ends after all that the device has to do when it is let go."""
 
-    def __init__(self, handle: int, stream: int) -> None:
-        super().__init__(handle, lambda of: raw.symm_ipc_release(of, stream))
-        self.stream = stream
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle, lambda of: raw.symm_ipc_release(of, ALL_STREAMS))
 
 
 class ImportedArray(View):
@@ -42,8 +41,12 @@ class ImportedArray(View):
     def _derive(self, offset: int, shape: tuple[int, ...], dtype: DType) -> ImportedArray:
         return ImportedArray(self._open(), self.pointer + offset, shape, dtype, self.device_key)
 
-    def _last_stream(self) -> int | None:
-        return self._open().stream
+    def _order(self, stream: int) -> None:
+        raw.symm_ipc_stream_wait(self._open()._handle, stream)
+
+    def record_use(self, stream: Any) -> None:
+        """Say that what was issued on `stream` so far uses the import: its lease does not end before that. [local] [stream]"""
+        raw.symm_ipc_record_use(self._open()._handle, handle_of(stream))
 
     def _open(self) -> _Lease:
         if self._lease is None:
@@ -93,7 +96,8 @@ def import_token(
         timeout: seconds for the exporter's answer; None: $SYMM_TIMEOUT_MS, else 60.
         directory: where $SYMM_IPC_DIRECTORY of the exporter is seen here; None: under the same path.
         device: CUDA ordinal for which to map; None: the GPU that has the memory.
-        stream: what the exporter issued before the export is there on this stream; the lease ends in its order.
+        stream: what the exporter issued before the export is there on this stream, and on those of later views. The lease ends
+            when all that the device had to do when the last view went is over.
 
     Raises:
         InvalidArgumentError: it is no token, or damaged; or `shape` needs more than it names.
@@ -104,7 +108,7 @@ def import_token(
     """
     number = 0 if stream is None else handle_of(stream)
     options = (milliseconds(timeout), directory, raw.SYMM_DEVICE_AUTO if device is None else device)
-    lease = _Lease(raw.symm_ipc_import(bytes(token), options, number), number)
+    lease = _Lease(raw.symm_ipc_import(bytes(token), options, number))
     info = ImportInfo.read(raw.symm_ipc_info(lease._handle))
     kind = dtype_of(dtype)
     extents = (info.bytes // kind.itemsize,) if shape is None else extents_of(shape)

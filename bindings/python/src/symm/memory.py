@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 from symm._generated import MemoryInfo
 from symm._library import raw
 from symm._owned import Owned
-from symm._streams import within
+from symm._streams import current_on, handle_of, within
 from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
-from symm.errors import InvalidArgumentError
+from symm.errors import InvalidArgumentError, SymmError
 
 if TYPE_CHECKING:
     from symm.group import Group
@@ -47,12 +49,34 @@ class Buffer(Owned):
         """
         return raw.symm_buffer_export_dmabuf(self._handle, offset, self.nbytes - offset if nbytes is None else nbytes)
 
+    def record_use(self, stream: Any) -> None:
+        """As ``Memory.record_use()``, of this rank's block."""
+        raw.symm_buffer_record_use(self._handle, handle_of(stream))
+
 
 class Mapping(Owned):
-    """The reference to the mapped blocks. Arrays hold it too, so that closing a memory never takes their bytes away."""
+    """The reference to the mapped blocks. Arrays hold it too, so that closing a memory never takes their bytes away.
 
-    def __init__(self, handle: int) -> None:
-        super().__init__(handle, raw.symm_memory_release)
+    Attributes:
+        group: a handle of the group's, which keeps working for as long as the mapping.
+    """
+
+    def __init__(self, handle: int, group: int = 0, device: int | None = None) -> None:
+        if group:
+            raw.symm_group_retain(group)
+        super().__init__(handle, functools.partial(_end, group, device))
+        self.group = group
+
+
+def _end(group: int, device: int | None, memory: int) -> None:
+    # While a stream is captured, memory cannot be given back. Most captures are on the current stream of a framework, and asking
+    # shows the library whether there is one.
+    stream = None if device is None else current_on(device)
+    if stream is not None:
+        with contextlib.suppress(SymmError):
+            raw.symm_stream_query(group, stream)
+    raw.symm_memory_release(memory)
+    raw.symm_group_release(group)
 
 
 class Memory:
@@ -69,7 +93,7 @@ class Memory:
     _closed = Mapping(0)
 
     def __init__(self, handle: int, group: Group) -> None:
-        self._mapping = Mapping(handle)
+        self._mapping = Mapping(handle, group._handle, None if group._on_host else group.device)
         self.group = group
         info = self.info()
         self.rank, self.size, self.nbytes, self.id = info.rank, info.size, info.bytes, info.id
@@ -144,6 +168,18 @@ class Memory:
             raise InvalidArgumentError(f"rank: {rank} is not in 0 .. {self.size - 1}")
         return SymmArray(self, self._mapping, self._pointers[rank], rank, offset, extents_of(shape), dtype_of(dtype))
 
+    def record_use(self, stream: Any = None) -> None:
+        """Say that what was issued on `stream` so far uses this memory. [local] [stream] Nothing on the host.
+
+        Needed by nobody: memory is never given back under a kernel. Without it that is when all that the device had to do at the
+        release is over. Where uses were recorded it is when those and this package's own calls are, which is earlier; then all of
+        the caller's must have been recorded, each behind its last work.
+
+        Args:
+            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
+        """
+        raw.symm_memory_record_use(self._handle, self.group._stream(stream))
+
     def put(self, rank: int, offset: int, source: Any, *, signal: int | None = None, stream: Any = None) -> None:
         """Copy all of `source` to byte `offset` of `rank`'s block. [local] [stream]
 
@@ -154,7 +190,7 @@ class Memory:
             offset: bytes from its start.
             source: a contiguous array of any package that speaks DLPack, or with the buffer protocol; on the group's device.
             signal: a channel on which to signal `rank` when the bytes are there.
-            stream: None: the current stream of `source`'s framework.
+            stream: None: the current stream of `source`'s framework, else of PyTorch or CuPy.
 
         Raises:
             InvalidArgumentError: rank, channel, or bytes that go beyond the block.
@@ -198,7 +234,7 @@ class Memory:
             rank: who sends it.
             channel: 0 .. channels-1.
             timeout: seconds; None: the group's, ``math.inf``: for ever.
-            stream: None: the legacy default stream.
+            stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
 
         Raises:
             DeadlineError: on the host nothing was taken then, and the group stays usable.

@@ -42,6 +42,10 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
         /// No deadline.
         pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
     ));
+    constants.push(parse_quote!(
+        /// Where a parameter says so, cast to a pointer: all streams.
+        pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
+    ));
     for item in syn::parse_file(&bindings.to_string())?.items {
         match item {
             // `symm_x_values` is the enum, and `symm_x_t` the integer in structs and parameters.

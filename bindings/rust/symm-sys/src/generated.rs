@@ -104,6 +104,7 @@ Debug = SYMM_LOG_DEBUG = 4,
 
 constants! {
 #[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
+#[doc = "Where a parameter says so, cast to a pointer: all streams."] pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
 pub const SYMM_VERSION_MAJOR: u32 = 0;
 pub const SYMM_VERSION_MINOR: u32 = 2;
 pub const SYMM_VERSION_PATCH: u32 = 0;
@@ -430,6 +431,16 @@ pub fn symm_memory_find(group: *mut symm_group_t, address: *const ::core::ffi::c
 pub fn symm_memory_retain(memory: *mut symm_memory_t) -> symm_status_t;
 /// Drop a reference. \[local\]
 pub fn symm_memory_release(memory: *mut symm_memory_t);
+/// What is issued on `stream` next runs after what was issued on `after_stream`. \[local\] \[stream\]
+pub fn symm_stream_wait(group: *mut symm_group_t, stream: *mut ::core::ffi::c_void, after_stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Ask whether all that was issued on `stream` is over. \[local\]
+pub fn symm_stream_query(group: *mut symm_group_t, stream: *mut ::core::ffi::c_void, out_done: *mut i32) -> symm_status_t;
+/// Wait until all that was issued on `stream` is over, and say what went wrong with the group. \[local\] \[blocking, options.timeout_ms\]
+pub fn symm_group_synchronize(group: *mut symm_group_t, stream: *mut ::core::ffi::c_void, options: *const symm_wait_options_t) -> symm_status_t;
+/// Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. \[local\] \[stream\]
+pub fn symm_buffer_record_use(buffer: *mut symm_buffer_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// The same, of a memory: of all ranks' blocks and pads that are mapped here. \[local\] \[stream\]
+pub fn symm_memory_record_use(memory: *mut symm_memory_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Wait until all ranks of a set are here. \[collective over the set\] \[stream\]
 pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\]
@@ -476,6 +487,10 @@ pub fn symm_ipc_pointer(ipc: *mut symm_ipc_t, out_pointer: *mut *mut ::core::ffi
 pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
 /// Describe an import. \[local\]
 pub fn symm_ipc_info(ipc: *mut symm_ipc_t, out: *mut symm_ipc_info_t) -> symm_status_t;
+/// What is issued on `stream` next runs after what the exporter had issued before the export, too. \[local\] \[stream\]
+pub fn symm_ipc_stream_wait(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. \[local\] \[stream\]
+pub fn symm_ipc_record_use(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// End an import. \[local\] \[stream\]
 pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void);
 /// End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. \[local\] \[blocking\]

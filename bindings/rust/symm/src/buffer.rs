@@ -2,7 +2,7 @@
 //! One rank's allocation.
 
 use crate::convert::given;
-use crate::error::{Called, Error, Result};
+use crate::error::{Called, Error, Result, call};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
@@ -149,6 +149,17 @@ impl<T: Element> Buffer<T> {
         let fd = given(-1, |api, out| unsafe { api.symm_buffer_export_dmabuf(self.as_raw(), offset, bytes, out) })?;
         // SAFETY: a successful call gives the descriptor to its caller.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    }
+
+    /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
+    /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
+    /// this crate's own calls are, so then all must have been recorded, each behind its last work.
+    ///
+    /// # Errors
+    /// `Cuda`.
+    pub fn record_use(&self) -> Result<()> {
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_buffer_record_use(self.as_raw(), self.stream.as_raw()) })
     }
 
     /// The same block as elements of another type; a rest that is no whole element is out of reach.

@@ -40,6 +40,11 @@ impl Stream {
         Self { raw, _owner: Some(owner) }
     }
 
+    /// What stands for all streams, where the library says so.
+    pub(crate) const fn all() -> *mut c_void {
+        std::ptr::without_provenance_mut(usize::MAX)
+    }
+
     /// The `CUstream`, NULL for none.
     #[inline]
     pub fn as_raw(&self) -> *mut c_void {

@@ -63,6 +63,17 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("finalize", |r, line| r.group(line).finalize()),
     ("abort", |r, line| r.group(line).abort(line.text("reason"))),
+    ("synchronize", |r, line| r.group(line).with_timeout(timeout(line)).synchronize()),
+    ("stream_wait", |r, line| r.group(line).wait_for(None)),
+    ("expect_stream_done", |r, line| {
+        assert!(r.group(line).is_done()?);
+        Ok(())
+    }),
+    ("record_use", |r, line| match r.thing(line.text("name")) {
+        Thing::Buffer(buffer) => buffer.record_use(),
+        Thing::Memory(memory) => memory.record_use(),
+        _ => panic!("no memory"),
+    }),
     ("die", |_, _| ranks::die()),
     ("barrier", |r, line| {
         let group = r.group(line).with_timeout(timeout(line));

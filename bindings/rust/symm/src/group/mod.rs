@@ -140,6 +140,38 @@ impl Group {
         })
     }
 
+    /// Waits until all that was issued on this handle's stream is over, and says what went wrong there.
+    ///
+    /// # Errors
+    /// `Timeout`: the stream is not there yet, and the group stays usable; what revoked the group; `InvalidArgument` for a stream
+    /// under capture.
+    pub fn synchronize(&self) -> Result<()> {
+        let options = self.timeout.options();
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_group_synchronize(self.as_raw(), self.stream.as_raw(), &options) })
+    }
+
+    /// Whether all that was issued on this handle's stream is over; always on the host. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a stream under capture, which stays as it is.
+    pub fn is_done(&self) -> Result<bool> {
+        // SAFETY: the handle is alive.
+        given(0, |api, out| unsafe { api.symm_stream_query(self.as_raw(), self.stream.as_raw(), out) })
+            .map(|done| done != 0)
+    }
+
+    /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group
+    /// were issued. Does nothing on the host.
+    ///
+    /// # Errors
+    /// `Cuda`.
+    pub fn wait_for(&self, other: Option<&Stream>) -> Result<()> {
+        let after = other.map_or_else(Stream::all, Stream::as_raw);
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_stream_wait(self.as_raw(), self.stream.as_raw(), after) })
+    }
+
     /// Revokes the group on all ranks: pending and later calls return [`Status::Aborted`](crate::Status::Aborted). Never waits; any thread; idempotent.
     ///
     /// # Errors

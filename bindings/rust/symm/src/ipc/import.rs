@@ -27,7 +27,8 @@ setters! { ImportOptions:
     directory(directory: impl Into<PathBuf>) = Some(directory.into());
     /// The CUDA device for which to map. Otherwise the one that has the memory.
     device(device: usize) = Some(device);
-    /// On CUDA: the stream on which the memory is used. The lease ends when what was issued on it is over.
+    /// On CUDA: the stream on which the memory is used. The lease ends when what was issued on it is over; where none was named,
+    /// when all that the device had to do is.
     stream(stream: Stream) = stream;
 }
 

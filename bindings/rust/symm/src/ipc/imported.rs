@@ -3,7 +3,7 @@
 
 use crate::buffer::on_host;
 use crate::convert::{filled, given};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, call};
 use crate::{Backend, Element, Span, Stream, View};
 use std::ops::RangeBounds;
 use std::ptr::{self, NonNull};
@@ -28,7 +28,7 @@ pub struct Import<T: Element> {
     backend: Backend,
 }
 
-/// The library's handle. Its release is ordered on the stream of the import.
+/// The library's handle. Its release is ordered on the stream of the import; without one, on all.
 pub(super) struct Lease {
     pub(super) raw: NonNull<symm_ipc>,
     pub(super) stream: Stream,
@@ -42,9 +42,10 @@ unsafe impl<T: Element> Sync for Import<T> {}
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Ok(api) = sys::api() {
+            let stream = if self.stream.as_raw().is_null() { Stream::all() } else { self.stream.as_raw() };
             // SAFETY: this is the one import that the library gave; the stream lives, since it is held here. Without the function the
             // lease stays, which is all that can be done: Drop does not fail.
-            let _ = unsafe { api.symm_ipc_release(self.raw.as_ptr(), self.stream.as_raw()) };
+            let _ = unsafe { api.symm_ipc_release(self.raw.as_ptr(), stream) };
         }
     }
 }
@@ -82,6 +83,24 @@ elements_in_other_hands!(Import, "the exporter, nor anybody else who has the mem
 impl<T: Element> Import<T> {
     fn parts(&self) -> (*mut T, usize, Backend) {
         (self.pointer, self.len, self.backend)
+    }
+
+    /// What is issued on `stream` next runs after what the exporter had issued before the export.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a stream under capture, `Cuda`.
+    pub fn order(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_ipc_stream_wait(self.lease.raw.as_ptr(), stream.as_raw()) })
+    }
+
+    /// Says that what was issued on `stream` so far uses the memory: the lease does not end before that is over.
+    ///
+    /// # Errors
+    /// `Cuda`.
+    pub fn record_use(&self, stream: &Stream) -> Result<()> {
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_ipc_record_use(self.lease.raw.as_ptr(), stream.as_raw()) })
     }
 
     pub(super) fn adopt(lease: Lease) -> Result<Self> {

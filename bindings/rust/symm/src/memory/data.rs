@@ -41,6 +41,17 @@ impl<T: Element> Memory<T> {
         call(|api| unsafe { api.symm_get(self.as_raw(), index(rank), offset, to.pointer(), size, stream) })
     }
 
+    /// Says that what was issued on this handle's stream so far uses the memory. Needed by nobody: memory is never given back under
+    /// a kernel. Without it that is when all that the device had to do at the drop is over; where uses were recorded, when those and
+    /// this crate's own calls are, so then all must have been recorded, each behind its last work.
+    ///
+    /// # Errors
+    /// `Cuda`.
+    pub fn record_use(&self) -> Result<()> {
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_memory_record_use(self.as_raw(), self.stream.as_raw()) })
+    }
+
     /// [`put`](Self::put), then [`signal`](Self::signal), in one call.
     ///
     /// # Errors
