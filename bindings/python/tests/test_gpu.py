@@ -106,18 +106,19 @@ def rank_torch_graph(group):
     torch.cuda.set_device(device)
     block = group.empty(4096, "f32")
     view, out = block.torch(), torch.zeros(4096, device=device)
-    step = torch.zeros(1, device=device)
+    step, spare = torch.zeros(1, device=device), group.empty(4096, "f32").torch()
     group.allreduce(block, out)  # kernels are loaded before the capture
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step += 1
         view.copy_(step.expand(4096) * (group.rank + 1))
-        current = torch.cuda.current_stream()
+        # All on the stream that is captured, because it is current; and what is let go of meanwhile does no harm.
         group.allreduce(block, out)
-        group.barrier(stream=current)
+        group.barrier()
         block[:64].put(out[:64], 1 - group.rank, signal=5)
-        block.wait_signal(1 - group.rank, 5, stream=current)
+        del spare
+        block.wait_signal(1 - group.rank, 5)
         out *= 2
     for replay in range(1, 51):
         graph.replay()
@@ -127,6 +128,60 @@ def rank_torch_graph(group):
         assert (view[64:] == replay * (group.rank + 1)).all().item(), replay
         group.barrier()
         torch.cuda.synchronize()
+
+
+@case
+def rank_torch_release(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    side = torch.cuda.Stream(device)
+    for _ in range(6):
+        x = group.empty(4 << 20, "f32").torch()
+        torch.cuda._sleep(20_000_000)
+        y = x * 2
+        del x  # its kernel has not begun
+        z = group.empty(4 << 20, "f32").torch()
+        with torch.cuda.stream(side):
+            torch.cuda._sleep(20_000_000)
+            w = z + 1
+        del z
+        torch.cuda.synchronize()
+        assert (y == 0).all().item()
+        assert (w == 1).all().item()
+
+
+@case
+def rank_torch_side_stream(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    side = torch.cuda.Stream(device)
+    array = group.empty(1000, "f32")
+    view = array.torch()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        for round_ in range(20):
+            torch.cuda._sleep(1_000_000)
+            view.fill_(group.rank + 1 + round_)
+            group.allreduce(array)  # in place: no operand tells of a stream
+            group.barrier()
+            array[:500].put(array[500:], 1 - group.rank, signal=3)
+            array.wait_signal(1 - group.rank, 3)
+            group.barrier()
+        torch.cuda._sleep(200_000_000)
+        assert not group.stream_done()
+        group.synchronize()
+        assert group.stream_done()
+    assert (view == 3 + 2 * 19).all().item()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(20_000_000)
+        array.fill(7)
+    seen = array.torch() * 1  # on the default stream, which waits for the other
+    torch.cuda.synchronize()
+    assert (seen == 7).all().item()
 
 
 @case

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Streams and kernels of the user's own: memory outlives whoever reads it, streams are told apart by more than their handles,
+// several groups work at once, captures are left alone.
+#include <chrono>
+#include <thread>
+
+#include "tests/gpu/world.hpp"
+
+namespace {
+
+using gpu::cuda;
+using gpu::expect;
+using gpu::Rank;
+using gpu::symm;
+
+// Reads memory again and again for so long.
+__global__ void read_for(const volatile unsigned* from, size_t words, unsigned long long ns, unsigned* sum) {
+  unsigned long long start = 0;
+  unsigned long long now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+  unsigned total = 0;
+  do {
+    for (size_t i = threadIdx.x; i < words; i += blockDim.x * 97UL) total += from[i];
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (now - start < ns);
+  atomicAdd(sum, total);
+}
+
+constexpr unsigned long long kMs = 1'000'000;
+constexpr size_t kBytes = size_t{16} << 20;
+
+void read(const Rank& rank, const void* from, unsigned long long ns, cudaStream_t stream) {
+  read_for<<<1, 128, 0, stream>>>(static_cast<const unsigned*>(from), kBytes / 4, ns, reinterpret_cast<unsigned*>(rank.ordinary));
+  cuda(cudaGetLastError(), "read_for");
+}
+
+// What y = x * 2; del x comes to: the kernel has just begun when its operands are let go.
+void outlives_kernels(Rank& rank, std::barrier<>& together, bool recorded) {
+  for (int round = 0; round < 5; ++round) {
+    ::symm::Buffer buffer = rank.whole.allocate(kBytes);
+    ::symm::Memory memory = rank.whole.rendezvous(buffer);
+    rank.settle(together);
+    read(rank, buffer.span().data(), 40 * kMs, rank.second);
+    for (int peer = 0; peer < rank.size; ++peer) read(rank, memory.span<char>(peer).data(), 10 * kMs, rank.second);
+    if (recorded) memory.record_use(rank.second);
+    const auto start = std::chrono::steady_clock::now();
+    memory.reset();
+    buffer.reset();
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+    if (rank.rank == 0 && round == 0) std::printf("release took %lld ms\n", static_cast<long long>(took.count()));
+    const cudaError_t result = cudaStreamSynchronize(rank.second);
+    expect(result == cudaSuccess, who(rank, std::string("memory outlives its kernels: ") + cudaGetErrorString(result)));
+    if (result != cudaSuccess) gpu::give_up("the context is lost");
+    rank.settle(together);
+  }
+}
+
+float value(int rank, int call) { return static_cast<float>(rank + 1 + call % 13); }
+float total(int size, int call) { return static_cast<float>(size * (size + 1) / 2 + size * (call % 13)); }
+
+// Two threads of a rank by turns, each on its own default stream, which is one handle.
+void threads_own_streams(Rank& rank, std::barrier<>& together) {
+  int device = 0;
+  cuda(cudaGetDevice(&device), "cudaGetDevice");
+  auto* const mine = reinterpret_cast<float*>(rank.block);
+  constexpr size_t kCount = 100'000;
+  const std::vector<float> operand(kCount, value(rank.rank, 0));
+  cuda(cudaMemcpyAsync(mine, operand.data(), kCount * sizeof(float), cudaMemcpyHostToDevice, rank.stream), "upload");
+  rank.settle(together);
+  std::barrier<> turn(2);
+  support::as_threads(2, [&](int thread) {
+    cuda(cudaSetDevice(device), "cudaSetDevice");
+    for (int call = 0; call < 40; ++call) {
+      // Issued one after the other, with nothing else between the streams.
+      if (call % 2 == thread)
+        symm(symm_allreduce(rank.group, mine, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, cudaStreamPerThread),
+             "all-reduce on a thread's own stream");
+      turn.arrive_and_wait();
+    }
+    cuda(cudaStreamSynchronize(cudaStreamPerThread), "synchronize");
+    turn.arrive_and_wait();
+  });
+  expect(rank.whole.status().status == SYMM_OK, who(rank, "streams of threads"));
+  float got = 0;
+  cuda(cudaMemcpyAsync(&got, reinterpret_cast<float*>(rank.ordinary) + kCount - 1, sizeof got, cudaMemcpyDeviceToHost,
+                       rank.stream),
+       "download");
+  rank.wait();
+  expect(got == total(rank.size, 0), who(rank, "sum on streams of threads"));
+  rank.settle(together);
+}
+
+// Three groups of the same ranks, each on a stream of its own, in another order on each rank.
+void groups_at_once(Rank& rank, std::barrier<>& together) {
+  constexpr int kGroups = 3;
+  constexpr int kCalls = 30;
+  constexpr size_t kCounts[] = {700, 40'000, 300'000, 3'000'000};
+  std::vector<::symm::Group> groups;
+  std::vector<cudaStream_t> streams(kGroups);
+  std::vector<float*> operands(kGroups);
+  for (int g = 0; g < kGroups; ++g) {
+    groups.push_back(rank.whole.split(0, rank.rank));
+    cuda(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(g)], cudaStreamNonBlocking), "cudaStreamCreate");
+    cuda(cudaMalloc(reinterpret_cast<void**>(&operands[static_cast<size_t>(g)]), kCalls * 4096 + kCounts[3] * 8), "cudaMalloc");
+  }
+  rank.settle(together);
+  const auto issue = [&](size_t g, int call) {
+    float* const send = operands[g];
+    float* const recv = send + kCounts[3];
+    const size_t count = kCounts[(static_cast<size_t>(call) + g) % std::size(kCounts)];
+    if (call % 5 == 4) {
+      symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
+    } else {
+      symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[g]), "all-reduce");
+    }
+  };
+  for (size_t g = 0; g < kGroups; ++g) {
+    const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
+    cuda(cudaMemcpyAsync(operands[g], host.data(), host.size() * 4, cudaMemcpyHostToDevice, streams[g]), "upload");
+    cuda(cudaStreamSynchronize(streams[g]), "upload");
+  }
+  together.arrive_and_wait();
+  for (int call = 0; call < kCalls; ++call) {
+    for (int g = 0; g < kGroups; ++g) issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
+  }
+  for (size_t g = 0; g < kGroups; ++g) {
+    const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
+    expect(status == SYMM_OK,
+           who(rank, "group " + std::to_string(g) + " of three: " + (status == SYMM_OK ? "" : symm_last_error())));
+    float got = 0;
+    cuda(cudaMemcpyAsync(&got, operands[g] + kCounts[3], sizeof got, cudaMemcpyDeviceToHost, streams[g]), "download");
+    cuda(cudaStreamSynchronize(streams[g]), "download");
+    expect(got == total(rank.size, static_cast<int>(g)), who(rank, "sum of group " + std::to_string(g)));
+  }
+  rank.settle(together);
+  groups.clear();
+  together.arrive_and_wait();
+  for (size_t g = 0; g < kGroups; ++g) {
+    cuda(cudaStreamDestroy(streams[g]), "cudaStreamDestroy");
+    cuda(cudaFree(operands[g]), "cudaFree");
+  }
+  together.arrive_and_wait();
+}
+
+void helpers(Rank& rank, std::barrier<>& together) {
+  const ::symm::Group& group = rank.whole;
+  read(rank, rank.block, 300 * kMs, rank.stream);
+  group.stream_wait(rank.second, rank.stream);
+  expect(!group.stream_done(rank.second), who(rank, "a stream that waits is not done"));
+  try {
+    group.synchronize(rank.second, 20);
+    expect(false, who(rank, "synchronize in time"));
+  } catch (const ::symm::Error& error) {
+    expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what()));
+  }
+  expect(group.status().status == SYMM_OK, who(rank, "a time-out of synchronize harms nothing"));
+  group.synchronize(rank.second);
+  expect(group.stream_done(rank.stream), who(rank, "done"));
+  group.barrier({}, 0, 0, rank.stream);
+  group.stream_wait(rank.second, ::symm::all_streams);
+  group.synchronize(rank.second);
+  rank.settle(together);
+}
+
+// Memory is let go while a stream is captured, which must stay valid; it comes back afterwards.
+void captures(Rank& rank, std::barrier<>& together) {
+  ::symm::Buffer buffer = rank.whole.allocate(kBytes);
+  ::symm::Memory memory = rank.whole.rendezvous(buffer);
+  rank.settle(together);
+  {
+    const gpu::Graph graph(rank, [&] {
+      rank.whole.barrier({}, 1, 0, rank.stream);
+      memory.reset();
+      buffer.reset();
+      rank.whole.stream_wait(rank.stream, ::symm::all_streams);
+      expect(symm_stream_query(rank.group, rank.stream, std::make_unique<int32_t>().get()) == SYMM_ERR_INVALID_ARGUMENT,
+             who(rank, "a stream under capture is not asked"));
+      rank.whole.barrier({}, 1, 0, rank.stream);
+    });
+    rank.settle(together);
+    for (int i = 0; i < 3; ++i) graph.replay();
+    rank.whole.synchronize(rank.stream);
+    rank.settle(together);
+  }
+  rank.whole.barrier({}, 1, 0, rank.stream);
+  rank.settle(together);
+}
+
+class Streams : public testing::Test {
+ protected:
+  static void run(const std::function<void(Rank&, std::barrier<>&)>& body) {
+    gpu::run_ranks(gpu::machine().ranks, [&](Rank& rank, std::barrier<>& together) {
+      // Loaded now: loading waits for the device, on which another rank's kernel may be waiting for ours.
+      cudaFuncAttributes attributes;
+      cuda(cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(read_for)), "load a kernel");
+      rank.settle(together);
+      body(rank, together);
+    });
+  }
+};
+
+TEST_F(Streams, MemoryOutlivesKernels) {
+  run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, false); });
+}
+TEST_F(Streams, MemoryOutlivesRecordedKernels) {
+  run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, true); });
+}
+TEST_F(Streams, EachThreadHasItsOwn) { run(threads_own_streams); }
+TEST_F(Streams, GroupsAtOnce) { run(groups_at_once); }
+TEST_F(Streams, Helpers) { run(helpers); }
+TEST_F(Streams, CapturesAreLeftAlone) { run(captures); }
+// Last: all of it has come back.
+TEST_F(Streams, MemoryComesBack) {
+  symm_ipc_collect(nullptr);
+  const size_t before = gpu::free_memory();
+  run([](Rank& rank, std::barrier<>& together) { outlives_kernels(rank, together, false); });
+  symm_ipc_collect(nullptr);
+  const size_t after = gpu::free_memory();
+  expect(after + (size_t{8} << 20) >= before,
+         "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
+}
+
+}  // namespace
