@@ -26,6 +26,7 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
   call.op = static_cast<Op>(op);
   call.root = root;
   call.stream = stream;
+  call.heaps = group.heap_history();
   const symm_collective_options_t given = read_struct(options, kDefaults, kOptionsSize, "options");
   call.algorithm = static_cast<Algorithm>(given.algorithm);
   call.timeout_ms = group.timeout_or_default(given.timeout_ms);

@@ -2,6 +2,7 @@
 #include <symm/symm.h>
 
 #include "capi/objects.hpp"
+#include "capi/placement.hpp"
 #include "capi/waits.hpp"
 
 using namespace symm;
@@ -17,8 +18,6 @@ const symm_rendezvous_options_t kRendezvousDefaults = SYMM_RENDEZVOUS_OPTIONS_IN
 constexpr size_t kAllocOptionsSize = SYMM_FIRST_SIZE(symm_alloc_options_t, name);
 constexpr size_t kAdoptOptionsSize = SYMM_FIRST_SIZE(symm_adopt_options_t, name);
 constexpr size_t kRendezvousOptionsSize = SYMM_FIRST_SIZE(symm_rendezvous_options_t, timeout_ms);
-
-std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, 63); }
 
 }  // namespace
 
@@ -38,11 +37,7 @@ symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_opti
   return produce(out, "out", [&] {
     Group& of = *group_of(group);
     const symm_alloc_options_t given = read_struct(options, kAllocDefaults, kAllocOptionsSize, "options");
-    require_known_bits(given.flags, SYMM_ALLOC_HOST, "options.flags");
-    Placement placement;
-    placement.on_host = (given.flags & SYMM_ALLOC_HOST) != 0;
-    placement.node = given.numa_node;
-    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement, name_of(given.name)));
+    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
   });
 }
 

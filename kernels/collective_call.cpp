@@ -7,12 +7,14 @@ namespace symm {
 
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
-  return bits(dtype) << 32 | (bits(root) & 0xFFFF) << 16 | bits(collective) << 12 | bits(op) << 8 | bits(algorithm);
+  return bits(heaps) << 48 | bits(dtype) << 32 | (bits(root) & 0xFFFF) << 16 | bits(collective) << 12 | bits(op) << 8 |
+         bits(algorithm);
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
   CallSignature signature;
-  signature.dtype = static_cast<DType>(packed >> 32);
+  signature.heaps = static_cast<uint16_t>(packed >> 48);
+  signature.dtype = static_cast<DType>(packed >> 32 & 0xFFFF);
   signature.root = static_cast<int32_t>(packed >> 16 & 0xFFFF);
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   signature.op = static_cast<Op>(packed >> 8 & 0xF);
@@ -35,7 +37,9 @@ std::string CallSignature::text() const {
   all += symm::text(", count ", count);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));
-  return all + ")";
+  all += ")";
+  if (heaps != 0) all += symm::text(" after heap calls with hash ", heaps);
+  return all;
 }
 
 }  // namespace symm

@@ -16,7 +16,8 @@ struct CallSignature {
   Op op = Op::sum;
   int32_t root = 0;
   Algorithm algorithm = Algorithm::automatic;
-  size_t count = 0;  // as in symm.h: per rank for all but allreduce, broadcast and reduce
+  uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
+  size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce
 
   bool operator==(const CallSignature&) const = default;
   // All but the count, each field in bits of its own.

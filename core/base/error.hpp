@@ -23,7 +23,8 @@
   X(system, ERR_SYSTEM, -10, "system call failed")                  \
   X(cuda, ERR_CUDA, -11, "CUDA driver call failed")                 \
   X(busy, ERR_BUSY, -12, "busy")                                    \
-  X(internal, ERR_INTERNAL, -13, "internal error")
+  X(internal, ERR_INTERNAL, -13, "internal error")                  \
+  X(not_found, ERR_NOT_FOUND, -14, "not found")
 
 namespace symm {
 

@@ -60,6 +60,12 @@ class Group : public std::enable_shared_from_this<Group> {
   void require_rank(const char* argument, int rank) const;
   void require_channel(int channel) const;
 
+  // What all heaps of the group were asked so far, as a number that collectives compare; 0 unless ranks check each other.
+  uint16_t heap_history() const noexcept {
+    return config_.check ? static_cast<uint16_t>(heap_history_.load(std::memory_order_relaxed) >> 48) : uint16_t{0};
+  }
+  void heap_called(uint64_t change) noexcept { heap_history_.fetch_add(change, std::memory_order_relaxed); }
+
   // Where it names no rank, this one.
   Failure blamed(Failure failure) const;
   // Revoke on all ranks. The first reason given anywhere wins.
@@ -97,6 +103,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::atomic<bool> finalized_{false};
+  std::atomic<uint64_t> heap_history_{
+      0};  // a sum, so that the order of heaps, which threads may have to themselves, is no matter
   std::mutex sequence_mutex_;
   std::unordered_map<uint64_t, uint64_t> sequences_;
   uint64_t splits_ = 0;

@@ -69,19 +69,21 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
-std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer, uint64_t tag,
+std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag,
                              Deadline deadline) {
   Backend& backend = group->backend();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
   const auto me = static_cast<size_t>(group->rank());
   const size_t pad_bytes = static_cast<size_t>(kChannels) * size * sizeof(Word) + backend.pad_extra();
+  std::shared_ptr<Buffer> buffer;
   std::vector<std::shared_ptr<Block>> blocks(size), pads(size);
   const auto view = std::make_shared<MemoryView>();
   std::shared_ptr<Memory> memory;
 
   Phases phases;
   phases.prepare = [&] {
+    buffer = make();
     blocks[me] = buffer->block();
     pads[me] = backend.memory().allocate(pad_bytes, {});
     const ShareableHandle block = blocks[me]->share();
@@ -128,8 +130,15 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
+  return rendezvous(
+      group, [&] { return buffer; }, tag, timeout_ms);
+}
+
+std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
+                                           uint64_t timeout_ms) {
+  group->require_usable();
   try {
-    return meet(group, buffer, tag, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
+    return meet(group, make, tag, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
     // A failure that all agreed on leaves them in step, unless it is that a rank was late or died. After any other the group is
     // of no more use.

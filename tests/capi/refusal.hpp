@@ -21,7 +21,7 @@ inline void* stream() {  // of some other library; the host back end has none
   return &somebody_elses;
 }
 
-// A group of one rank with a buffer, a memory and an import of the buffer, and poisoned places for outputs.
+// A group of one rank with a buffer, a memory, an import of the buffer and a heap, and poisoned places for outputs.
 class World {
  public:
   static constexpr size_t kBytes = 4096;  // of the block
@@ -53,6 +53,8 @@ class World {
   symm_buffer_t* buffer = nullptr;
   symm_memory_t* memory = nullptr;
   symm_ipc_t* ipc = nullptr;
+  symm_heap_t* heap = nullptr;
+  void* piece = nullptr;  // all of the heap, which has kBytes
   std::byte* block = nullptr;
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
@@ -94,6 +96,7 @@ const std::vector<Refusal>& library_refusals();
 const std::vector<Refusal>& group_refusals();
 const std::vector<Refusal>& ipc_refusals();
 const std::vector<Refusal>& memory_refusals();
+const std::vector<Refusal>& heap_refusals();
 const std::vector<Refusal>& data_refusals();
 const std::vector<Refusal>& collective_refusals();
 const std::vector<HandleUse>& handle_uses();

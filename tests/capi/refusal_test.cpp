@@ -21,13 +21,16 @@ World::World() {
   if (symm_group_create(&config, &group) != SYMM_OK || symm_alloc(group, kBytes, nullptr, &buffer) != SYMM_OK ||
       symm_rendezvous(group, buffer, nullptr, &memory) != SYMM_OK || symm_buffer_pointer(buffer, &pointer) != SYMM_OK ||
       symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
-      symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK) {
+      symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
+      symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
+      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK) {
     ADD_FAILURE() << symm_last_error();
   }
   block = static_cast<std::byte*>(pointer);
 }
 
 World::~World() {
+  symm_heap_release(heap);
   symm_ipc_release(ipc, nullptr);
   symm_memory_release(memory);
   symm_buffer_release(buffer);
@@ -61,8 +64,8 @@ constexpr Parameter kParameters[] = {
 
 std::vector<Refusal> all_refusals() {
   std::vector<Refusal> all;
-  for (const auto* rows :
-       {&library_refusals(), &group_refusals(), &memory_refusals(), &data_refusals(), &collective_refusals(), &ipc_refusals()}) {
+  for (const auto* rows : {&library_refusals(), &group_refusals(), &memory_refusals(), &heap_refusals(), &data_refusals(),
+                           &collective_refusals(), &ipc_refusals()}) {
     all.insert(all.end(), rows->begin(), rows->end());
   }
   return all;
@@ -128,6 +131,7 @@ TEST(Refusal, wrong_handles) {
       {"a buffer", world.buffer, "buffer"},
       {"a memory", world.memory, "memory"},
       {"an import", world.ipc, "ipc"},
+      {"a heap", world.heap, "heap"},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
   };
   for (const HandleUse& use : handle_uses()) {

@@ -210,6 +210,41 @@ static void kinds_of_memory(symm_group_t* group) {
   symm_buffer_release(buffer);
 }
 
+/* Pieces of one memory, found and given back. */
+static void heap_calls(symm_group_t* group) {
+  symm_heap_options_t options;
+  symm_heap_info_t info;
+  symm_heap_t* heap = NULL;
+  symm_memory_t* memory = NULL;
+  void *first = NULL, *second = NULL, *found = NULL;
+  size_t offset = 1, bytes = 0;
+  memset(&info, 0, sizeof info);
+  info.struct_size = sizeof info;
+  CHECK(symm_heap_options_init(&options, sizeof options));
+  options.name = "pieces";
+  CHECK(symm_heap_create(group, 10000, &options, &heap));
+  CHECK(symm_heap_alloc(heap, 100, 0, &first, &offset));
+  EXPECT(offset == 0);
+  CHECK(symm_heap_alloc(heap, BYTES, 4096, &second, &offset));
+  EXPECT(offset == 4096 && (char*)second == (char*)first + 4096);
+  memset(second, 1, BYTES);
+  CHECK(symm_heap_find(heap, (char*)second + BYTES - 1, &found, &bytes));
+  EXPECT(found == second && bytes == BYTES);
+  CHECK(symm_heap_info(heap, &info));
+  EXPECT(info.bytes == 10240 && info.used_bytes == 256 + 4096 && info.pieces == 2 && info.calls == 2);
+  EXPECT(info.free_pieces == 2 && info.largest_free == 4096 - 256 && strcmp(info.name, "pieces") == 0);
+  CHECK(symm_heap_free(heap, second));
+  EXPECT(symm_heap_free(heap, second) == SYMM_ERR_INVALID_ARGUMENT);
+  CHECK(symm_heap_memory(heap, &memory));
+  CHECK(symm_fill32(memory, 0, 0, 7, 25, NULL));
+  EXPECT(*(uint32_t*)first == 7);
+  symm_memory_release(memory);
+  CHECK(symm_heap_retain(heap));
+  symm_heap_release(heap);
+  CHECK(symm_heap_free(heap, first));
+  symm_heap_release(heap);
+}
+
 int main(void) {
   symm_group_config_t config;
   symm_group_t *group = NULL, *half = NULL, *none = NULL;
@@ -232,6 +267,7 @@ int main(void) {
   collectives(half);
   sharing(buffer);
   kinds_of_memory(group);
+  heap_calls(group);
   CHECK(symm_group_abort(half, "enough"));
   EXPECT(symm_barrier(half, NULL, 0, 0, NULL, NULL) == SYMM_ERR_ABORTED);
   EXPECT(strstr(symm_last_error(), "enough") != NULL);

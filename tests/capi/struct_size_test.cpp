@@ -107,6 +107,8 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
   });
   const support::Block block = support::allocate(made_, 64);
   check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(block.memory.get(), out); });
+  const symm::Heap heap = made_.heap(4096);
+  check_output<symm_heap_info_t>("symm_heap_info", [&](auto* out) { return symm_heap_info(heap.get(), out); });
   size_t size = 0;
   std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
   symm_ipc_t* ipc = nullptr;
@@ -175,6 +177,14 @@ TEST_F(StructSize, init_functions_agree_with_the_macros) {
   EXPECT_EQ(options.struct_size, options_macro.struct_size);
   EXPECT_EQ(options.algorithm, options_macro.algorithm);
   EXPECT_EQ(options.timeout_ms, options_macro.timeout_ms);
+
+  const symm_heap_options_t heap_macro = SYMM_HEAP_OPTIONS_INIT;
+  const auto of_heap = initialised(symm_heap_options_init);
+  EXPECT_EQ(of_heap.struct_size, heap_macro.struct_size);
+  EXPECT_EQ(of_heap.numa_node, heap_macro.numa_node);
+  EXPECT_EQ(of_heap.alignment, heap_macro.alignment);
+  EXPECT_EQ(of_heap.name, heap_macro.name);
+  EXPECT_EQ(of_heap.timeout_ms, heap_macro.timeout_ms);
 
   const symm_ipc_export_options_t export_macro = SYMM_IPC_EXPORT_OPTIONS_INIT;
   const auto to_export = initialised(symm_ipc_export_options_init);

@@ -30,6 +30,7 @@ struct Launch {
   void* stream;
   bool early = false;               // may begin while the one before it on the stream ends
   unsigned quad = 0, partners = 0;  // of a hybrid cube mesh: where the ranks stand
+  uint64_t detail = 0;              // of a check: what ranks compare
 };
 std::vector<Launch> launches();  // and forget them
 

@@ -66,6 +66,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       launch.quad = args.quad;
       launch.partners = args.partners;
     }
+    if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
     state().launches.push_back(launch);
   }
   if (name != "symm_put_signal" && name != "symm_wait_signal") return CUDA_SUCCESS;

@@ -37,6 +37,7 @@
 HANDLE(symm_group_t)
 HANDLE(symm_buffer_t)
 HANDLE(symm_memory_t)
+HANDLE(symm_heap_t)
 HANDLE(symm_ipc_t)
 
 %define OUT_INTEGER(type, name, convert)
@@ -54,6 +55,7 @@ OUT_INTEGER(int32_t, out_fd, PyLong_FromLong)
 OUT_INTEGER(int32_t, out_done, PyLong_FromLong)
 OUT_INTEGER(symm_topology_class_t, out_class, PyLong_FromLong)
 OUT_INTEGER(size_t, out_bytes, PyLong_FromSize_t)
+OUT_INTEGER(size_t, out_size, PyLong_FromSize_t)
 OUT_INTEGER(size_t, out_offset, PyLong_FromSize_t)
 
 // A set of ranks: a sequence of integers, None for the whole group.

@@ -91,12 +91,14 @@ class Runner:
         return self.things[line.text("group", "group")]
 
     def memory(self, line: Line) -> symm.Memory:
-        return self.things[line.text("memory")]
+        thing = self.things[line.text("memory")]
+        return thing.memory if isinstance(thing, symm.Heap) else thing
 
     def operand(self, line: Line, key: str, count: int, dtype: DType) -> object:
         """The array at name+offset: symmetric, or a NumPy view of a private one."""
         name, _, offset = line.text(key).partition("+")
         at, thing = line.parse(offset), self.things[name]
+        thing = thing.memory if isinstance(thing, symm.Heap) else thing
         if isinstance(thing, symm.Memory):
             rank = line.integer("rank", thing.rank) if key == "at" else thing.rank
             return thing.array(count, dtype, rank=rank, offset=at)
@@ -179,6 +181,27 @@ class Runner:
     def do_rendezvous(self, line: Line) -> None:
         buffer, tag = self.things[line.text("buffer")], line.integer("tag", 0)
         self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag)
+
+    def do_heap(self, line: Line) -> None:
+        self.things[line.text("as")] = self.group(line).heap(line.integer("bytes"))
+
+    def do_take(self, line: Line) -> None:
+        piece = self.things[line.text("heap")].empty(line.integer("bytes"), "u8", alignment=line.integer("alignment", 0))
+        self.compare(line, piece, "offset")
+
+    def do_give(self, line: Line) -> None:
+        array = self.operand(line, "at", 1, dtype_of("u8"))
+        self.things[line.text("heap")].free(array)
+
+    def do_expect_piece(self, line: Line) -> None:
+        heap = self.things[line.text("heap")]
+        address, nbytes = heap.find(self.operand(line, "at", 1, dtype_of("u8")).pointer) or (heap.memory.pointer(), 0)
+        seen = {"offset": address - heap.memory.pointer(), "bytes": nbytes}
+        assert all(line.integer(key) == seen[key] for key in seen if key in line.values), f"the piece is {seen}"
+
+    def do_expect_heap(self, line: Line) -> None:
+        info = self.things[line.text("heap")].info()
+        self.compare(line, info, "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")
 
     def do_release(self, line: Line) -> None:
         self.things[line.text("name")].close()

@@ -75,7 +75,8 @@ enum symm_status_values {
   SYMM_ERR_SYSTEM = -10,          /**< a system call failed; the message names it and its errno */
   SYMM_ERR_CUDA = -11,            /**< a CUDA driver call failed; the message names it and its result */
   SYMM_ERR_BUSY = -12,            /**< the object is in use */
-  SYMM_ERR_INTERNAL = -13         /**< a defect of this library */
+  SYMM_ERR_INTERNAL = -13,        /**< a defect of this library */
+  SYMM_ERR_NOT_FOUND = -14        /**< what was looked for is not there */
 };
 
 /** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
@@ -195,6 +196,7 @@ SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size
 typedef struct symm_group symm_group_t;   /**< ranks that share memory */
 typedef struct symm_buffer symm_buffer_t; /**< one rank's allocation */
 typedef struct symm_memory symm_memory_t; /**< a buffer after rendezvous: every rank's block mapped here */
+typedef struct symm_heap symm_heap_t;     /**< a memory that is handed out in pieces */
 typedef struct symm_ipc symm_ipc_t;       /**< memory of another process, imported by a token */
 
 /* ---- library --------------------------------------------------------------------------------------- */
@@ -592,6 +594,95 @@ SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream,
 SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer, void *stream);
 /** The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream] Since 0.2. */
 SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *stream);
+
+/* ---- heap ------------------------------------------------------------------------------------------ */
+
+/* One memory, handed out in pieces: creation is one allocation and one rendezvous, and after it no call of a heap says a word to
+ * other ranks or makes a system call.
+ *
+ *   Offsets     What a call answers follows from the calls on the heap before it, and from nothing else: ranks that make the same
+ *               calls, with the same sizes and alignments in the same order, get the same offsets, so a piece here is the piece
+ *               at the same offset there. Threads of one rank must therefore take turns in an order that all ranks share. With
+ *               SYMM_CHECK=1 (or SYMM_GROUP_CHECK) a hash of the calls is compared in every collective of the group: ranks that
+ *               went apart get MISMATCH, with two of them named, and heap calls must come in the same order as collectives.
+ *   Pieces      A piece is symmetric memory: tokens, put and get, signals, collectives without a copy, and multicast work at its
+ *               offset in symm_heap_memory(). A new one is not zeroed.
+ *   Freeing     Never waits, and the next symm_heap_alloc() may hand the bytes out again: what depends on time would differ
+ *               from rank to rank. So the caller orders re-use. Free a piece when no other rank writes or reads it any more (a
+ *               barrier says so) and its tokens are withdrawn. On CUDA, work that uses the piece may still be under way if what
+ *               uses the next one comes after it: on the same stream, or on one that waits for it. */
+
+/** How to make a heap; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t flags;      /**< as in symm_alloc_options_t */
+  int32_t numa_node;   /**< as there */
+  uint64_t alignment;  /**< of the block, and so the most that a piece can have; as there */
+  const char *name;    /**< as there */
+  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
+} symm_heap_options_t;
+
+#define SYMM_HEAP_OPTIONS_INIT \
+  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, NULL, 0 }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
+
+/** Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms] All or nothing: what fails on one rank fails
+ *  on all. Not to be called during stream capture. Since 0.2.
+ *  @param bytes    > 0, the same on all ranks; rounded up to a multiple of 256.
+ *  @param options  NULL for the defaults.
+ *  @param[out] out one reference, for symm_heap_release().
+ *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more than 1 TiB), OUT_OF_MEMORY, MISMATCH (sizes differ), TIMEOUT,
+ *          PEER_FAILED, ABORTED, SYSTEM, CUDA. */
+SYMM_API symm_status_t symm_heap_create(symm_group_t *group, size_t bytes, const symm_heap_options_t *options, symm_heap_t **out);
+
+/** Take a piece of this rank's block. [local] From any thread; also during stream capture. Since 0.2.
+ *  @param size             bytes, > 0; what is taken is a multiple of 256.
+ *  @param alignment        a power of two, at most that of the block; 0: 256, and never less.
+ *  @param[out] out_pointer where the piece lies in this rank's block.
+ *  @param[out] out_offset  bytes from the start of the block; may be NULL.
+ *  @return OUT_OF_MEMORY (the message has what was asked for, what is free, and the largest free piece; nothing has changed),
+ *          INVALID_ARGUMENT, and whatever the group was revoked with. */
+SYMM_API symm_status_t symm_heap_alloc(symm_heap_t *heap, size_t size, size_t alignment, void **out_pointer, size_t *out_offset);
+
+/** Give a piece back. [local] Never waits, from any thread, also after the group has failed; see "Freeing". Since 0.2.
+ *  @param pointer  as symm_heap_alloc() gave it; NULL does nothing.
+ *  @return INVALID_ARGUMENT (freed already, inside a piece, not of this heap); nothing has changed. */
+SYMM_API symm_status_t symm_heap_free(symm_heap_t *heap, void *pointer);
+
+/** Find the piece that contains `address`, anywhere between its first and its last byte in this rank's block. [local] Since 0.2.
+ *  @param[out] out_pointer start of the piece.
+ *  @param[out] out_size    bytes asked for; may be NULL.
+ *  @return NOT_FOUND if no piece that is in use contains it. */
+SYMM_API symm_status_t symm_heap_find(symm_heap_t *heap, const void *address, void **out_pointer, size_t *out_size);
+
+/** The memory that the pieces lie in. [local] Since 0.2.
+ *  @param[out] out  one reference, for symm_memory_release(); it keeps the pieces mapped, also when the heap is gone. */
+SYMM_API symm_status_t symm_heap_memory(symm_heap_t *heap, symm_memory_t **out);
+
+/** What is known of a heap. Filled by symm_heap_info(). */
+typedef struct {
+  size_t struct_size;
+  uint64_t bytes;         /**< of each rank's block */
+  uint64_t used_bytes;    /**< in pieces, each a multiple of 256 */
+  uint64_t peak_bytes;    /**< the most that were ever used at once */
+  uint64_t free_bytes;    /**< the rest */
+  uint64_t largest_free;  /**< bytes of the largest free piece: more cannot be had at once */
+  uint64_t pieces;        /**< in use */
+  uint64_t free_pieces;   /**< that the free bytes lie in */
+  uint64_t calls;         /**< of symm_heap_alloc() and symm_heap_free() that went well */
+  uint64_t fragmentation; /**< per mille of the free bytes that are not in the largest free piece */
+  char name[64];          /**< as given, cut to 63 bytes */
+} symm_heap_info_t;
+
+/** Describe a heap. [local] Since 0.2. */
+SYMM_API symm_status_t symm_heap_info(symm_heap_t *heap, symm_heap_info_t *out);
+
+/** Add a reference. [local] Since 0.2. */
+SYMM_API symm_status_t symm_heap_retain(symm_heap_t *heap);
+/** Drop a reference. [local] NULL is accepted. With the last one all pieces go, once nobody holds the memory. Since 0.2. */
+SYMM_API void symm_heap_release(symm_heap_t *heap);
 
 /* ---- signals --------------------------------------------------------------------------------------- */
 

@@ -6,8 +6,9 @@
 // what symm.h says of that call holds (who must call it, whether it blocks, what it returns). Constants are those of symm.h.
 //
 //   Failures    A call that fails throws symm::Error, which names the status, and the rank and the process to blame.
-//   Handles     Group, Buffer, Memory: moving is free, copying adds a reference, the destructor drops one. An empty handle
-//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Import moves only.
+//   Handles     Group, Buffer, Memory, Heap: moving is free, copying adds a reference, the destructor drops one. An empty handle
+//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Import and Piece move
+//               only.
 //   Spans       Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as contiguous elements, and
 //               Span(pointer, count) for all else. Counts are in elements, offsets and sizes of memory in bytes.
 //   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
@@ -142,9 +143,11 @@ namespace detail {
 inline symm_status_t retain(symm_group_t *group) { return symm_group_retain(group); }
 inline symm_status_t retain(symm_buffer_t *buffer) { return symm_buffer_retain(buffer); }
 inline symm_status_t retain(symm_memory_t *memory) { return symm_memory_retain(memory); }
+inline symm_status_t retain(symm_heap_t *heap) { return symm_heap_retain(heap); }
 inline void release(symm_group_t *group) noexcept { symm_group_release(group); }
 inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer); }
 inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
+inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
 
 // Zero, with struct_size set.
 template <class Struct>
@@ -325,6 +328,81 @@ struct Place {
   size_t offset = 0;
 };
 
+template <class T>
+class Piece;
+
+// One memory that is handed out in pieces, at the same offsets on all ranks that make the same calls.
+class Heap : public Handle<symm_heap_t> {
+ public:
+  using Handle::Handle;
+
+  // A piece of `count` elements of this rank's block; not zeroed. symm_heap_alloc(). [local]
+  template <class T = std::byte>
+  Piece<T> allocate(size_t count, size_t alignment = 0) const {
+    detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc", "count: " + std::to_string(count) + " is too large");
+    void *pointer = nullptr;
+    size_t offset = 0;
+    check(symm_heap_alloc(get(), count * sizeof(T), alignment, &pointer, &offset), "symm_heap_alloc");
+    return Piece<T>(*this, {static_cast<T *>(pointer), count}, offset);
+  }
+  // The piece that contains `address`; empty if there is none. symm_heap_find(). [local]
+  Span<std::byte> find(const void *address) const {
+    void *pointer = nullptr;
+    size_t size = 0;
+    const symm_status_t status = symm_heap_find(get(), address, &pointer, &size);
+    if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_heap_find");
+    return {static_cast<std::byte *>(pointer), size};
+  }
+  // What the pieces lie in. symm_heap_memory(). [local]
+  Memory memory() const {
+    symm_memory_t *memory = nullptr;
+    check(symm_heap_memory(get(), &memory), "symm_heap_memory");
+    return Memory(memory);
+  }
+  // symm_heap_info(). [local]
+  symm_heap_info_t info() const {
+    auto info = detail::sized<symm_heap_info_t>();
+    check(symm_heap_info(get(), &info), "symm_heap_info");
+    return info;
+  }
+};
+
+// A piece of a heap, which goes back when this goes: on all ranks in the same order, and when nobody uses it any more.
+template <class T>
+class Piece {
+ public:
+  Piece() noexcept = default;
+  // Takes over the piece.
+  Piece(Heap heap, Span<T> span, size_t offset) noexcept : heap_(std::move(heap)), span_(span), offset_(offset) {}
+  Piece(Piece &&other) noexcept
+      : heap_(std::move(other.heap_)), span_(std::exchange(other.span_, {})), offset_(std::exchange(other.offset_, 0)) {}
+  Piece &operator=(Piece &&other) noexcept {
+    Piece taken(std::move(other));
+    std::swap(heap_, taken.heap_);
+    std::swap(span_, taken.span_);
+    std::swap(offset_, taken.offset_);
+    return *this;
+  }
+  ~Piece() {
+    if (!span_.empty()) symm_heap_free(heap_.get(), span_.data());
+  }
+
+  T *data() const noexcept { return span_.data(); }
+  size_t size() const noexcept { return span_.size(); }
+  Span<T> span() const noexcept { return span_; }
+  // The piece at the same offset of rank `rank`'s block. [local]
+  Span<T> span(int32_t rank) const { return {reinterpret_cast<T *>(heap_.memory().span(rank).data() + offset_), span_.size()}; }
+  // Bytes from the start of the block, the same on all ranks: where put() and get() of the memory find it.
+  size_t offset() const noexcept { return offset_; }
+  // Give it back now. symm_heap_free(). [local]
+  void reset() noexcept { *this = Piece(); }
+
+ private:
+  Heap heap_;
+  Span<T> span_;
+  size_t offset_ = 0;
+};
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -414,6 +492,12 @@ class Group : public Handle<symm_group_t> {
     symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
     options.tag = tag;
     return rendezvous(buffer, options);
+  }
+  // A heap of `bytes` bytes on every rank. symm_heap_create(). [collective] [blocking]
+  Heap heap(size_t bytes, const symm_heap_options_t &options = SYMM_HEAP_OPTIONS_INIT) const {
+    symm_heap_t *made = nullptr;
+    check(symm_heap_create(get(), bytes, &options, &made), "symm_heap_create");
+    return Heap(made);
   }
   // The memory of this group that maps `address`. symm_memory_find(). [local]
   Place find(const void *address) const {

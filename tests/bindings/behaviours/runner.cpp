@@ -52,6 +52,7 @@ struct Things {
   std::map<std::string, symm::Group> groups;
   std::map<std::string, symm::Buffer> buffers;
   std::map<std::string, symm::Memory> memories;
+  std::map<std::string, symm::Heap> heaps;  // their memories are in `memories`
   std::map<std::string, std::vector<std::byte>> arrays;
   std::set<std::string> released;  // these stand for handles that no longer are, so that they can be misused
 
@@ -100,6 +101,8 @@ class Runner {
  private:
   const symm::Group& group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
   const symm::Memory& memory(const Line& line) { return things_->memories.at(line.text("memory")); }
+
+  const symm::Heap& heap(const Line& line) { return things_->heaps.at(line.text("heap")); }
 
   std::byte* address(const Line& line, const std::string& key) {
     const auto [name, offset] = line.address(key);
@@ -162,6 +165,17 @@ class Runner {
     require(info.size, line.integer("size", info.size), "size");
     require(static_cast<int64_t>(info.bytes), line.integer("bytes", static_cast<int64_t>(info.bytes)), "bytes");
     require(info.channels, line.integer("channels", info.channels), "channels");
+  }
+
+  void expect_heap(const Line& line) {
+    const symm_heap_info_t info = heap(line).info();
+    const std::pair<const char*, uint64_t> sizes[] = {{"used_bytes", info.used_bytes},
+                                                      {"free_bytes", info.free_bytes},
+                                                      {"largest_free", info.largest_free},
+                                                      {"pieces", info.pieces},
+                                                      {"fragmentation", info.fragmentation}};
+    for (const auto& [name, size] : sizes)
+      require(static_cast<int64_t>(size), line.integer(name, static_cast<int64_t>(size)), name);
   }
 
   void find(const Line& line) {
@@ -282,6 +296,28 @@ class Runner {
        [this](Row row) {
          things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), row.size("tag", 0));
        }},
+      {"heap",
+       [this](Row row) {
+         const symm::Heap made = things_->heaps[row.text("as")] = group(row).heap(row.size("bytes"));
+         things_->memories[row.text("as")] = made.memory();
+       }},
+      {"take",
+       [this](Row row) {
+         void* piece = nullptr;
+         size_t offset = 0;
+         symm::check(symm_heap_alloc(heap(row).get(), row.size("bytes"), row.size("alignment", 0), &piece, &offset),
+                     "symm_heap_alloc");
+         require(static_cast<int64_t>(offset), row.integer("offset"), "offset");
+       }},
+      {"give", [this](Row row) { symm::check(symm_heap_free(heap(row).get(), address(row, "at")), "symm_heap_free"); }},
+      {"expect_piece",
+       [this](Row row) {
+         const symm::Span<std::byte> found = heap(row).find(address(row, "at"));
+         require(static_cast<int64_t>(found.size()), row.integer("bytes"), "bytes");
+         const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
+         require(offset, row.integer("offset", offset), "offset");
+       }},
+      {"expect_heap", [this](Row row) { expect_heap(row); }},
       {"release", [this](Row row) { things_->release(row.text("name")); }},
       {"expect_memory", [this](Row row) { expect_memory(row); }},
       {"find", [this](Row row) { find(row); }},

@@ -13,7 +13,7 @@ module Symm
 import FileWatching
 import Libdl
 
-export Group, Buffer, SymmMemory, SymmArray, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
+export Group, Buffer, SymmMemory, SymmArray, Heap, SymmError, Store, Span, BFloat16, Float8E4M3, Float8E5M2
 export status, abort, finalize_group, barrier, signal!, wait_signal, put_signal!, write_value!, peer, avg
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
@@ -32,6 +32,7 @@ include("handle.jl")
 include("group.jl")
 include("memory.jl")
 include("array.jl")
+include("heap.jl")
 include("operand.jl")
 include("signals.jl")
 include("data.jl")

@@ -28,6 +28,7 @@ const SYMM_ERR_SYSTEM = symm_status_t(-10)  # a system call failed; the message 
 const SYMM_ERR_CUDA = symm_status_t(-11)  # a CUDA driver call failed; the message names it and its result
 const SYMM_ERR_BUSY = symm_status_t(-12)  # the object is in use
 const SYMM_ERR_INTERNAL = symm_status_t(-13)  # a defect of this library
+const SYMM_ERR_NOT_FOUND = symm_status_t(-14)  # what was looked for is not there
 
 """Data type. The value is (DLPack type code) << 8 | bits, one lane."""
 const symm_dtype_t = Int32
@@ -108,6 +109,7 @@ const SYMM_ALLOC_HOST = Int32(1)  # memory of the host, pinned, which devices an
 mutable struct symm_group_t end
 mutable struct symm_buffer_t end
 mutable struct symm_memory_t end
+mutable struct symm_heap_t end
 mutable struct symm_ipc_t end
 
 """Receives log messages, possibly from the library's monitor thread. Must not call into the library."""
@@ -231,6 +233,31 @@ struct symm_memory_info_t
     multicast_reason::NTuple{192, UInt8}  # why multicast is 0, else ""; the same on all ranks
 end
 
+"""How to make a heap; NULL means the defaults."""
+struct symm_heap_options_t
+    struct_size::Csize_t
+    flags::UInt64  # as in symm_alloc_options_t
+    numa_node::Int32  # as there
+    alignment::UInt64  # of the block, and so the most that a piece can have; as there
+    name::Cstring  # as there
+    timeout_ms::UInt64  # 0: the group's create_timeout_ms
+end
+
+"""What is known of a heap. Filled by symm_heap_info()."""
+struct symm_heap_info_t
+    struct_size::Csize_t
+    bytes::UInt64  # of each rank's block
+    used_bytes::UInt64  # in pieces, each a multiple of 256
+    peak_bytes::UInt64  # the most that were ever used at once
+    free_bytes::UInt64  # the rest
+    largest_free::UInt64  # bytes of the largest free piece: more cannot be had at once
+    pieces::UInt64  # in use
+    free_pieces::UInt64  # that the free bytes lie in
+    calls::UInt64  # of symm_heap_alloc() and symm_heap_free() that went well
+    fragmentation::UInt64  # per mille of the free bytes that are not in the largest free piece
+    name::NTuple{64, UInt8}  # as given, cut to 63 bytes
+end
+
 """Options of one collective call; NULL means the defaults."""
 struct symm_collective_options_t
     struct_size::Csize_t
@@ -326,7 +353,7 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_heap_options_t, symm_heap_info_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
@@ -424,6 +451,24 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_buffer_record_use(buffer::Ptr{symm_buffer_t}, stream::Ptr{Cvoid})::symm_status_t
 """The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream]"""
 @waiting symm_memory_record_use(memory::Ptr{symm_memory_t}, stream::Ptr{Cvoid})::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_heap_options_init(options::Ptr{symm_heap_options_t}, struct_size::Csize_t)::symm_status_t
+"""Make a heap of `bytes` on every rank. [collective] [blocking, options.timeout_ms]"""
+@waiting symm_heap_create(group::Ptr{symm_group_t}, bytes::Csize_t, options::Ptr{symm_heap_options_t}, out::Ptr{Ptr{symm_heap_t}})::symm_status_t
+"""Take a piece of this rank's block. [local]"""
+@call symm_heap_alloc(heap::Ptr{symm_heap_t}, size::Csize_t, alignment::Csize_t, out_pointer::Ptr{Ptr{Cvoid}}, out_offset::Ptr{Csize_t})::symm_status_t
+"""Give a piece back. [local]"""
+@call symm_heap_free(heap::Ptr{symm_heap_t}, pointer::Ptr{Cvoid})::symm_status_t
+"""Find the piece that contains `address`, anywhere between its first and its last byte in this rank's block. [local]"""
+@call symm_heap_find(heap::Ptr{symm_heap_t}, address::Ptr{Cvoid}, out_pointer::Ptr{Ptr{Cvoid}}, out_size::Ptr{Csize_t})::symm_status_t
+"""The memory that the pieces lie in. [local]"""
+@call symm_heap_memory(heap::Ptr{symm_heap_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+"""Describe a heap. [local]"""
+@call symm_heap_info(heap::Ptr{symm_heap_t}, out::Ptr{symm_heap_info_t})::symm_status_t
+"""Add a reference. [local]"""
+@call symm_heap_retain(heap::Ptr{symm_heap_t})::symm_status_t
+"""Drop a reference. [local]"""
+@call symm_heap_release(heap::Ptr{symm_heap_t})::Cvoid
 """Wait until all ranks of a set are here. [collective over the set] [stream]"""
 @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]"""

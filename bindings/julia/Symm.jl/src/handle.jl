@@ -12,6 +12,7 @@ end
 release_reference(handle::Ptr{symm_group_t}) = symm_group_release(handle)
 release_reference(handle::Ptr{symm_buffer_t}) = symm_buffer_release(handle)
 release_reference(handle::Ptr{symm_memory_t}) = symm_memory_release(handle)
+release_reference(handle::Ptr{symm_heap_t}) = symm_heap_release(handle)
 const ALL_STREAMS = Ptr{Cvoid}(typemax(UInt))
 # Where an import was used nobody knows.
 release_reference(handle::Ptr{symm_ipc_t}, stream=ALL_STREAMS) = symm_ipc_release(handle, stream)

@@ -16,10 +16,15 @@ mutable struct Buffer <: Handle{symm_buffer_t}
     Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer) = finalizer(release, new(handle, bytes))
 end
 
-function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing, name::AbstractString="")
+"""The flags and the NUMA node of an allocation."""
+function placement(host, node)
     node === nothing || 0 <= node <= typemax(Int32) || throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
+    return host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node
+end
+
+function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing, name::AbstractString="")
     return with_text(name) do text
-        options = sized_with(symm_alloc_options_t, host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node, text)
+        options = sized_with(symm_alloc_options_t, placement(host, node)..., text)
         Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options), bytes)
     end
 end

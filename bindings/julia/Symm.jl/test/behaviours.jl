@@ -59,9 +59,12 @@ function constant(prefix, text)
     return isdefined(Symm, name) ? getfield(Symm, name) : Int32(parse(Int, text))
 end
 
+memory_of(x) = x
+memory_of(x::Heap) = x.memory
+
 function address(r, key)
     name, offset = split(word(r, key), '+')
-    at = r.things[name]
+    at = memory_of(r.things[name])
     rank = at isa SymmMemory && key == "at" ? number(r, "rank", at.rank) : nothing
     start = at isa SymmMemory ? (rank === nothing ? pointer(at) : pointer(at, rank)) : Ptr{Cvoid}(pointer(at))
     return start + integer(r, offset)
@@ -126,7 +129,7 @@ same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(n
 
 const VERBS = Dict{String,Function}(
     "expect_group" => r -> same_fields(r, Symm.info(group(r)), ("rank", "size", "channels")),
-    "expect_memory" => r -> same_fields(r, Symm.info(thing(r, "memory")), ("rank", "size", "bytes", "channels")),
+    "expect_memory" => r -> same_fields(r, Symm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != Symm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> (r.things[word(r, "as")] = Group(backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r))),
@@ -141,21 +144,26 @@ const VERBS = Dict{String,Function}(
     "private" => r -> (r.things[word(r, "as")] = zeros(UInt8, number(r, "bytes"))),
     "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"))),
     "rendezvous" => r -> (r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0))),
+    "heap" => r -> (r.things[word(r, "as")] = Heap(group(r), number(r, "bytes"))),
+    "take" => r -> (at = Symm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
+    "give" => r -> (heap = thing(r, "heap"); Symm.free(heap, address(r, "at") - pointer(heap.memory))),
+    "expect_piece" => r -> same_fields(r, something(Symm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
+    "expect_heap" => r -> same_fields(r, Symm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
     "write" => write_elements,
     "expect" => expect_elements,
-    "put" => r -> put!(thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset")),
+    "put" => r -> put!(memory_of(thing(r, "memory")), number(r, "rank"), piece(r, "source"); offset=number(r, "offset")),
     "put_signal" => r -> put_signal!(
-        thing(r, "memory"), number(r, "rank"), piece(r, "source"); offset=number(r, "offset"), channel=number(r, "channel", 0)
+        memory_of(thing(r, "memory")), number(r, "rank"), piece(r, "source"); offset=number(r, "offset"), channel=number(r, "channel", 0)
     ),
-    "get" => r -> get!(piece(r, "destination"), thing(r, "memory"), number(r, "rank"); offset=number(r, "offset")),
+    "get" => r -> get!(piece(r, "destination"), memory_of(thing(r, "memory")), number(r, "rank"); offset=number(r, "offset")),
     "fill32" => r -> fill!(
-        thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset"), count=number(r, "count")
+        memory_of(thing(r, "memory")), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset"), count=number(r, "count")
     ),
-    "write_value32" => r -> write_value!(thing(r, "memory"), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
-    "signal" => r -> signal!(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0)),
-    "wait_signal" => r -> wait_signal(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
+    "write_value32" => r -> write_value!(memory_of(thing(r, "memory")), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
+    "signal" => r -> signal!(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0)),
+    "wait_signal" => r -> wait_signal(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
     "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
     "allreduce" => r -> reducing(r, (to, from, op; o...) -> allreduce!(to, from, op, group(r); o...)),
     "reduce" => r -> reducing(r, (to, from, op; o...) -> reduce!(to, from, op, group(r); root=number(r, "root"), o...)),
@@ -183,7 +191,7 @@ end
 
 function find(r)
     found = Symm.find(group(r), address(r, "at"))
-    same("id", Symm.info(found.memory).id, Symm.info(thing(r, "memory")).id)
+    same("id", Symm.info(found.memory).id, Symm.info(memory_of(thing(r, "memory"))).id)
     same("rank", found.rank, number(r, "rank"))
     same("offset", found.offset, number(r, "offset"))
 end

@@ -51,6 +51,22 @@
         close(buffer)
     end
 
+    @testset "heap" begin
+        heap = Heap(group, 10000; name="small")
+        A = SymmArray{Float64}(heap, 5, 100; alignment=4096)
+        A .= 3
+        @test sum(A) == 1500 && A.offset == 0 && Symm.info(heap).name == "small" && Symm.info(heap).pieces == 1
+        @test Symm.find(heap, pointer(A, 500)) == (offset=0, bytes=4000) && Symm.find(heap, pointer(heap.memory) + 4000) === nothing
+        full = error_of(() -> SymmArray{UInt8}(heap, 6145))
+        @test full.status == Symm.SYMM_ERR_OUT_OF_MEMORY && occursin("6144 of 10240 are free", full.message)
+        Symm.free(heap, A)
+        @test error_of(() -> Symm.free(heap, A)).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test isempty(SymmArray{Int}(heap, 0)) && Symm.alloc(heap, 1) == 0
+        close(heap)
+        @test sum(A) == 1500 && sprint(show, heap) == "Heap(10240 bytes of each of 1 ranks, closed)"
+        @test error_of(() -> Symm.alloc(heap, 1)).status == Symm.SYMM_ERR_INVALID_HANDLE
+    end
+
     @testset "operands" begin
         A = SymmArray(group, collect(1.0:6.0))
         @test allreduce!(A, +) === A && allreduce(A, max) == 1:6

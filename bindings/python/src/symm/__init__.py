@@ -19,6 +19,7 @@ bytes where the name says so, else in elements.
 from symm._generated import (
     DeviceInfo as DeviceInfo,
     GroupInfo as GroupInfo,
+    HeapInfo as HeapInfo,
     ImportInfo as ImportInfo,
     IpcReport as IpcReport,
     IpcStats as IpcStats,
@@ -69,6 +70,7 @@ from symm.errors import (
     InvalidArgumentError as InvalidArgumentError,
     InvalidHandleError as InvalidHandleError,
     MismatchError as MismatchError,
+    NotFoundError as NotFoundError,
     OutOfMemoryError as OutOfMemoryError,
     PeerFailedError as PeerFailedError,
     SymmError as SymmError,
@@ -77,6 +79,7 @@ from symm.errors import (
     UnsupportedError as UnsupportedError,
 )
 from symm.group import Group as Group, GroupStatus as GroupStatus
+from symm.heap import Heap as Heap
 from symm.ipc import (
     ImportedArray as ImportedArray,
     import_token as import_token,

@@ -80,6 +80,10 @@ class InternalError(SymmError, status=Status.INTERNAL):
     """A defect of the library."""
 
 
+class NotFoundError(SymmError, LookupError, status=Status.NOT_FOUND):
+    """What was looked for is not there."""
+
+
 _classes = {kind.status: kind for kind in SymmError.__subclasses__()}
 
 

@@ -18,6 +18,7 @@ from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend, GroupFlag, Status, member
 from symm.errors import InvalidArgumentError
+from symm.heap import Heap
 from symm.memory import Buffer, Memory
 
 if TYPE_CHECKING:
@@ -34,6 +35,13 @@ class GroupStatus(_generated.GroupStatus):
     def ok(self) -> bool:
         """Whether the group works."""
         return self.status == Status.OK
+
+
+def _placement(host: bool, node: int | None) -> tuple[int, int]:
+    """The flags and the NUMA node of an allocation."""
+    if node is not None and not 0 <= node < 2**31:
+        raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
+    return raw.SYMM_ALLOC_HOST if host else 0, raw.SYMM_NODE_NEAREST if node is None else node
 
 
 class Group(Collectives, Owned):
@@ -256,10 +264,7 @@ class Group(Collectives, Owned):
             InvalidArgumentError: nbytes is 0, there is no such node, or `node` is given without `host`.
             UnavailableError: memory of the host, or of that node, cannot be had; the message says why.
         """
-        if node is not None and not 0 <= node < 2**31:
-            raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
-        options = (raw.SYMM_ALLOC_HOST if host else 0, raw.SYMM_NODE_NEAREST if node is None else node, name)
-        return Buffer(raw.symm_alloc(self._handle, nbytes, options), nbytes)
+        return Buffer(raw.symm_alloc(self._handle, nbytes, (*_placement(host, node), name)), nbytes)
 
     def adopt(self, address: int, nbytes: int, *, name: str = "") -> Buffer:
         """A buffer of device memory that another library allocated by cuMemCreate for a POSIX descriptor. [local] [blocking]
@@ -306,6 +311,34 @@ class Group(Collectives, Owned):
         extents = extents_of(shape)
         buffer = self.alloc(max(1, math.prod(extents) * dtype_of(dtype).itemsize))
         return self.from_buffer(buffer, extents, dtype, tag=tag)
+
+    def heap(
+        self,
+        nbytes: int,
+        *,
+        host: bool = False,
+        node: int | None = None,
+        alignment: int = 0,
+        name: str = "",
+        timeout: float | None = None,
+    ) -> Heap:
+        """Symmetric memory that is handed out in pieces. [collective] [blocking, timeout] All or nothing.
+
+        Args:
+            nbytes: > 0, the same on all ranks; rounded up to a multiple of 256.
+            host: see `alloc()`.
+            node: see `alloc()`.
+            alignment: of the block, a power of two, and so the most that a piece can have; 0: 4096.
+            name: shown in messages.
+            timeout: seconds; None: the group's `create_timeout`.
+
+        Raises:
+            MismatchError: sizes differ.
+            OutOfMemoryError, UnavailableError: as `alloc()` says, on whichever rank.
+            DeadlineError, PeerFailedError, AbortedError: as everywhere.
+        """
+        options = (*_placement(host, node), alignment, name, milliseconds(timeout))
+        return Heap(raw.symm_heap_create(self._handle, nbytes, options), self)
 
     def from_buffer(
         self,

@@ -66,6 +66,7 @@ impl fmt::Display for Status {
             Self::Cuda => "CUDA driver call failed",
             Self::Busy => "busy",
             Self::Internal => "internal error",
+            Self::NotFound => "not found",
             Self::Unknown(value) => return write!(f, "unknown status {value}"),
         };
         f.write_str(name)

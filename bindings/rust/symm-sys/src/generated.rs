@@ -7,6 +7,7 @@ use crate::MissingSymbol;
 pub type symm_group_t = symm_group;
 pub type symm_buffer_t = symm_buffer;
 pub type symm_memory_t = symm_memory;
+pub type symm_heap_t = symm_heap;
 pub type symm_ipc_t = symm_ipc;
 /// Receives log messages, possibly from the library's monitor thread. Must not call into the library.
 pub type symm_log_callback_t = ::core::option::Option<
@@ -34,6 +35,7 @@ Ok = SYMM_OK = 0,
 #[doc = "a CUDA driver call failed; the message names it and its result"] Cuda = SYMM_ERR_CUDA = -11,
 #[doc = "the object is in use"] Busy = SYMM_ERR_BUSY = -12,
 #[doc = "a defect of this library"] Internal = SYMM_ERR_INTERNAL = -13,
+#[doc = "what was looked for is not there"] NotFound = SYMM_ERR_NOT_FOUND = -14,
 }
 /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane.
 pub enum Dtype: symm_dtype_t {
@@ -131,6 +133,9 @@ pub struct symm_buffer {
     _unused: [u8; 0],
 }
 pub struct symm_memory {
+    _unused: [u8; 0],
+}
+pub struct symm_heap {
     _unused: [u8; 0],
 }
 pub struct symm_ipc {
@@ -254,6 +259,29 @@ pub struct symm_memory_info_t {
     #[doc = "of each pad: channels \\* size \\* 4"] pub signal_pad_bytes: i32,
     #[doc = "1 if it has a multicast address, then on all ranks"] pub multicast: i32,
     #[doc = "why multicast is 0, else \"\"; the same on all ranks"] pub multicast_reason: [::core::ffi::c_char; 192usize],
+}
+/// How to make a heap; NULL means the defaults.
+pub struct symm_heap_options_t {
+    pub struct_size: usize,
+    #[doc = "as in symm_alloc_options_t"] pub flags: u64,
+    #[doc = "as there"] pub numa_node: i32,
+    #[doc = "of the block, and so the most that a piece can have; as there"] pub alignment: u64,
+    #[doc = "as there"] pub name: *const ::core::ffi::c_char,
+    #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+}
+/// What is known of a heap. Filled by symm_heap_info().
+pub struct symm_heap_info_t {
+    pub struct_size: usize,
+    #[doc = "of each rank's block"] pub bytes: u64,
+    #[doc = "in pieces, each a multiple of 256"] pub used_bytes: u64,
+    #[doc = "the most that were ever used at once"] pub peak_bytes: u64,
+    #[doc = "the rest"] pub free_bytes: u64,
+    #[doc = "bytes of the largest free piece: more cannot be had at once"] pub largest_free: u64,
+    #[doc = "in use"] pub pieces: u64,
+    #[doc = "that the free bytes lie in"] pub free_pieces: u64,
+    #[doc = "of symm_heap_alloc() and symm_heap_free() that went well"] pub calls: u64,
+    #[doc = "per mille of the free bytes that are not in the largest free piece"] pub fragmentation: u64,
+    #[doc = "as given, cut to 63 bytes"] pub name: [::core::ffi::c_char; 64usize],
 }
 /// Options of one collective call; NULL means the defaults.
 pub struct symm_collective_options_t {
@@ -441,6 +469,24 @@ pub fn symm_group_synchronize(group: *mut symm_group_t, stream: *mut ::core::ffi
 pub fn symm_buffer_record_use(buffer: *mut symm_buffer_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// The same, of a memory: of all ranks' blocks and pads that are mapped here. \[local\] \[stream\]
 pub fn symm_memory_record_use(memory: *mut symm_memory_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_heap_options_init(options: *mut symm_heap_options_t, struct_size: usize) -> symm_status_t;
+/// Make a heap of `bytes` on every rank. \[collective\] \[blocking, options.timeout_ms\]
+pub fn symm_heap_create(group: *mut symm_group_t, bytes: usize, options: *const symm_heap_options_t, out: *mut *mut symm_heap_t) -> symm_status_t;
+/// Take a piece of this rank's block. \[local\]
+pub fn symm_heap_alloc(heap: *mut symm_heap_t, size: usize, alignment: usize, out_pointer: *mut *mut ::core::ffi::c_void, out_offset: *mut usize) -> symm_status_t;
+/// Give a piece back. \[local\]
+pub fn symm_heap_free(heap: *mut symm_heap_t, pointer: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Find the piece that contains `address`, anywhere between its first and its last byte in this rank's block. \[local\]
+pub fn symm_heap_find(heap: *mut symm_heap_t, address: *const ::core::ffi::c_void, out_pointer: *mut *mut ::core::ffi::c_void, out_size: *mut usize) -> symm_status_t;
+/// The memory that the pieces lie in. \[local\]
+pub fn symm_heap_memory(heap: *mut symm_heap_t, out: *mut *mut symm_memory_t) -> symm_status_t;
+/// Describe a heap. \[local\]
+pub fn symm_heap_info(heap: *mut symm_heap_t, out: *mut symm_heap_info_t) -> symm_status_t;
+/// Add a reference. \[local\]
+pub fn symm_heap_retain(heap: *mut symm_heap_t) -> symm_status_t;
+/// Drop a reference. \[local\]
+pub fn symm_heap_release(heap: *mut symm_heap_t);
 /// Wait until all ranks of a set are here. \[collective over the set\] \[stream\]
 pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\]

@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use std::ptr::NonNull;
-use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_memory};
+use symm_sys::{Api, MissingSymbol, symm_buffer, symm_group, symm_heap, symm_memory};
 
 /// What the library counts references of.
 pub(crate) trait Object {
@@ -25,6 +25,7 @@ macro_rules! object {
 object!(symm_group, symm_group_release);
 object!(symm_buffer, symm_buffer_release);
 object!(symm_memory, symm_memory_release);
+object!(symm_heap, symm_heap_release);
 
 /// An owned reference.
 pub(crate) struct Handle<T: Object>(NonNull<T>);

@@ -8,6 +8,7 @@
 //! | [`Group`] | the ranks that share memory |
 //! | [`Buffer`] | one rank's allocation, before others can see it |
 //! | [`Memory`] | a buffer after [`Group::rendezvous`]: every rank's block mapped here |
+//! | [`Heap`], [`Piece`] | a memory that is handed out in pieces, at the same offsets on all ranks |
 //! | [`Span`] | a part of this rank's own block, as an operand of calls |
 //! | [`View`] | any rank's block, element by element |
 //! | [`ipc::Token`] | plain bytes by which any process of this user maps a piece of memory |
@@ -34,6 +35,7 @@ mod error;
 mod fp8;
 mod group;
 mod handle;
+mod heap;
 pub mod ipc;
 mod library;
 mod log;
@@ -52,6 +54,7 @@ pub use element::{Bool, Element, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStatus};
+pub use heap::{Heap, HeapConfig, HeapInfo, Piece};
 pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;

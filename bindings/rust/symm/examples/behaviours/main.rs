@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::{
-    Algorithm, Bool, Buffer, Element, F8E4M3, F8E5M2, Group, GroupConfig, Memory, Op, Place, Raw, Result, Status,
-    Timeout,
+    Algorithm, Bool, Buffer, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece, Place, Raw, Result,
+    Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -24,6 +24,7 @@ enum Thing {
     Group(Group),
     Buffer(Buffer<u8>),
     Memory(Memory<u8>),
+    Heap(Heap, Vec<Piece<u8>>),
     Array(Vec<u8>),
     Gone(*mut c_void),
 }
@@ -34,6 +35,7 @@ impl Thing {
             Self::Group(group) => group.as_raw().cast(),
             Self::Buffer(buffer) => buffer.as_raw().cast(),
             Self::Memory(memory) => memory.as_raw().cast(),
+            Self::Heap(heap, _) => heap.as_raw().cast(),
             Self::Array(array) => array.as_ptr().cast_mut().cast(),
             Self::Gone(raw) => *raw,
         }
@@ -90,6 +92,34 @@ const VERBS: &[(&str, Verb)] = &[
         let Some(Thing::Buffer(buffer)) = r.things.insert(name.to_owned(), gone) else { panic!("{name} is no buffer") };
         let memory = group.rendezvous_tagged(buffer, line.get_or("tag", 0))?;
         r.add(line.text("as"), Thing::Memory(memory))
+    }),
+    ("heap", |r, line| {
+        let heap = r.group(line).heap(line.get("bytes"))?;
+        r.add(line.text("as"), Thing::Heap(heap, Vec::new()))
+    }),
+    ("take", |r, line| {
+        let piece = r.heap(line).alloc_aligned(line.get("bytes"), line.get_or("alignment", 0))?;
+        line.compare(&[("offset", piece.offset())]);
+        r.pieces(line).push(piece);
+        Ok(())
+    }),
+    ("give", |r, line| {
+        let at = line.address("at").1;
+        r.pieces(line).retain(|piece| piece.offset() != at);
+        Ok(())
+    }),
+    ("expect_piece", |r, line| {
+        let (offset, bytes) = r.heap(line).find(r.address(line, "at"))?.unwrap_or((0, 0));
+        line.compare(&[("offset", offset), ("bytes", bytes)]);
+        Ok(())
+    }),
+    ("expect_heap", |r, line| {
+        let info = r.heap(line).info()?;
+        let sizes = [("used_bytes", info.used_bytes), ("free_bytes", info.free_bytes), ("pieces", info.pieces)];
+        line.compare(&sizes.map(|(name, value)| (name, value as usize)));
+        let sizes = [("largest_free", info.largest_free), ("fragmentation", info.fragmentation)];
+        line.compare(&sizes.map(|(name, value)| (name, value as usize)));
+        Ok(())
     }),
     ("release", |r, line| {
         let gone = Thing::Gone(r.thing(line.text("name")).raw());
@@ -200,7 +230,22 @@ impl Runner {
     fn memory(&self, name: &str) -> Memory<u8> {
         match self.thing(name) {
             Thing::Memory(memory) => memory.clone(),
+            Thing::Heap(heap, _) => heap.memory(),
             _ => panic!("{name} is no memory"),
+        }
+    }
+
+    fn heap(&self, line: &Line) -> Heap {
+        match self.thing(line.text("heap")) {
+            Thing::Heap(heap, _) => heap.clone(),
+            _ => panic!("that is no heap"),
+        }
+    }
+
+    fn pieces(&mut self, line: &Line) -> &mut Vec<Piece<u8>> {
+        match self.things.get_mut(line.text("heap")) {
+            Some(Thing::Heap(_, pieces)) => pieces,
+            _ => panic!("that is no heap"),
         }
     }
 

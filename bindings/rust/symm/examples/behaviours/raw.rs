@@ -14,7 +14,15 @@ pub fn only(runner: &Runner, line: &Line) -> bool {
     let negative = |key| line.get_or::<i64>(key, 0) < 0;
     let odd = || line.verb == "fill32" && line.get::<i64>("offset") % 4 != 0;
     let unknown = || line.has("send") && dtype(line).1.is_none();
-    let wrong = || gone("memory") || gone("buffer") || negative("rank") || negative("channel") || odd() || unknown();
+    let wrong = || {
+        gone("memory")
+            || gone("buffer")
+            || negative("rank")
+            || negative("channel")
+            || odd()
+            || unknown()
+            || line.verb == "give"
+    };
     line.failure.is_some() && wrong()
 }
 
@@ -34,6 +42,7 @@ pub fn run(runner: &Runner, line: &Line) -> Result<()> {
             "wait_signal" => api.symm_wait_signal(memory, rank, channel, &options, none),
             "barrier" => api.symm_barrier(group, ptr::null(), 0, channel, &options, none),
             "fill32" => api.symm_fill32(memory, rank, line.get("offset"), line.get("value"), line.get("count"), none),
+            "give" => api.symm_heap_free(handle("heap").cast(), runner.address(line, "at").cast()),
             "rendezvous" => {
                 let mut out = ptr::null_mut();
                 api.symm_rendezvous(group, handle("buffer").cast(), ptr::null(), &mut out)

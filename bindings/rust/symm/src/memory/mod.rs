@@ -205,8 +205,12 @@ impl<T: Element> Memory<T> {
         self.inner.handle.as_ptr()
     }
 
+    pub(crate) fn backend(&self) -> crate::Backend {
+        self.inner.group.backend
+    }
+
     #[inline]
-    fn own(&self) -> *mut T {
+    pub(crate) fn own(&self) -> *mut T {
         self.inner.own.cast()
     }
 }

@@ -83,7 +83,11 @@ pub struct Found {
 }
 
 impl<T: Element> Memory<T> {
-    fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
+    pub(crate) fn adopt(
+        handle: Handle<symm_memory>,
+        buffer: Option<Handle<symm_buffer>>,
+        group: &Group,
+    ) -> Result<Self> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_ptr(), out)) }?;
         // SAFETY: the handle is alive.

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heaps: one memory of a group, handed out in pieces."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from symm._generated import HeapInfo
+from symm._library import raw
+from symm._owned import Owned
+from symm._view import extents_of
+from symm.dtypes import DTypeLike, dtype_of
+from symm.errors import NotFoundError
+from symm.memory import Memory
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+    from symm.array import SymmArray
+    from symm.group import Group
+
+
+class Heap(Owned):
+    """Symmetric memory that is handed out in pieces without a word to the other ranks. Made by ``Group.heap()``.
+
+    Ranks that make the same calls in the same order get the same offsets. So pieces are freed by `free()` and not by the garbage
+    collector, whose time is not the same on all ranks; `close()`, or the end of a ``with`` block, ends all of them. Any thread
+    may call, in an order that all ranks share. Where a group was made with ``check=True``, ranks that went apart get
+    `MismatchError` in the next collective.
+
+    Attributes:
+        group: the group.
+        memory: what the pieces lie in; put, get and signals take a piece's `offset` in it.
+        nbytes: bytes of each rank's block.
+    """
+
+    def __init__(self, handle: int, group: Group) -> None:
+        super().__init__(handle, raw.symm_heap_release)
+        self.group = group
+        self.memory = Memory(raw.symm_heap_memory(handle), group)
+        self.nbytes = self.memory.nbytes
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, alignment: int = 0) -> SymmArray:
+        """A piece of this rank's block as an array. [local] Its elements are whatever was there before.
+
+        Args:
+            shape: extents; an array of nothing takes nothing.
+            dtype: element type.
+            alignment: of its offset, a power of two up to the heap's; 0: 256 bytes, and never less.
+
+        Raises:
+            OutOfMemoryError: says what was asked for, what is free, and the largest free piece.
+            InvalidArgumentError: alignment.
+        """
+        extents, kind = extents_of(shape), dtype_of(dtype)
+        nbytes = math.prod(extents) * kind.itemsize
+        offset = raw.symm_heap_alloc(self._handle, nbytes, alignment)[1] if nbytes > 0 else 0
+        return self.memory.array(extents, kind, offset=offset)
+
+    def free(self, array: SymmArray) -> None:
+        """Give the piece of an array of `empty()` back. [local] Never waits; the next `empty()` may hand it out again.
+
+        So it must not be in use any more on any rank (a barrier says so), nor any view of it; on CUDA, what was issued with it
+        must be ahead of what uses the next one, as it is on one stream.
+
+        Raises:
+            InvalidArgumentError: freed already, a part of a piece, or not of this heap; nothing has changed.
+        """
+        if array.nbytes:
+            raw.symm_heap_free(self._handle, array.pointer)
+
+    def find(self, address: int) -> tuple[int, int] | None:
+        """(address, bytes) of the piece that contains `address`; None if there is none. [local]"""
+        try:
+            pointer, nbytes = raw.symm_heap_find(self._handle, address)
+        except NotFoundError:
+            return None
+        return pointer, nbytes
+
+    def info(self) -> HeapInfo:
+        """Describe it. [local]"""
+        return HeapInfo.read(raw.symm_heap_info(self._handle))
+
+    def close(self) -> None:
+        """Let go of it and of all pieces. [local] Never waits. Arrays made before keep the memory mapped."""
+        super().close()
+        if "memory" in self.__dict__:
+            self.memory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<symm.Heap of {self.nbytes} bytes on each of {self.group.size} ranks{', closed' if self.closed else ''}>"

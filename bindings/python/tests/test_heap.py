@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Heaps: pieces at the same offsets on all ranks."""
+
+import numpy as np
+import pytest
+
+import symm
+
+
+def test_pieces_of_all_ranks(ranks):
+    def body(group):
+        with group.heap(1 << 20, name="pieces") as heap:
+            arrays = [heap.empty(size, "i32", alignment=4096) for size in (10, 5000, 1000)]
+            heap.free(arrays[1])
+            array = heap.empty((3, 4), "i32")
+            array.numpy()[:] = group.rank
+            group.barrier()
+            right = (group.rank + 1) % group.size
+            assert (array.peer(right).numpy() == right).all()
+            group.barrier()
+            array[1].put(np.full(4, 7 + group.rank, np.int32), right, signal=2)
+            array.wait_signal((group.rank - 1) % group.size, 2)
+            assert (array.numpy()[1] == 7 + (group.rank - 1) % group.size).all()
+            group.barrier()
+            group.allreduce(array)
+            with symm.import_token(array.export_token(), (3, 4), "i32") as shared:
+                assert (shared.numpy()[0] == 3).all()
+            group.barrier()
+            return [each.offset for each in (*arrays, array)]
+
+    seen = ranks(3, body)
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == [0, 4096, 24576, 256]
+
+
+def test_what_is_free_and_what_is_not(alone):
+    heap = alone.heap(10_000, name="small")
+    first, second = heap.empty(1000, "u8"), heap.empty((5, 100), "f64")
+    assert (heap.nbytes, heap.memory.nbytes) == (10_240, 10_240)
+    info = heap.info()
+    assert (info.used_bytes, info.pieces, info.free_pieces, info.name) == (1024 + 4096, 2, 1, "small")
+    assert heap.find(second.pointer + 3999) == (second.pointer, 4000)
+    assert heap.find(second.pointer + 4000) is None
+    assert heap.find(id(heap)) is None
+    assert alone.find(second.pointer + 1) == (heap.memory.id, 0, second.offset + 1)
+    with pytest.raises(symm.OutOfMemoryError, match=r"small: 5121 bytes .* 5120 of 10240 are free, the largest .* 5120"):
+        heap.empty(5121, "u8")
+    with pytest.raises(symm.InvalidArgumentError, match="inside a piece"):
+        heap.free(second[1])
+    heap.free(first)
+    with pytest.raises(symm.InvalidArgumentError, match="freed already"):
+        heap.free(first)
+    with pytest.raises(symm.InvalidArgumentError, match="not in this rank's block"):
+        heap.free(alone.empty(4))
+    empty = heap.empty((0, 3))
+    heap.free(empty)
+    assert heap.info().calls == 3
+    view = second.numpy()
+    heap.close()
+    view[:] = 1  # the array keeps the memory
+    with pytest.raises(symm.InvalidHandleError):
+        heap.info()
+    with pytest.raises(symm.InvalidArgumentError, match="alignment"):
+        alone.heap(4096, alignment=100)
+
+
+def test_ranks_that_went_apart_are_told(threads):
+    def body(group):
+        heap, value = group.heap(65_536), np.ones(4, np.float32)
+        group.allreduce(value)
+        heap.empty(10 + group.rank)
+        with pytest.raises(symm.MismatchError, match="heap calls"):
+            group.allreduce(value)
+
+    with pytest.raises(symm.MismatchError):
+        threads(2, body, check=True)

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One memory, handed out in pieces.
+
+use crate::buffer::{bytes, on_host};
+use crate::convert::{filled, given, to_c};
+use crate::error::{Result, call};
+use crate::handle::Handle;
+use crate::{Element, Error, Group, Memory, Source, Span, Status, Target, Timeout, View};
+use std::ffi::CString;
+use std::ops::RangeBounds;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use symm_sys::{self as sys, symm_heap};
+
+known! {
+    /// What is known of a heap.
+    #[derive(Debug, Clone)]
+    pub struct HeapInfo of symm_heap_info_t {
+        /// Of each rank's block.
+        pub bytes: u64;
+        /// In pieces, each a multiple of 256.
+        pub used_bytes: u64;
+        /// The most that were ever used at once.
+        pub peak_bytes: u64;
+        /// The rest.
+        pub free_bytes: u64;
+        /// Bytes of the largest free piece: more cannot be had at once.
+        pub largest_free: u64;
+        /// In use.
+        pub pieces: u64;
+        /// That the free bytes lie in.
+        pub free_pieces: u64;
+        /// Pieces taken and given back so far.
+        pub calls: u64;
+        /// Per mille of the free bytes that are not in the largest free piece.
+        pub fragmentation: u64;
+        /// Of its configuration.
+        pub name: String;
+    }
+}
+
+/// How to make a heap.
+#[derive(Default, Debug, Clone)]
+#[must_use = "a configuration does nothing until Group::heap_with() is called"]
+pub struct HeapConfig {
+    host: bool,
+    node: Option<u16>,
+    alignment: usize,
+    name: String,
+    timeout: Timeout,
+}
+
+setters! { HeapConfig:
+    /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
+    host(host: bool) = host;
+    /// The NUMA node of that. Otherwise the nearest.
+    node(node: u16) = Some(node);
+    /// Alignment of the block in bytes, a power of two, and so the most that a piece can have. Otherwise 4096.
+    alignment(bytes: usize) = bytes;
+    /// Shown in messages.
+    name(name: impl Into<String>) = name.into();
+    /// Otherwise that of creating the group.
+    timeout(timeout: impl Into<Timeout>) = timeout.into();
+}
+
+/// Symmetric memory that is handed out in pieces without a word to the other ranks: made by [`Group::heap`].
+///
+/// Ranks that make the same calls in the same order get the same offsets, and a [`Piece`] goes back where it is dropped; so drop
+/// them in the same order on all ranks. Threads of a rank must take turns in an order that all ranks share. Where a group
+/// [checks](crate::GroupConfig::check), ranks that went apart get `Mismatch` in the next collective.
+///
+/// A clone is another handle to the same heap.
+#[derive(Clone)]
+pub struct Heap {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    handle: Handle<symm_heap>,
+    memory: Memory<u8>,
+}
+
+impl Group {
+    /// A heap of `bytes` on every rank, rounded up to a multiple of 256. All ranks call it, with the same number, and all succeed or
+    /// all fail.
+    ///
+    /// # Errors
+    /// Those of [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
+    pub fn heap(&self, bytes: usize) -> Result<Heap> {
+        self.heap_with(bytes, &HeapConfig::new())
+    }
+
+    /// As [`heap`](Self::heap), of another kind.
+    ///
+    /// # Errors
+    /// As [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
+    pub fn heap_with(&self, bytes: usize, config: &HeapConfig) -> Result<Heap> {
+        let name: CString = to_c("name", &config.name)?;
+        let options = sys::symm_heap_options_t {
+            struct_size: size_of::<sys::symm_heap_options_t>(),
+            flags: if config.host { sys::SYMM_ALLOC_HOST } else { 0 },
+            numa_node: config.node.map_or(sys::SYMM_NODE_NEAREST, i32::from),
+            alignment: config.alignment as u64,
+            name: name.as_ptr(),
+            timeout_ms: config.timeout.as_millis(),
+        };
+        // SAFETY: the handle is alive, and so are the options.
+        let out =
+            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_create(self.as_raw(), bytes, &options, out) })?;
+        // SAFETY: a successful call gives one reference.
+        let handle = unsafe { Handle::new(out) }?;
+        // SAFETY: the handle is alive.
+        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_memory(handle.as_ptr(), out) })?;
+        // SAFETY: as above.
+        let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
+        Ok(Heap { inner: Arc::new(Inner { handle, memory }) })
+    }
+}
+
+impl Heap {
+    /// A piece of `len` elements of this rank's block, which hold whatever was there before. A local call.
+    ///
+    /// # Errors
+    /// `OutOfMemory` says what was asked for, what is free, and the largest free piece; `InvalidArgument` for no elements.
+    pub fn alloc<T: Element>(&self, len: usize) -> Result<Piece<T>> {
+        self.alloc_aligned(len, 0)
+    }
+
+    /// As [`alloc`](Self::alloc), at a multiple of `alignment` bytes: a power of two, at most that of the heap; 0 is 256, and less is not
+    /// had.
+    ///
+    /// # Errors
+    /// As [`alloc`](Self::alloc), and `InvalidArgument` for an alignment.
+    pub fn alloc_aligned<T: Element>(&self, len: usize, alignment: usize) -> Result<Piece<T>> {
+        let size = bytes::<T>(len)?;
+        let mut offset = 0;
+        // SAFETY: the handle is alive.
+        let pointer = given(ptr::null_mut(), |api, out| unsafe {
+            api.symm_heap_alloc(self.as_raw(), size, alignment, out, &mut offset)
+        })?;
+        let pointer =
+            NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
+        Ok(Piece { heap: self.clone(), pointer, len, offset })
+    }
+
+    /// Offset and length in bytes of the piece that contains an address of this rank's block, if there is one.
+    ///
+    /// # Errors
+    /// `InvalidHandle` after a fork.
+    pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
+        let mut size = 0;
+        // SAFETY: the handle is alive; the address is only looked up.
+        let found = given(ptr::null_mut(), |api, out| unsafe {
+            api.symm_heap_find(self.as_raw(), address.cast(), out, &mut size)
+        });
+        match found {
+            Ok(pointer) => Ok(Some((pointer as usize - self.inner.memory.own() as usize, size))),
+            Err(error) if error.status == Status::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the pieces lie in.
+    #[must_use]
+    pub fn memory<T: Element>(&self) -> Memory<T> {
+        self.inner.memory.cast()
+    }
+
+    /// Describes it.
+    ///
+    /// # Errors
+    /// `InvalidHandle` after a fork.
+    pub fn info(&self) -> Result<HeapInfo> {
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        let info: sys::symm_heap_info_t = unsafe { filled(|api, out| api.symm_heap_info(self.as_raw(), out)) }?;
+        Ok(info.into())
+    }
+
+    /// The handle, for calls of [`symm_sys`]. It is valid while this value, or a piece, lives.
+    pub fn as_raw(&self) -> *mut symm_heap {
+        self.inner.handle.as_ptr()
+    }
+}
+
+/// A piece of a [`Heap`], which goes back when it is dropped: on all ranks in the same order, and when no rank uses it any more (a
+/// barrier says so). On a device, what was issued with it must be ahead of what uses the next piece, as it is on one stream.
+///
+/// Who may touch what is as in [`Memory`]. It keeps the heap alive.
+pub struct Piece<T: Element> {
+    heap: Heap,
+    pointer: NonNull<T>,
+    len: usize,
+    offset: usize,
+}
+
+// SAFETY: a piece is an address; what is done with it is decided by Span, View and local().
+unsafe impl<T: Element> Send for Piece<T> {}
+// SAFETY: as above.
+unsafe impl<T: Element> Sync for Piece<T> {}
+
+impl<T: Element> Piece<T> {
+    /// Where it begins in the block, in elements: the same on all ranks.
+    pub fn offset(&self) -> usize {
+        self.offset / size_of::<T>()
+    }
+
+    /// What it lies in: signals, and puts and gets at its [`offset`](Self::offset).
+    #[must_use]
+    pub fn memory(&self) -> Memory<T> {
+        self.heap.memory()
+    }
+
+    /// A part of it, as an operand or to be exported.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the range is not within it.
+    pub fn span(&self, range: impl RangeBounds<usize>) -> Result<Span<'_, T>> {
+        Span::within(self.pointer.as_ptr(), self.len, self.heap.inner.memory.backend(), range)
+    }
+
+    /// The piece at the same place of a rank's block, this one's or another's.
+    ///
+    /// # Errors
+    /// `Unsupported` if blocks are in device memory, `InvalidArgument` for a rank out of range.
+    pub fn view(&self, rank: usize) -> Result<View<'_, T>> {
+        let memory = &self.heap.inner.memory;
+        on_host(memory.backend())?;
+        // SAFETY: the block is mapped while the heap lives, and the piece lies within, at a multiple of 256.
+        Ok(unsafe { View::new(memory.pointer(rank)?.wrapping_add(self.offset).cast(), self.len) })
+    }
+
+    /// Copies `source` to where the piece begins in a rank's block, as [`Memory::put`].
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank out of range or more elements than the piece has; what revoked the group.
+    pub fn put<S>(&self, rank: usize, source: &S) -> Result<()>
+    where
+        S: Source<Element = T> + ?Sized,
+    {
+        self.require_room(source.operand().len())?;
+        self.memory().put(rank, self.offset(), source)
+    }
+
+    /// Fills `target` from where the piece begins in a rank's block, as [`Memory::get`].
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn get<D>(&self, rank: usize, target: &mut D) -> Result<()>
+    where
+        D: Target<Element = T> + ?Sized,
+    {
+        self.require_room(target.operand_mut().len())?;
+        self.memory().get(rank, self.offset(), target)
+    }
+
+    fn require_room(&self, len: usize) -> Result<()> {
+        if len <= self.len {
+            return Ok(());
+        }
+        Err(Error::argument(format!("{len} elements are more than the {} of the piece", self.len)))
+    }
+
+    /// The elements.
+    ///
+    /// # Errors
+    /// `Unsupported` if they are in device memory.
+    ///
+    /// # Safety
+    /// As [`Memory::local`], of this piece; and they hold what was there before, until somebody writes.
+    pub unsafe fn local(&self) -> Result<&[T]> {
+        on_host(self.heap.inner.memory.backend())?;
+        // SAFETY: mapped, initialised and aligned as long as the heap lives; that it does not change is the caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// The elements, to be written.
+    ///
+    /// # Errors
+    /// As [`local`](Self::local).
+    ///
+    /// # Safety
+    /// As [`Memory::local_mut`], of this piece.
+    pub unsafe fn local_mut(&mut self) -> Result<&mut [T]> {
+        on_host(self.heap.inner.memory.backend())?;
+        // SAFETY: as in local(); that nobody else touches it is the caller's promise.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+}
+
+impl<T: Element> Drop for Piece<T> {
+    fn drop(&mut self) {
+        // SAFETY: the handle is alive, and the piece is this value's own. It cannot fail: the piece is in use.
+        let _ = call(|api| unsafe { api.symm_heap_free(self.heap.as_raw(), self.pointer.as_ptr().cast()) });
+    }
+}
+
+impl std::fmt::Debug for Heap {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Heap({} bytes on each of {} ranks)", self.inner.memory.len(), self.inner.memory.size())
+    }
+}
+
+elements_at!(Piece);

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pieces at the same offsets on all ranks.
+
+mod ranks;
+
+use ranks::{processes, threads};
+use symm::{GroupConfig, HeapConfig, Op, Status};
+
+#[test]
+fn pieces_of_all_ranks() {
+    processes("pieces_of_all_ranks", 3, |group| {
+        let heap = group.heap_with(1 << 20, &HeapConfig::new().name("pieces")).expect("a heap");
+        let (right, left) = ((group.rank() + 1) % 3, (group.rank() + 2) % 3);
+        let first = heap.alloc::<u8>(100).expect("room");
+        let mut second = heap.alloc_aligned::<f64>(1000, 4096).expect("room");
+        assert_eq!((first.offset(), second.offset(), second.len()), (0, 512, 1000));
+        // SAFETY: nobody else uses it before the barrier.
+        unsafe { second.local_mut() }.expect("on the host").fill(group.rank() as f64);
+        group.barrier().expect("all ranks");
+        assert_eq!(second.view(right).expect("a rank").load(999), right as f64);
+        group.barrier().expect("all ranks");
+        group.allreduce_in_place(&mut second.span(..).expect("all of it"), Op::Sum).expect("a sum");
+        second.put(right, &[group.rank() as f64]).expect("room");
+        second.memory().signal(right, 1).expect("a rank");
+        second.memory().wait_signal(left, 1).expect("a signal");
+        let mut seen = [0.0; 2];
+        second.get(group.rank(), &mut seen).expect("room");
+        assert_eq!(seen, [left as f64, 3.0]);
+        let error = second.put(right, &vec![0.0; 1001]).expect_err("more than it has");
+        assert_eq!(error.status, Status::InvalidArgument, "{error}");
+        group.barrier().expect("all ranks");
+        drop(second);
+        assert_eq!(heap.alloc::<i8>(1000).expect("room").offset(), 256);
+    });
+}
+
+#[test]
+fn what_is_free_and_what_is_not() {
+    threads(1, |group| {
+        let heap = group.heap(10_000).expect("a heap");
+        let piece = heap.alloc::<i32>(1000).expect("room");
+        let info = heap.info().expect("it is open");
+        assert_eq!((info.bytes, info.used_bytes, info.pieces, info.free_pieces), (10_240, 4096, 1, 1));
+        let start = piece.span(..).expect("all of it").as_ptr();
+        assert_eq!(heap.find(start.wrapping_add(999)).expect("a look"), Some((0, 4000)));
+        assert_eq!(heap.find(start.wrapping_add(1000)).expect("a look"), None);
+        let error = heap.alloc::<u8>(6145).expect_err("more than there is");
+        assert!(error.status == Status::OutOfMemory && error.message.contains("6144 of 10240 are free"), "{error}");
+        let error = heap.alloc_aligned::<u8>(1, 3).expect_err("no power of two");
+        assert!(error.status == Status::InvalidArgument && error.message.contains("alignment"), "{error}");
+        let memory = heap.memory::<i32>();
+        drop(heap);
+        memory.fill(0, piece.offset(), 7, piece.len()).expect("a piece keeps its heap");
+        // SAFETY: of a group of one.
+        assert_eq!(unsafe { piece.local() }.expect("on the host")[999], 7);
+    });
+}
+
+#[test]
+fn ranks_that_went_apart_are_told() {
+    let place = format!("thread://apart-{}", std::process::id());
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            let place = place.clone();
+            scope.spawn(move || {
+                let config = GroupConfig::new().ranks(rank, 2).bootstrap(place).backend(symm::Backend::Host);
+                let group = config.check(true).create().expect("a group");
+                let heap = group.heap(1 << 16).expect("a heap");
+                group.allreduce_in_place(&mut [1_u32], Op::Sum).expect("a sum");
+                let _piece = heap.alloc::<u8>(10 + rank).expect("room");
+                let error = group.allreduce_in_place(&mut [1_u32], Op::Sum).expect_err("they differ");
+                assert!(error.status == Status::Mismatch && error.message.contains("heap calls"), "{error}");
+            });
+        }
+    });
+}

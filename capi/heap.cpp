@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/heap.hpp"
+
+#include <symm/symm.h>
+
+#include "capi/objects.hpp"
+#include "capi/placement.hpp"
+
+using namespace symm;
+using namespace symm::capi;
+
+namespace {
+
+const symm_heap_options_t kHeapDefaults = SYMM_HEAP_OPTIONS_INIT;
+constexpr size_t kHeapOptionsSize = SYMM_FIRST_SIZE(symm_heap_options_t, timeout_ms);
+
+}  // namespace
+
+symm_status_t symm_heap_options_init(symm_heap_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kHeapOptionsSize, kHeapDefaults, "options");
+}
+
+symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
+  return produce(out, "out", [&] {
+    const auto& of = group_of(group);
+    const symm_heap_options_t given = read_struct(options, kHeapDefaults, kHeapOptionsSize, "options");
+    return make_handle<symm_heap_t>(
+        Heap::create(of, bytes, {placement_of(given), given.alignment, name_of(given.name), given.timeout_ms}));
+  });
+}
+
+symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {
+  return guard([&] {
+    require(out_pointer, "out_pointer");
+    const Heap::Piece piece = heap_of(heap)->take(size, alignment);
+    *out_pointer = piece.pointer;
+    if (out_offset != nullptr) *out_offset = piece.offset;
+  });
+}
+
+symm_status_t symm_heap_free(symm_heap_t* heap, void* pointer) {
+  return guard([&] {
+    Heap& of = *heap_of(heap);
+    if (pointer != nullptr) of.give(pointer);
+  });
+}
+
+symm_status_t symm_heap_find(symm_heap_t* heap, const void* address, void** out_pointer, size_t* out_size) {
+  return guard([&] {
+    require(out_pointer, "out_pointer");
+    const Heap::Piece piece = heap_of(heap)->find(address);
+    if (piece.pointer == nullptr) throw Error(Status::not_found, "address: no piece in use contains it");
+    *out_pointer = piece.pointer;
+    if (out_size != nullptr) *out_size = piece.bytes;
+  });
+}
+
+symm_status_t symm_heap_memory(symm_heap_t* heap, symm_memory_t** out) {
+  return produce(out, "out", [&] { return make_handle<symm_memory_t>(heap_of(heap)->memory()); });
+}
+
+symm_status_t symm_heap_info(symm_heap_t* heap, symm_heap_info_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_heap_info_t, name), [&] {
+    const Heap& of = *heap_of(heap);
+    const Heap::Usage usage = of.usage();
+    symm_heap_info_t filled{};
+    filled.bytes = usage.bytes;
+    filled.used_bytes = usage.used;
+    filled.peak_bytes = usage.peak;
+    filled.free_bytes = usage.bytes - usage.used;
+    filled.largest_free = usage.largest_free;
+    filled.pieces = usage.pieces;
+    filled.free_pieces = usage.free_pieces;
+    filled.calls = usage.calls;
+    filled.fragmentation = filled.free_bytes == 0 ? 0 : (filled.free_bytes - filled.largest_free) * 1000 / filled.free_bytes;
+    write_text(filled.name, of.name());
+    return filled;
+  });
+}
+
+symm_status_t symm_heap_retain(symm_heap_t* heap) {
+  return guard([&] { retain<Heap>(heap, "heap"); });
+}
+
+void symm_heap_release(symm_heap_t* heap) { release<Heap>(heap); }

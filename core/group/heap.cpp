@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/heap.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/base/hash.hpp"
+
+namespace symm {
+namespace {
+
+constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by accident
+
+}  // namespace
+
+std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t bytes, Options options) {
+  if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1");
+  if (bytes > Suballocator::kMostBytes) {
+    throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
+  }
+  bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
+  if (options.alignment == 0) options.alignment = kPage;
+  if (!std::has_single_bit(options.alignment))
+    throw Error(Status::invalid_argument, format("options.alignment: %zu is no power of two", options.alignment));
+  const auto allocate = [&] {
+    auto buffer = Buffer::allocate(*group, bytes, options.placement, options.name);
+    if (reinterpret_cast<uintptr_t>(buffer->data()) % options.alignment != 0)
+      throw Error(Status::unsupported,
+                  format("options.alignment: a block cannot be had at a multiple of %zu", options.alignment));
+    return buffer;
+  };
+  return std::make_shared<Heap>(Memory::rendezvous(group, allocate, kTag, options.timeout_ms), options);
+}
+
+Heap::Heap(std::shared_ptr<Memory> memory, Options options)
+    : memory_(std::move(memory)),
+      options_(std::move(options)),
+      start_(memory_->pointer(memory_->group().rank())),
+      pieces_(memory_->view().bytes),
+      history_(memory_->view().id) {}
+
+Error Heap::error(Status status, const std::string& what) const {
+  return {status, format("heap%s%s: %s", name().empty() ? "" : " ", name().c_str(), what.c_str())};
+}
+
+// With the mutex held.
+void Heap::called(uint64_t what, uint64_t how) {
+  ++calls_;
+  const uint64_t before = history_;
+  history_ = mix(mix(history_, what), how);
+  memory_->group().heap_called(history_ - before);
+}
+
+Heap::Piece Heap::take(size_t bytes, size_t alignment) {
+  memory_->group().require_usable();
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  if (alignment == 0) alignment = Suballocator::kUnit;
+  if (!std::has_single_bit(alignment) || alignment > std::max(kPage, options_.alignment)) {
+    throw Error(Status::invalid_argument, format("alignment: %zu is no power of two up to %zu, that of the heap's block",
+                                                 alignment, std::max(kPage, options_.alignment)));
+  }
+  const std::lock_guard lock(mutex_);
+  const size_t offset = pieces_.take(bytes, alignment);
+  if (offset == Suballocator::kNone) {
+    throw error(Status::out_of_memory,
+                format("%zu bytes asked for, aligned to %zu; %zu of %zu are free, the largest free piece has %zu", bytes,
+                       alignment, pieces_.bytes() - pieces_.used(), pieces_.bytes(), pieces_.largest_free()));
+  }
+  called(bytes, alignment);
+  return {start_ + offset, offset, bytes};
+}
+
+size_t Heap::offset_of(const void* address) const noexcept {
+  const size_t offset = reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(start_);
+  return offset < pieces_.bytes() ? offset : Suballocator::kNone;
+}
+
+void Heap::give(const void* pointer) {
+  const size_t offset = offset_of(pointer);
+  if (offset == Suballocator::kNone) {
+    throw Error(Status::invalid_argument, format("pointer: %p is not in this rank's block of the heap, %zu bytes at %p", pointer,
+                                                 pieces_.bytes(), static_cast<const void*>(start_)));
+  }
+  const std::lock_guard lock(mutex_);
+  const Suballocator::Piece piece = pieces_.at(offset);
+  if (!piece.used) {
+    throw Error(Status::invalid_argument,
+                format("pointer: %p, which is at offset %zu, was freed already or never given out", pointer, offset));
+  }
+  if (piece.offset != offset) {
+    throw Error(Status::invalid_argument, format("pointer: %p lies %zu bytes inside a piece, which starts at offset %zu", pointer,
+                                                 offset - piece.offset, piece.offset));
+  }
+  pieces_.give(piece);
+  called(0, offset);
+}
+
+Heap::Piece Heap::find(const void* address) const {
+  const size_t offset = offset_of(address);
+  if (offset == Suballocator::kNone) return {};
+  const std::lock_guard lock(mutex_);
+  const Suballocator::Piece piece = pieces_.at(offset);
+  // Behind what was asked for, up to the next unit, there is nothing.
+  if (!piece.used || offset >= piece.offset + piece.bytes) return {};
+  return {start_ + piece.offset, piece.offset, piece.bytes};
+}
+
+Heap::Usage Heap::usage() const {
+  const std::lock_guard lock(mutex_);
+  return {pieces_.bytes(),  pieces_.used(),        pieces_.peak(), pieces_.largest_free(),
+          pieces_.pieces(), pieces_.free_pieces(), calls_};
+}
+
+}  // namespace symm

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One memory of a group, handed out in pieces without a word to the other ranks: ranks that make the same calls in the same order
+// get the same offsets.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/group/memory.hpp"
+#include "core/group/suballocator.hpp"
+
+namespace symm {
+
+class Heap {
+ public:
+  struct Options {
+    Placement placement;
+    size_t alignment = 0;  // of the block; 0: kPage
+    std::string name;
+    uint64_t timeout_ms = 0;
+  };
+  static constexpr size_t kPage = 4096;
+  // [collective] One allocation and one rendezvous. What fails on one rank fails on all.
+  static std::shared_ptr<Heap> create(const std::shared_ptr<Group>& group, size_t bytes, Options options);
+  Heap(std::shared_ptr<Memory> memory, Options options);
+  ~Heap() = default;
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  struct Piece {
+    std::byte* pointer = nullptr;
+    size_t offset = 0;
+    size_t bytes = 0;
+  };
+  Piece take(size_t bytes, size_t alignment);  // alignment 0: Suballocator::kUnit
+  void give(const void* pointer);
+  Piece find(const void* address) const;  // the piece that contains it; pointer null if there is none
+
+  struct Usage {
+    size_t bytes, used, peak, largest_free, pieces, free_pieces;
+    uint64_t calls;
+  };
+  Usage usage() const;
+  const std::shared_ptr<Memory>& memory() const noexcept { return memory_; }
+  const std::string& name() const noexcept { return options_.name; }
+
+ private:
+  size_t offset_of(const void* address) const noexcept;  // Suballocator::kNone: not in this rank's block
+  Error error(Status status, const std::string& what) const;
+  void called(uint64_t what, uint64_t how);
+
+  std::shared_ptr<Memory> memory_;
+  Options options_;
+  std::byte* start_;
+  mutable std::mutex mutex_;
+  Suballocator pieces_;
+  uint64_t calls_ = 0;
+  uint64_t history_;
+};
+
+}  // namespace symm

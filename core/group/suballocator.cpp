@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/suballocator.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace symm {
+namespace {
+
+constexpr uint32_t round_up(uint64_t number, uint32_t unit) {
+  return static_cast<uint32_t>((number + unit - 1) & ~uint64_t{unit - 1});
+}
+
+}  // namespace
+
+Suballocator::Suballocator(size_t bytes) : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
+  for (size_t bits = units_;; bits = (bits + 63) / 64) {
+    starts_.push_back(zeros<uint64_t>((bits + 63) / 64));
+    if (bits <= 64) break;
+  }
+  // The pages that the first pieces need, so that no call waits for the kernel to find them.
+  constexpr size_t kPage = 4096, kAtOnce = size_t{4} << 20;
+  const size_t table = size_t{units_} * sizeof(Entry);
+  for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage) {
+    *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) = std::byte{};
+  }
+  first_.fill(kEnd);
+  start(0, units_, 0);
+  link(0);
+}
+
+// Below sixteen units a class is one size; above, sixteen classes share each power of two.
+unsigned Suballocator::class_of(uint32_t units) noexcept {
+  if (units < (1U << kSplit)) return units;
+  const auto power = static_cast<unsigned>(std::bit_width(units)) - 1;
+  return ((power - kSplit) << kSplit) + (units >> (power - kSplit));
+}
+
+uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexcept {
+  // From the first class of which every piece is long enough wherever it starts: the answer for nearly all calls.
+  const uint64_t reach = uint64_t{units} + alignment - 1;
+  const uint64_t step = reach < (2U << kSplit) ? 1 : std::bit_floor(reach) >> kSplit;
+  const uint64_t longest = (reach + step - 1) / step * step;
+  if (longest <= units_) {
+    const unsigned from = class_of(static_cast<uint32_t>(longest));
+    for (unsigned word = from / 64; word < filled_.size(); ++word) {
+      const uint64_t found = filled_[word] & (word == from / 64 ? ~uint64_t{0} << from % 64 : ~uint64_t{0});
+      if (found != 0) return first_[word * 64 + static_cast<unsigned>(std::countr_zero(found))];
+    }
+  }
+  // One of its own class, or one that happens to start well.
+  for (unsigned c = class_of(units); c < kClasses; ++c) {
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
+      if (uint64_t{round_up(at, alignment)} + units <= uint64_t{at} + entries_[at].units) return at;
+    }
+  }
+  return kEnd;
+}
+
+size_t Suballocator::take(size_t bytes, size_t alignment) {
+  if (bytes > this->bytes()) return kNone;
+  const auto units = static_cast<uint32_t>((std::max<size_t>(bytes, 1) + kUnit - 1) / kUnit);
+  const auto aligned = static_cast<uint32_t>(std::max(alignment, kUnit) / kUnit);
+  const uint32_t found = find_free(units, aligned);
+  if (found == kEnd) return kNone;
+  unlink(found);
+  const uint32_t all = entries_[found].units;
+  const uint32_t gap = round_up(found, aligned) - found;
+  const uint32_t at = found + gap, rest = all - gap - units;
+  if (gap != 0) {
+    start(found, gap, entries_[found].before);
+    link(found);
+  }
+  start(at, units, gap != 0 ? gap : entries_[at].before);
+  entries_[at].next = kUsed;
+  entries_[at].previous = static_cast<uint32_t>(size_t{units} * kUnit - bytes);
+  if (rest != 0) {
+    start(at + units, rest, units);
+    link(at + units);
+  }
+  ++pieces_;
+  used_ += units;
+  peak_ = std::max(peak_, used_);
+  return size_t{at} * kUnit;
+}
+
+void Suballocator::give(const Piece& used) {
+  auto at = static_cast<uint32_t>(used.offset / kUnit);
+  uint32_t units = entries_[at].units, before = entries_[at].before;
+  --pieces_;
+  used_ -= units;
+  if (const uint32_t after = at + units; after < units_ && entries_[after].next != kUsed) {
+    units += entries_[after].units;
+    unlink(after);
+    forget(after);
+  }
+  if (before != 0 && entries_[at - before].next != kUsed) {
+    forget(at);
+    at -= before;
+    unlink(at);
+    units += before;
+    before = entries_[at].before;
+  }
+  start(at, units, before);
+  link(at);
+}
+
+Suballocator::Piece Suballocator::at(size_t offset) const {
+  const uint32_t start = start_before(static_cast<uint32_t>(offset / kUnit));
+  const Entry& entry = entries_[start];
+  const bool used = entry.next == kUsed;
+  return {size_t{start} * kUnit, size_t{entry.units} * kUnit - (used ? entry.previous : 0), used};
+}
+
+size_t Suballocator::largest_free() const noexcept {
+  uint32_t largest = 0;
+  for (unsigned c = kClasses; largest == 0 && c-- > 0;) {
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) largest = std::max(largest, entries_[at].units);
+  }
+  return size_t{largest} * kUnit;
+}
+
+void Suballocator::start(uint32_t at, uint32_t units, uint32_t before) {
+  entries_[at].units = units;
+  entries_[at].before = before;
+  if (at + uint64_t{units} < units_) entries_[at + units].before = units;
+  size_t bit = at;
+  for (const auto& level : starts_) {
+    const uint64_t was = level[bit / 64];
+    level[bit / 64] = was | uint64_t{1} << bit % 64;
+    if (was != 0) break;
+    bit /= 64;
+  }
+}
+
+void Suballocator::forget(uint32_t at) {
+  entries_[at].units = 0;
+  size_t bit = at;
+  for (const auto& level : starts_) {
+    if ((level[bit / 64] &= ~(uint64_t{1} << bit % 64)) != 0) break;
+    bit /= 64;
+  }
+}
+
+// The nearest start at or before a unit. There is one at 0 always.
+uint32_t Suballocator::start_before(uint32_t at) const noexcept {
+  size_t bit = at, level = 0;
+  uint64_t found = starts_[0][bit / 64] & (~uint64_t{0} >> (63 - bit % 64));
+  while (found == 0) {
+    bit /= 64;
+    ++level;
+    found = starts_[level][bit / 64] & ((uint64_t{1} << bit % 64) - 1);
+  }
+  for (;;) {
+    bit = bit / 64 * 64 + static_cast<size_t>(std::bit_width(found)) - 1;
+    if (level == 0) return static_cast<uint32_t>(bit);
+    found = starts_[--level][bit];
+    bit *= 64;
+  }
+}
+
+// The piece freed last is the first of its class to be taken again.
+void Suballocator::link(uint32_t at) {
+  const unsigned c = class_of(entries_[at].units);
+  entries_[at].previous = kEnd;
+  entries_[at].next = first_[c];
+  if (first_[c] != kEnd) entries_[first_[c]].previous = at;
+  first_[c] = at;
+  filled_[c / 64] |= uint64_t{1} << c % 64;
+  ++free_pieces_;
+}
+
+void Suballocator::unlink(uint32_t at) {
+  const unsigned c = class_of(entries_[at].units);
+  const auto [units, before, next, previous] = entries_[at];
+  if (next != kEnd) entries_[next].previous = previous;
+  if (previous != kEnd) {
+    entries_[previous].next = next;
+  } else if ((first_[c] = next) == kEnd) {
+    filled_[c / 64] &= ~(uint64_t{1} << c % 64);
+  }
+  --free_pieces_;
+}
+
+}  // namespace symm

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which parts of a range of bytes are in use: numbers only, it touches nothing of the range. Two-level segregated fit: free
+// pieces are in lists by size, sixteen classes for each power of two, and a call takes constant time. What a call answers follows
+// from the calls before it and from nothing else, so ranks that make the same calls get the same offsets.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <vector>
+
+namespace symm {
+
+class Suballocator {
+ public:
+  static constexpr size_t kUnit = 256;  // bytes: what a piece starts at and is a multiple of
+  static constexpr size_t kMostBytes = (size_t{1} << 32) * kUnit - kUnit;
+
+  explicit Suballocator(size_t bytes);  // a multiple of kUnit, at most kMostBytes
+
+  static constexpr size_t kNone = SIZE_MAX;
+  // Offset of a piece, a multiple of `alignment`, a power of two below 2^40; kNone: no free piece can hold it.
+  size_t take(size_t bytes, size_t alignment);
+  struct Piece {
+    size_t offset = 0;
+    size_t bytes = 0;  // as taken; of a free piece all
+    bool used = false;
+  };
+  Piece at(size_t offset) const;  // that contains it; offset < bytes()
+  void give(const Piece& used);
+
+  size_t bytes() const noexcept { return size_t{units_} * kUnit; }
+  size_t used() const noexcept { return size_t{used_} * kUnit; }
+  size_t peak() const noexcept { return size_t{peak_} * kUnit; }
+  size_t pieces() const noexcept { return pieces_; }
+  size_t free_pieces() const noexcept { return free_pieces_; }
+  size_t largest_free() const noexcept;
+
+ private:
+  // One for each unit, meaningful where a piece starts: so what was taken needs no room of its own, and a call no system call.
+  struct Entry {
+    uint32_t units;           // 0: no piece starts here
+    uint32_t before;          // units of the piece that ends here; 0: this is the first
+    uint32_t next, previous;  // in the list of its class; of a piece in use: kUsed, and how many bytes of its units are not
+  };
+  static constexpr uint32_t kEnd = UINT32_MAX, kUsed = UINT32_MAX - 1;
+  static constexpr unsigned kSplit = 4, kClasses = (32 - kSplit + 1) << kSplit;
+
+  struct Free {
+    void operator()(void* memory) const noexcept { std::free(memory); }
+  };
+  template <class T>
+  using Zeros = std::unique_ptr<T[], Free>;  // of pages that are not there before they are written
+  template <class T>
+  static Zeros<T> zeros(size_t count) {
+    auto* made = static_cast<T*>(std::calloc(count, sizeof(T)));
+    if (made == nullptr) throw std::bad_alloc();
+    return Zeros<T>(made);
+  }
+
+  static unsigned class_of(uint32_t units) noexcept;
+  uint32_t find_free(uint32_t units, uint32_t alignment) const noexcept;
+  void start(uint32_t at, uint32_t units, uint32_t before);
+  void forget(uint32_t at);
+  void link(uint32_t at);
+  void unlink(uint32_t at);
+  uint32_t start_before(uint32_t at) const noexcept;
+
+  uint32_t units_, used_ = 0, peak_ = 0;
+  size_t pieces_ = 0, free_pieces_ = 0;
+  Zeros<Entry> entries_;
+  std::vector<Zeros<uint64_t>> starts_;  // a bit for each unit where a piece starts, then one for each word below that has any
+  std::array<uint32_t, kClasses> first_;
+  std::array<uint64_t, (kClasses + 63) / 64> filled_{};  // a bit for each class that has any
+};
+
+}  // namespace symm

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pieces of device memory, on the fake driver.
+#include "core/group/heap.hpp"
+
+#include <array>
+#include <set>
+
+#include "tests/cuda/group.hpp"
+
+namespace symm {
+namespace {
+
+TEST(CudaHeap, PiecesAreDeviceMemory) {
+  const std::string name = unique();
+  support::as_threads(2, [&](int rank) {
+    const auto group = Group::create(config_of(rank, 2, name));
+    const auto heap = Heap::create(group, 1 << 20, {.placement = {}, .alignment = 1 << 16, .name = "pieces", .timeout_ms = 0});
+    const Heap::Piece first = heap->take(100, 0), second = heap->take(8192, 1 << 16);
+    EXPECT_EQ(first.offset, 0U);
+    EXPECT_EQ(second.offset, 1U << 16);
+    EXPECT_EQ(group->addresses().find(second.pointer + 8191).offset, second.offset + 8191);
+    Memory& memory = *heap->memory();
+    const uint32_t sent = 40 + static_cast<uint32_t>(rank);
+    void* const stream = reinterpret_cast<void*>(uintptr_t{70} + static_cast<uintptr_t>(rank));
+    memory.put(1 - rank, second.offset + 8188, &sent, sizeof sent, stream);
+    memory.put_signal(1 - rank, 3, stream);
+    memory.wait_signal(1 - rank, 3, 0, stream);
+    group->synchronize(stream, 0);
+    EXPECT_EQ(reinterpret_cast<uint32_t*>(second.pointer)[2047], 41U - static_cast<uint32_t>(rank));
+    // It is given out again at once: what comes after on the stream comes after.
+    heap->give(second.pointer);
+    EXPECT_EQ(heap->take(1, 1 << 16).offset, second.offset);
+    support::expect_failure(Status::out_of_memory, {"pieces", "1048064 of 1048576", "largest free piece"},
+                            [&] { heap->take(1 << 20, 0); });
+    group->finalize(0);
+  });
+}
+
+TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
+  const std::string name = unique();
+  std::array<std::vector<uint64_t>, 2> said;
+  support::as_threads(2, [&](int rank) {
+    GroupConfig config = config_of(rank, 2, name);
+    config.check = true;
+    const auto group = Group::create(config);
+    const auto heap = Heap::create(group, 1 << 20, {});
+    const auto ask = [&] {
+      CollectiveCall call = call_of(Collective::allreduce, heap->memory()->pointer(rank), 64, DType::f32);
+      call.op = Op::sum;
+      call.timeout_ms = 1000;
+      call.heaps = group->heap_history();
+      said[static_cast<size_t>(rank)].push_back(call.packed());
+      run_collective(*group, call);
+    };
+    ask();
+    const Heap::Piece first = heap->take(4096, 0), second = heap->take(4096, 0);
+    ask();
+    heap->give((rank == 0 ? first : second).pointer);
+    heap->give((rank == 0 ? second : first).pointer);
+    ask();
+    group->finalize(0);
+  });
+  EXPECT_EQ(said[0][0], said[1][0]);
+  EXPECT_EQ(said[0][1], said[1][1]);
+  EXPECT_NE(said[0][0], said[0][1]);
+  EXPECT_NE(said[0][2], said[1][2]) << "the same pieces, given back in another order";
+  std::multiset<uint64_t> compared, expected;
+  for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
+    if (launch.kernel == "symm_check" && launch.detail != 0) compared.insert(launch.detail);
+  }
+  for (const auto& rank : said) expected.insert(rank.begin(), rank.end());
+  EXPECT_EQ(compared, expected) << "what the kernel compares";
+  EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace symm

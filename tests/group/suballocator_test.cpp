@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is in use, against a list of it: pieces never overlap, neighbours that are free are one, whatever fits is given, and the
+// same calls have the same answers.
+#include "core/group/suballocator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace symm {
+namespace {
+
+constexpr size_t round_up(size_t number, size_t unit) { return (number + unit - 1) / unit * unit; }
+
+// The pieces in use, by offset, and what lies between them.
+struct Reference {
+  size_t bytes;
+  std::map<size_t, size_t> used;
+
+  template <class Visit>
+  void gaps(const Visit& visit) const {
+    size_t at = 0;
+    for (const auto& [offset, size] : used) {
+      if (offset > at) visit(at, offset);
+      at = offset + round_up(size, Suballocator::kUnit);
+    }
+    if (bytes > at) visit(at, bytes);
+  }
+  bool fits(size_t size, size_t alignment) const {
+    bool found = false;
+    gaps([&](size_t from, size_t to) {
+      found = found || round_up(from, std::max(alignment, Suballocator::kUnit)) + round_up(size, Suballocator::kUnit) <= to;
+    });
+    return found;
+  }
+};
+
+void expect_as(const Suballocator& pieces, const Reference& reference) {
+  size_t gaps = 0, largest = 0, free = 0;
+  reference.gaps([&](size_t from, size_t to) {
+    ++gaps;
+    free += to - from;
+    largest = std::max(largest, to - from);
+  });
+  ASSERT_EQ(pieces.free_pieces(), gaps);
+  ASSERT_EQ(pieces.largest_free(), largest);
+  ASSERT_EQ(pieces.bytes() - pieces.used(), free);
+  ASSERT_EQ(pieces.pieces(), reference.used.size());
+}
+
+TEST(Suballocator, IsAsItsReference) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    Reference reference{Suballocator::kUnit * (1 + random() % 9000), {}};
+    Suballocator one(reference.bytes), other(reference.bytes);
+    for (int call = 0; call < 1500; ++call) {
+      if (reference.used.empty() || random() % 100 < 55) {
+        const size_t size = 1 + random() % (random() % 4 == 0 ? 300'000 : 6000);
+        const size_t alignment = size_t{1} << random() % 16;
+        const size_t offset = one.take(size, alignment);
+        ASSERT_EQ(other.take(size, alignment), offset) << "the same calls, another answer";
+        ASSERT_EQ(offset != Suballocator::kNone, reference.fits(size, alignment)) << size << " at " << alignment;
+        if (offset == Suballocator::kNone) continue;
+        ASSERT_EQ(offset % std::max(alignment, Suballocator::kUnit), 0U);
+        ASSERT_LE(offset + size, reference.bytes);
+        const auto after = reference.used.lower_bound(offset);
+        ASSERT_TRUE(after == reference.used.end() || offset + size <= after->first);
+        ASSERT_TRUE(after == reference.used.begin() || std::prev(after)->first + std::prev(after)->second <= offset);
+        reference.used[offset] = size;
+      } else {
+        const auto chosen = std::next(reference.used.begin(), static_cast<long>(random() % reference.used.size()));
+        const Suballocator::Piece piece = one.at(chosen->first + random() % chosen->second);
+        ASSERT_TRUE(piece.used);
+        ASSERT_EQ(piece.offset, chosen->first);
+        ASSERT_EQ(piece.bytes, chosen->second);
+        one.give(piece);
+        other.give(other.at(chosen->first));
+        ASSERT_FALSE(one.at(chosen->first).used);
+        reference.used.erase(chosen);
+      }
+      expect_as(one, reference);
+    }
+    while (!reference.used.empty()) {
+      one.give(one.at(reference.used.begin()->first));
+      reference.used.erase(reference.used.begin());
+    }
+    expect_as(one, reference);
+  }
+}
+
+// Many classes and several levels of the map of starts, without the memory: nothing of the range itself is touched.
+TEST(Suballocator, OfATerabyte) {
+  Suballocator pieces(size_t{1} << 36);
+  const size_t half = size_t{1} << 35;
+  EXPECT_EQ(pieces.take(half + 1, 1), 0U);
+  EXPECT_EQ(pieces.take(half, 1), Suballocator::kNone);
+  EXPECT_EQ(pieces.take(half - 256, 1), half + 256);
+  EXPECT_EQ(pieces.at((size_t{1} << 36) - 1).offset, half + 256);
+  pieces.give(pieces.at(half));
+  EXPECT_EQ(pieces.take(4096, size_t{1} << 34), 0U);
+  EXPECT_EQ(pieces.take(4096, size_t{1} << 34), size_t{1} << 34);
+  EXPECT_EQ(pieces.free_pieces(), 2U);
+  EXPECT_EQ(pieces.peak(), size_t{1} << 36);
+}
+
+}  // namespace
+}  // namespace symm

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A heap as its users see it: pieces at the same offsets on all ranks, and whatever can be done with symmetric memory done with
+// them.
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "tests/support/group.hpp"
+
+namespace support {
+namespace {
+
+using symm::Heap;
+using symm::Piece;
+using symm::Span;
+
+constexpr size_t kBytes = 1 << 20;
+
+// Fails with `status` and a message that has all of `words`.
+void expect_refused(symm_status_t status, const std::vector<std::string>& words, symm_status_t seen) {
+  EXPECT_EQ(seen, status);
+  for (const std::string& word : words)
+    EXPECT_NE(std::string(symm_last_error()).find(word), std::string::npos) << "'" << word << "' in: " << symm_last_error();
+}
+
+// A random history, the same on all ranks.
+TEST(Heap, TheSameCallsGiveTheSameOffsets) {
+  as_processes(3, [](int, const Group& group) {
+    const Heap heap = group.heap(kBytes);
+    std::mt19937 random(17);
+    std::vector<Piece<std::byte>> pieces;
+    uint64_t seen = 0;
+    for (int call = 0; call < 2000; ++call) {
+      if (!pieces.empty() && random() % 3 == 0) {
+        std::swap(pieces[random() % pieces.size()], pieces.back());
+        pieces.pop_back();
+        continue;
+      }
+      const Outcome outcome =
+          outcome_of([&] { pieces.push_back(heap.allocate(1 + random() % 9000, size_t{1} << random() % 13)); });
+      if (outcome.status == SYMM_OK) seen = seen * 31 + pieces.back().offset();
+    }
+    std::vector<uint64_t> all(3);
+    group.allgather(Span<const uint64_t>(&seen, 1), all);
+    EXPECT_EQ(all, std::vector<uint64_t>(3, seen));
+    pieces.clear();
+    const symm_heap_info_t info = heap.info();
+    EXPECT_EQ(info.pieces, 0U);
+    EXPECT_EQ(info.free_pieces, 1U);
+    EXPECT_EQ(info.largest_free, kBytes);
+    EXPECT_EQ(info.free_bytes, kBytes);
+    EXPECT_GT(info.peak_bytes, kBytes / 2);
+    group.barrier();
+  });
+}
+
+TEST(Heap, PiecesAreSymmetricMemory) {
+  as_processes(3, [](int rank, const Group& group) {
+    const int right = (rank + 1) % 3, left = (rank + 2) % 3;
+    const Heap heap = group.heap(kBytes);
+    const symm::Memory memory = heap.memory();
+    const auto before = heap.allocate<uint32_t>(1000);
+    const auto piece = heap.allocate<uint32_t>(20000, 4096);
+    const auto result = heap.allocate<uint32_t>(20000);
+    EXPECT_EQ(piece.offset() % 4096, 0U);
+    std::iota(piece.span().begin(), piece.span().end(), 1000 * static_cast<uint32_t>(rank));
+
+    // Any interior pointer, of the heap and of the group.
+    EXPECT_EQ(heap.find(piece.data() + 5).data(), static_cast<void*>(piece.data()));
+    EXPECT_EQ(heap.find(piece.data() + 19999).size(), 80000U);
+    EXPECT_EQ(heap.find(piece.data() + 20000).data(), nullptr) << "behind what was asked for";
+    EXPECT_EQ(heap.find(&rank).data(), nullptr);
+    EXPECT_EQ(group.find(piece.span(right).data() + 5).offset, piece.offset() + 20);
+
+    // Collectives use it without a copy.
+    const symm_collective_call_t call{
+        sizeof call, SYMM_COLLECTIVE_ALLREDUCE, piece.data(), result.data(), 20000, SYMM_DTYPE_U32, SYMM_OP_SUM, 0};
+    symm_plan_info_t plan{};
+    plan.struct_size = sizeof plan;
+    check(symm_collective_plan(group.get(), &call, nullptr, &plan));
+    EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
+    group.allreduce(piece, result, SYMM_OP_SUM);
+    for (uint32_t i = 0; i < 20000; ++i) ASSERT_EQ(result.span()[i], 3000 + 3 * i);
+
+    // Put, get and signals at its offset, and plain loads through a peer's mapping.
+    group.barrier();
+    std::vector<uint32_t> sent(1000, 7 + static_cast<uint32_t>(rank)), got(1000);
+    memory.put_signal(right, before.offset(), sent, 3);
+    memory.wait_signal(left, 3);
+    EXPECT_EQ(before.span()[999], 7 + static_cast<uint32_t>(left));
+    memory.get(right, before.offset(), got);
+    EXPECT_EQ(got[0], before.span(right)[0]);
+
+    // A token names the piece.
+    const symm::Token token = symm::ipc_export(piece.span());
+    const symm::Import import(token);
+    EXPECT_EQ(import.span<uint32_t>().size(), 20000U);
+    EXPECT_EQ(import.span<uint32_t>()[5], piece.span()[5]);
+    group.barrier();
+  });
+}
+
+TEST(Heap, WhatIsMissingIsSaid) {
+  as_threads(2, [](int rank, const Group& group) {
+    symm_heap_options_t options = SYMM_HEAP_OPTIONS_INIT;
+    options.name = "of a test";
+    const Heap heap = group.heap(65536, options);
+    EXPECT_STREQ(heap.info().name, "of a test");
+    std::vector<Piece<std::byte>> pieces;
+    for (int i = 0; i < 16; ++i) pieces.push_back(heap.allocate(4096));
+    for (const size_t i : {3, 5, 6}) pieces[i].reset();
+    void* none = nullptr;
+    expect_refused(SYMM_ERR_OUT_OF_MEMORY, {"of a test", "8193 bytes", "12288 of 65536", "largest free piece has 8192"},
+                   symm_heap_alloc(heap.get(), 8193, 0, &none, nullptr));
+    EXPECT_EQ(heap.info().fragmentation, 333U);
+    EXPECT_EQ(none, nullptr);
+    EXPECT_EQ(heap.allocate(8192).offset(), 5U * 4096) << "it does fit";
+
+    const auto free = [&](void* pointer) { return symm_heap_free(heap.get(), pointer); };
+    std::byte* const start = pieces[0].data();
+    int foreign = 0;
+    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "freed already", "offset 12288"}, free(start + 12288));
+    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "freed already", "offset 24576"}, free(start + 24576));
+    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "inside a piece", "offset 4096"}, free(start + 4100));
+    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "not in this rank's block"}, free(&foreign));
+    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "not in this rank's block"}, free(pieces[0].span(1 - rank).data()));
+    EXPECT_EQ(free(nullptr), SYMM_OK);
+    EXPECT_EQ(heap.info().pieces, 13U) << "nothing was lost";
+    group.barrier();
+  });
+}
+
+// One rank cannot allocate: all are told, and the group stays as it was.
+TEST(Heap, CreationFailsOnAllRanksOrOnNone) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Outcome outcome = outcome_of([&] { group.heap(rank == 1 ? size_t{1} << 39 : kBytes); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_OUT_OF_MEMORY) << outcome.message;
+    EXPECT_EQ(outcome.rank, 1) << outcome.message;
+    const Outcome differs = outcome_of([&] { group.heap(rank == 1 ? kBytes : 2 * kBytes); });
+    EXPECT_EQ(differs.status, SYMM_ERR_MISMATCH) << differs.message;
+    EXPECT_EQ(group.heap(kBytes).info().free_bytes, kBytes);
+    group.barrier();
+  });
+}
+
+// Ranks that do not make the same calls are told in the next collective, instead of using each other's pieces.
+TEST(Heap, RanksThatWentApartAreNamed) {
+  as_threads(
+      3,
+      [](int rank, const Group& group) {
+        const Heap heap = group.heap(kBytes);
+        float value = 1;
+        const auto add = [&] { return outcome_of([&] { group.allreduce(Span(&value, 1), Span(&value, 1), SYMM_OP_SUM); }); };
+        auto first = heap.allocate(4096), second = heap.allocate(4096);
+        EXPECT_EQ(add().status, SYMM_OK);
+        // The same amount in use, and another order.
+        (rank == 2 ? second : first).reset();
+        (rank == 2 ? first : second).reset();
+        const Outcome outcome = add();
+        EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
+        EXPECT_NE(outcome.message.find("heap calls"), std::string::npos) << outcome.message;
+        EXPECT_NE(outcome.message.find("rank 2"), std::string::npos) << outcome.message;
+      },
+      SYMM_GROUP_CHECK);
+}
+
+TEST(Heap, OutlivedByItsPiecesMemory) {
+  as_threads(2, [](int rank, const Group& group) {
+    symm::Memory memory;
+    {
+      const Heap heap = group.heap(kBytes);
+      memory = heap.memory();
+      heap.allocate<int32_t>(1).span()[0] = 40 + rank;
+    }
+    group.barrier();
+    EXPECT_EQ(memory.span<int32_t>(1 - rank)[0], 41 - rank);
+    group.barrier();
+  });
+}
+
+// On a thread that the kernel kills at its first system call.
+TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
+  as_threads(1, [](int, const Group& group) {
+    const Heap heap = group.heap(64 << 20);
+    std::atomic<int> made{0};
+    std::thread([&] {
+      void* first = nullptr;
+      check(symm_heap_alloc(heap.get(), 4096, 0, &first, nullptr));
+      if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0) {
+        made = -1;
+        return;
+      }
+      for (int i = 1; i < 10'000; ++i) {
+        void* piece = nullptr;
+        if (symm_heap_alloc(heap.get(), 4096, 0, &piece, nullptr) == SYMM_OK) ++made;
+        if (i % 7 == 0) symm_heap_free(heap.get(), piece);
+      }
+      syscall(SYS_exit, 0);
+    }).join();
+    if (made < 0) GTEST_SKIP() << "no seccomp here";
+    EXPECT_EQ(made, 9'999);
+    EXPECT_EQ(heap.info().pieces, 10'000U - 9'999 / 7);
+  });
+}
+
+}  // namespace
+}  // namespace support
