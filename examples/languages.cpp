@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One rank of a group whose other ranks may be written in other languages: this is the C++ one, beside demo.py, demo.rs and
-// demo.jl of the bindings. Each writes its part, puts some of it into its neighbour's block and signals it, all-reduces, checks
-// every bit, and hands its block to the next rank by a token. languages.sh starts all four.
+// demo.jl of the bindings. They share one heap, of which each takes the same pieces. Each writes its part, puts some of it into
+// its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its part to the next rank by a token.
+// languages.sh starts all four.
 #include <symm/symm.hpp>
 
 #include <chrono>
@@ -14,12 +15,12 @@
 
 namespace {
 
-constexpr size_t kBlock = 1 << 20;      // bytes
-constexpr size_t kHalf = kBlock / 2;    // where the neighbour's floats arrive
-constexpr size_t kMailbox = 768 << 10;  // where its token arrives: its length in 4 bytes, then its bytes
-constexpr size_t kPut = 4096;           // elements
-constexpr size_t kReduced = 65536;      // elements
-constexpr int32_t kData = 1;            // channels
+constexpr size_t kHeap = 1 << 20;   // bytes
+constexpr size_t kMine = 131072;    // elements
+constexpr size_t kPut = 4096;       // elements that arrive in the neighbour's inbox
+constexpr size_t kMail = 1024;      // bytes for a token: its length in 4 bytes, then its bytes
+constexpr size_t kReduced = 65536;  // elements
+constexpr int32_t kData = 1;        // channels
 constexpr int32_t kToken = 2;
 
 void expect(bool right, const char* what) {
@@ -53,18 +54,18 @@ bool is_sum(const std::vector<float>& sum, int32_t size) {
 }
 
 // Returns the length of the token that came.
-uint32_t pass_on_by_token(const symm::Memory& memory, int32_t right, int32_t left) {
-  const symm::Span block = memory.span();
-  const symm::Token token = symm::ipc_export(block);
+uint32_t pass_on_by_token(const symm::Memory& memory, symm::Span<float> mine, const symm::Piece<std::byte>& mail, int32_t right,
+                          int32_t left) {
+  const symm::Token token = symm::ipc_export(mine);
   const auto length = static_cast<uint32_t>(token.size());
-  memory.put(right, kMailbox, symm::Span(&length, 1));
-  memory.put_signal(right, kMailbox + sizeof length, token, kToken);
+  memory.put(right, mail.offset(), symm::Span(&length, 1));
+  memory.put_signal(right, mail.offset() + sizeof length, token, kToken);
 
   memory.wait_signal(left, kToken);
   uint32_t came = 0;
-  std::memcpy(&came, &block[kMailbox], sizeof came);
-  const symm::Import import(block.subspan(kMailbox + sizeof came, came));
-  expect(came_from(left, import.span<float>().subspan(0, 16)), "the imported block");
+  std::memcpy(&came, mail.data(), sizeof came);
+  const symm::Import import(mail.span().subspan(sizeof came, came));
+  expect(came_from(left, import.span<float>().subspan(0, 16)), "the imported piece");
   return came;
 }
 
@@ -77,22 +78,27 @@ void run() {
   const int32_t right = (rank + 1) % size;
   const int32_t left = (rank + size - 1) % size;
 
-  const auto memory = group.rendezvous(group.allocate(kBlock));
-  const auto mine = memory.span<float>();
-  for (size_t i = 0; i < kHalf / sizeof(float); ++i) mine[i] = value(rank, i);
+  const symm::Heap heap = group.heap(kHeap);
+  const symm::Memory memory = heap.memory();
+  const auto own = heap.allocate<float>(kMine);
+  const auto inbox = heap.allocate<float>(kPut);
+  const auto mail = heap.allocate(kMail);
+  const symm::Span<float> mine = own.span();
+  for (size_t i = 0; i < kMine; ++i) mine[i] = value(rank, i);
   group.barrier();
 
-  const double put_us = microseconds([&] { memory.put_signal(right, kHalf, mine.subspan(0, kPut), kData); });
+  const size_t arrives = inbox.offset();
+  const double put_us = microseconds([&] { memory.put_signal(right, arrives, mine.subspan(0, kPut), kData); });
   memory.wait_signal(left, kData);
-  expect(came_from(left, mine.subspan(kHalf / sizeof(float), kPut)), "the left neighbour's floats");
+  expect(came_from(left, inbox.span()), "the left neighbour's floats");
 
   std::vector<float> sum(kReduced);
   const double reduce_us = microseconds([&] { group.allreduce(mine.subspan(0, kReduced), sum, SYMM_OP_SUM); });
   expect(is_sum(sum, size), "the all-reduce");
 
-  const uint32_t token = pass_on_by_token(memory, right, left);
+  const uint32_t token = pass_on_by_token(memory, mine, mail, right, left);
   std::printf(
-      "rank %d (C++): put %zu B to rank %d in %.1f us; all-reduce %zu B in %.1f us; all bits right; imported rank %d's block by "
+      "rank %d (C++): put %zu B to rank %d in %.1f us; all-reduce %zu B in %.1f us; all bits right; imported rank %d's piece by "
       "token (%u bytes)\n",
       rank, kPut * sizeof(float), right, put_us, kReduced * sizeof(float), reduce_us, left, token);
   group.finalize();

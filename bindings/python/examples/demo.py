@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One rank of a group whose other ranks may be in other languages; `symm run -n 4 -- python demo.py` starts four of these.
 
-Each rank fills the first half of its block, puts a part of it into its neighbour's with a signal, all-reduces, compares with a
-computation of its own bit by bit, and hands its block to the neighbour by a token.
+They share one heap, of which each takes the same pieces. Each rank fills its own, puts a part of it into its neighbour's inbox
+with a signal, all-reduces, compares with a computation of its own bit by bit, and hands its piece to the neighbour by a token.
 """
 
 from time import perf_counter_ns
@@ -11,10 +11,9 @@ import numpy as np
 
 import symm
 
-BLOCK = 1 << 20  # bytes
-HALF = BLOCK // 2
-MAILBOX = 768 << 10  # where the neighbour's token arrives: its length in 4 bytes, then its bytes
-PUT, REDUCE = 4096, 65536  # elements
+HEAP = 1 << 20  # bytes
+MAIL = 1024  # bytes for a token: its length in 4 bytes, then its bytes
+MINE, PUT, REDUCE = 131072, 4096, 65536  # elements
 DATA, TOKEN = 1, 2  # channels
 
 
@@ -37,14 +36,14 @@ def require(right: bool, what: str) -> None:
 
 with symm.Group.from_env(backend="host") as group:
     right, left = (group.rank + 1) % group.size, (group.rank - 1) % group.size
-    block = group.empty(BLOCK, "u8")
-    mine, received = block[:HALF].view("f32"), block[HALF:].view("f32")
+    heap = group.heap(HEAP)
+    mine, inbox, mail = heap.empty(MINE), heap.empty(PUT), heap.empty(MAIL, "u8")
     mine.numpy()[:] = pattern(group.rank, mine.size)
     group.barrier()
 
-    put_us = timed(received.put, mine[:PUT], right, signal=DATA)
-    block.wait_signal(left, DATA)
-    require(np.array_equal(received.numpy()[:PUT], pattern(left, PUT)), "the left neighbour's floats")
+    put_us = timed(inbox.put, mine[:PUT], right, signal=DATA)
+    inbox.wait_signal(left, DATA)
+    require(np.array_equal(inbox.numpy(), pattern(left, PUT)), "the left neighbour's floats")
 
     total = np.empty(REDUCE, np.float32)
     reduce_us = timed(group.allreduce, mine[:REDUCE], total, "sum")
@@ -53,16 +52,16 @@ with symm.Group.from_env(backend="host") as group:
         expected += pattern(rank, REDUCE)
     require(total.tobytes() == expected.tobytes(), "the all-reduce")
 
-    token = block.export_token()
-    block.memory.put(right, MAILBOX, len(token).to_bytes(4, "little") + token, signal=TOKEN)
-    block.wait_signal(left, TOKEN)
-    mail = block[MAILBOX:].numpy()
-    size = int.from_bytes(mail[:4].tobytes(), "little")
-    with symm.import_token(mail[4 : 4 + size].tobytes(), 16, "f32") as theirs:
-        require(np.array_equal(theirs.numpy(), pattern(left, 16)), "the imported block")
+    token = mine.export_token()
+    mail.put(len(token).to_bytes(4, "little") + token, right, signal=TOKEN)
+    mail.wait_signal(left, TOKEN)
+    came = mail.numpy().tobytes()
+    size = int.from_bytes(came[:4], "little")
+    with symm.import_token(came[4 : 4 + size], 16, "f32") as theirs:
+        require(np.array_equal(theirs.numpy(), pattern(left, 16)), "the imported piece")
 
     print(
         f"rank {group.rank} (Python): put {4 * PUT} B to rank {right} in {put_us:.1f} us; "
         f"all-reduce {4 * REDUCE} B in {reduce_us:.1f} us; all bits right; "
-        f"imported rank {left}'s block by token ({size} bytes)"
+        f"imported rank {left}'s piece by token ({size} bytes)"
     )

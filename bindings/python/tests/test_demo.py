@@ -13,7 +13,7 @@ def test_four_ranks_of_the_demo(launch, tmp_path, monkeypatch):
     for rank, (status, output) in enumerate(launch(4, sys.executable, str(DEMO))):
         expected = (
             rf"rank {rank} \(Python\): put 16384 B to rank {(rank + 1) % 4} in [\d.]+ us; all-reduce 262144 B in [\d.]+ us; "
-            rf"all bits right; imported rank {(rank + 3) % 4}'s block by token \(\d+ bytes\)\n"
+            rf"all bits right; imported rank {(rank + 3) % 4}'s piece by token \(\d+ bytes\)\n"
         )
         assert status == 0, output
         assert re.fullmatch(expected, output), output

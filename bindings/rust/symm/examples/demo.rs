@@ -1,40 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One of several ranks that may each be in another language. Start it by `symm run -n 4 -- demo`, or beside the demos of C, Python
-//! and Julia, which do the same: a block of 1 MiB each, a put into the neighbour's, an all-reduce, a block handed on by token; every
-//! result is checked bit for bit.
+//! and Julia, which do the same: one heap, of which each takes the same pieces, a put into the neighbour's inbox, an all-reduce, a
+//! piece handed on by token; every result is checked bit for bit.
 
 mod ring;
 
-use ring::{BLOCK, DATA, PUT, REDUCED, TOKEN, TOKEN_AT, check, letter, sums, values};
+use ring::{BLOCK, DATA, PUT, REDUCED, TOKEN, check, letter, sums, values};
 use std::error::Error;
 use std::time::Instant;
-use symm::{Backend, GroupConfig, Memory, Op};
+use symm::{Backend, GroupConfig, Op, Piece};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let group = GroupConfig::new().backend(Backend::Host).create()?;
     let (rank, size) = (group.rank(), group.size());
     let (next, previous) = ((rank + 1) % size, (rank + size - 1) % size);
 
-    let memory = group.memory::<f32>(BLOCK)?;
-    let here = memory.view(rank)?;
-    here.write(0, &values(rank, BLOCK / 2));
+    let heap = group.heap(BLOCK * 4)?;
+    let memory = heap.memory::<f32>();
+    let mine = heap.alloc::<f32>(BLOCK / 2)?;
+    let inbox = heap.alloc::<f32>(PUT)?;
+    let mail = heap.alloc::<u8>(1024)?;
+    mine.view(rank)?.write(0, &values(rank, BLOCK / 2));
     group.barrier()?;
 
     let start = Instant::now();
-    memory.put_signal(next, BLOCK / 2, &memory.span(..PUT)?, DATA)?;
+    memory.put_signal(next, inbox.offset(), &mine.span(..PUT)?, DATA)?;
     let put = micros(start);
     memory.wait_signal(previous, DATA)?;
-    check("what the previous rank put", &here.to_vec()[BLOCK / 2..][..PUT], &values(previous, PUT))?;
+    check("what the previous rank put", &inbox.view(rank)?.to_vec(), &values(previous, PUT))?;
 
     let mut sum = vec![0.0; REDUCED];
     let start = Instant::now();
-    group.allreduce(&memory.span(..REDUCED)?, &mut sum, Op::Sum)?;
+    group.allreduce(&mine.span(..REDUCED)?, &mut sum, Op::Sum)?;
     let reduce = micros(start);
     check("the all-reduced sum", &sum, &sums(size, REDUCED))?;
 
     let mut line = format!("rank {rank} (Rust): put {} B to rank {next} in {put:.1} us", PUT * 4);
     line += &format!("; all-reduce {} B in {reduce:.1} us; all bits right", REDUCED * 4);
-    line += &token(&memory, next, previous)?;
+    line += &token(&mine, &mail, rank, (next, previous))?;
     println!("{line}");
     group.finalize()?;
     Ok(())
@@ -44,18 +47,19 @@ fn micros(since: Instant) -> f64 {
     since.elapsed().as_secs_f64() * 1e6
 }
 
-/// Hands this rank's block to the next by a token, and looks into the one that came.
-fn token(memory: &Memory<f32>, next: usize, previous: usize) -> Result<String, Box<dyn Error>> {
-    let bytes = memory.cast::<u8>();
-    bytes.put_signal(next, TOKEN_AT, &letter(memory.span(..)?.export()?), TOKEN)?;
+/// Hands this rank's piece to the next by a token, and looks into the one that came.
+fn token(
+    mine: &Piece<f32>,
+    mail: &Piece<u8>,
+    rank: usize,
+    (next, previous): (usize, usize),
+) -> Result<String, Box<dyn Error>> {
+    mail.memory().put_signal(next, mail.offset(), &letter(mine.span(..)?.export()?), TOKEN)?;
 
-    bytes.wait_signal(previous, TOKEN)?;
-    let mut length = [0; 4];
-    bytes.get(memory.rank(), TOKEN_AT, &mut length)?;
-    let mut came = vec![0; u32::from_le_bytes(length) as usize];
-    bytes.get(memory.rank(), TOKEN_AT + 4, &mut came)?;
-    let length = came.len();
-    let block = symm::ipc::import::<f32>(&came.into())?;
-    check("the imported block", &block.view()?.to_vec()[..16], &values(previous, 16))?;
-    Ok(format!("; imported rank {previous}'s block by token ({length} bytes)"))
+    mail.memory().wait_signal(previous, TOKEN)?;
+    let came = mail.view(rank)?.to_vec();
+    let length = u32::from_le_bytes([came[0], came[1], came[2], came[3]]) as usize;
+    let piece = symm::ipc::import::<f32>(&came[4..4 + length].to_vec().into())?;
+    check("the imported piece", &piece.view()?.to_vec()[..16], &values(previous, 16))?;
+    Ok(format!("; imported rank {previous}'s piece by token ({length} bytes)"))
 }
