@@ -253,6 +253,8 @@ TEST(Cpp, memory_passes_by_token) {
   EXPECT_EQ(import.info().offset, 4096u);
   EXPECT_EQ(symm::ipc_stats().leased, 1u);
   EXPECT_EQ(failure_of([&] { symm::ipc_withdraw(block, 1); }).status(), SYMM_ERR_TIMEOUT);
+  import.stream_wait(nullptr);
+  import.record_use(nullptr);
   symm::Import moved = std::move(import);
   EXPECT_FALSE(import);  // NOLINT(bugprone-use-after-move)
   moved = symm::Import();

@@ -92,7 +92,11 @@ def test_groups_know_streams(alone):
     alone.synchronize()
     alone.stream_wait(None, None)
     assert alone.stream_done()
-    alone.empty(4).record_use()
+    array = alone.empty(4)
+    array.record_use()
+    imported = symm.import_token(array.export_token())
+    imported.record_use(0)
+    imported._order(0)
 
 
 def test_the_host_cannot_look_into_device_memory():

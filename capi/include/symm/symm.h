@@ -559,12 +559,15 @@ SYMM_API void symm_memory_release(symm_memory_t *memory);
 /* ---- streams --------------------------------------------------------------------------------------- */
 
 /* A stream is a CUstream of the primary context of the group's device; NULL and CU_STREAM_LEGACY are the legacy default stream,
- * CU_STREAM_PER_THREAD the calling thread's own. A handle is used in the call that it is given to and not kept, so a stream may be
- * destroyed at any time after. Calls marked [stream] may be captured, unless they say otherwise; what went wrong in what they
+ * CU_STREAM_PER_THREAD the calling thread's own. A handle is used in the call that it is given to and not kept, so a stream may
+ * be destroyed at any time after. Calls marked [stream] may be captured, unless they say otherwise; what went wrong in what they
  * issued is known when the stream is there: symm_group_synchronize() tells. Deadlines count on the device, from when the stream
  * comes to the work.
- *   Kernels of up to three groups may wait for other ranks on a device at a time, in any order. More groups at once, and kernels
- * of others that wait for ranks, must be ordered alike on all ranks by the caller. */
+ *   A release asks the driver about the whole device, which would invalidate captures. It is put off while symm knows of a
+ * capture: one in which it was called, until a call outside of one from the same thread, or one on a blocking stream. Release
+ * nothing of which uses were not recorded during others. Kernels of up to three groups may wait for other ranks on a device at a
+ * time, in any order. More groups at once, and kernels of others that wait for ranks, must be ordered alike on all ranks by the
+ * caller. */
 
 /** Where a parameter says so, cast to void * by way of uintptr_t: all streams. */
 #define SYMM_ALL_STREAMS UINT64_MAX
@@ -585,11 +588,11 @@ SYMM_API symm_status_t symm_stream_query(symm_group_t *group, void *stream, int3
  *          being captured); CUDA. */
 SYMM_API symm_status_t symm_group_synchronize(symm_group_t *group, void *stream, const symm_wait_options_t *options);
 
-/** Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream] Nothing on the
- *  host. As record_stream() of PyTorch, it is about the release: that never waits, and the memory is given back later, when all that
- *  the device had to do at that time is over; where uses were recorded, when those and symm's own calls are. Work on streams that
- *  were not recorded must then be over before the release. In a capture the former holds again, since a graph may be replayed
- *  anywhere. Since 0.2.
+/** Say that what was issued on `stream` so far uses the buffer: call it behind the last work there. [local] [stream] Nothing on
+ * the host. As record_stream() of PyTorch, it is about the release: that never waits, and the memory is given back later, when
+ * all that the device had to do at that time is over; where uses were recorded, when those and symm's own calls are. Work on
+ * streams that were not recorded must then be over before the release. In a capture the former holds again, since a graph may be
+ * replayed anywhere. Since 0.2.
  *  @return INVALID_HANDLE, CUDA. */
 SYMM_API symm_status_t symm_buffer_record_use(symm_buffer_t *buffer, void *stream);
 /** The same, of a memory: of all ranks' blocks and pads that are mapped here. [local] [stream] Since 0.2. */
@@ -909,14 +912,14 @@ SYMM_API symm_status_t symm_ipc_info(symm_ipc_t *ipc, symm_ipc_info_t *out);
 /** What is issued on `stream` next runs after what the exporter had issued before the export, too. [local] [stream] Since 0.2.
  *  @return INVALID_HANDLE, INVALID_ARGUMENT (captured), CUDA. */
 SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
-/** Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream] Since
- *  0.2. */
+/** Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream]
+ * Since 0.2. */
 SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, void *stream);
 
 /** End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
  *  before is over, and what was recorded.
- *  @param stream  SYMM_ALL_STREAMS: all that the device has to do; in a capture, or with a driver before 12.5, the end may then be
- *                 noticed no sooner than by the next allocation, release or symm_ipc_collect(). Since 0.1. */
+ *  @param stream  SYMM_ALL_STREAMS: all that the device has to do; in a capture, or with a driver before 12.5, the end may then
+ * be noticed no sooner than by the next allocation, release or symm_ipc_collect(). Since 0.1. */
 SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 
 /** End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it

@@ -93,6 +93,20 @@ End the lease, on the device when what was issued on `stream` before is over; wi
 Base.close(made::Import; stream=nothing) = release(made, stream === nothing ? ALL_STREAMS : stream_handle(stream))
 Base.close(A::ImportedArray) = close(A.import_)
 
+"""
+    stream_wait(import; stream=C_NULL)
+
+What is issued on `stream` next runs after what the exporter had issued before the export.
+"""
+stream_wait(made::Import; stream=C_NULL) = check(symm_ipc_stream_wait(made, stream_handle(stream)))
+
+"""
+    record_use(import; stream=C_NULL)
+
+Say that what was issued on `stream` so far uses the import: its lease does not end before that is over.
+"""
+record_use(made::Import; stream=C_NULL) = check(symm_ipc_record_use(made, stream_handle(stream)))
+
 Base.pointer(made::Import) = given(Ptr{Cvoid}, symm_ipc_pointer, made)
 info(made::Import) = filled(symm_ipc_info_t, symm_ipc_info, made)
 info(A::ImportedArray) = info(A.import_)

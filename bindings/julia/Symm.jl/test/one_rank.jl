@@ -164,6 +164,8 @@
         close(B)
         finalize(C.data)
         made = import_token(export_token(A.memory))
+        stream_wait(made)
+        record_use(made)
         @test made.bytes == 400 && unsafe_load(Ptr{Float32}(pointer(made))) == 1
         close(made)
         ipc_withdraw(A; timeout=5)

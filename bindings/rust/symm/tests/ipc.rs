@@ -6,7 +6,7 @@ mod ranks;
 use ranks::{die, died, processes_ending, threads, unique};
 use std::time::{Duration, Instant};
 use symm::ipc::{ExportOptions, Import, ImportOptions, Token, collect, import, stats};
-use symm::{Backend, Group, GroupConfig, Op, Status, Timeout};
+use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};
 
 fn alone() -> Group {
     let config = GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("ipc")));
@@ -43,6 +43,8 @@ fn what_was_shared_comes_back_when_nobody_holds_it() {
     let shared = alone().alloc::<u32>(64).expect("a block").share();
     let token = shared.span(..).expect("all").export().expect("a token");
     let piece: Import<u32> = import(&token).expect("it is there");
+    piece.order(&Stream::none()).expect("the host has no streams");
+    piece.record_use(&Stream::none()).expect("the host has no streams");
     let refused = shared.withdraw(Duration::from_millis(20)).expect_err("there is a lease");
     assert_eq!(refused.error.status, Status::Timeout, "{refused}");
     let error = import::<u32>(&token).expect_err("its tokens have ended all the same");
