@@ -10,6 +10,7 @@
 #include "array_struct.h"
 #include "dlpack.h"
 #include "exporter.h"
+#include "pool.h"
 #include "support.h"
 %}
 
@@ -54,4 +55,5 @@ KEEPS_THE_LOCK(symm_ipc_size)
 %include "array_struct.h"
 %include "dlpack.h"
 %include "exporter.h"
+%include "pool.h"
 PyObject *set_error_factory(PyObject *factory);

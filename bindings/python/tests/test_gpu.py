@@ -99,6 +99,54 @@ def rank_torch_operands(group):
 
 
 @case
+def rank_torch_pool(group):
+    import torch
+
+    device = torch.device("cuda", group.device)
+    torch.cuda.set_device(device)
+    heap = group.heap(128 << 20)
+    pool = heap.torch_pool()
+    for _ in range(3):
+        with torch.cuda.use_mem_pool(pool):
+            tensors = [torch.full((count,), group.rank + 1.0, device=device) for count in (1 << 20, 100, 5 << 20)]
+        offsets = [tensor.data_ptr() - heap.memory.pointer() for tensor in tensors]
+        assert all(heap.find(tensor.data_ptr()) for tensor in tensors)
+        for tensor, offset in zip(tensors, offsets, strict=True):
+            assert group.find(tensor.data_ptr()) == (heap.memory.id, group.rank, offset)
+            group.allreduce(tensor)
+            group.barrier()
+            torch.cuda.synchronize()
+            peer = heap.memory.array(len(tensor), "f32", rank=1 - group.rank, offset=offset).torch()
+            assert (tensor == 3).all().item()
+            assert (peer == 3).all().item()
+            torch.cuda.synchronize()
+            group.barrier()
+            torch.cuda.synchronize()
+        del tensors, tensor, peer
+    del pool
+    torch.cuda.empty_cache()
+    assert heap.info().pieces == 0, heap.info()
+
+
+@case
+def rank_cupy_pool(group):
+    import cupy
+
+    with cupy.cuda.Device(group.device):
+        heap = group.heap(64 << 20)
+        pool = heap.cupy_pool()
+        with cupy.cuda.using_allocator(pool.malloc):
+            array = cupy.full(1 << 20, group.rank + 1, cupy.float32)
+        assert heap.find(array.data.ptr)
+        group.allreduce(array)
+        cupy.cuda.Device().synchronize()
+        assert (array == 3).all()
+        del array
+        pool.free_all_blocks()
+        assert heap.info().pieces == 0, heap.info()
+
+
+@case
 def rank_torch_graph(group):
     import torch
 
@@ -280,7 +328,7 @@ def rank_ipc(group):
 
 # ---- starting them
 
-NEEDS = {"jax": "jax", "cupy": "cupy"}
+NEEDS = {"jax": "jax", "cupy": "cupy", "cupy_pool": "cupy"}
 
 
 @pytest.mark.parametrize("name", CASES)

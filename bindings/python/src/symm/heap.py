@@ -3,24 +3,36 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Any
 
 from symm._generated import HeapInfo
 from symm._library import raw
 from symm._owned import Owned
 from symm._view import extents_of
 from symm.dtypes import DTypeLike, dtype_of
-from symm.errors import NotFoundError
+from symm.enums import Backend
+from symm.errors import NotFoundError, UnsupportedError
 from symm.memory import Memory
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    import torch
     from typing_extensions import Self
 
     from symm.array import SymmArray
     from symm.group import Group
+
+
+@functools.cache
+def _torch_allocator(number: int) -> Any:
+    """PyTorch's name for a pair of functions of the extension. Kept for good: PyTorch does not keep it for its pools."""
+    from torch.cuda.memory import CUDAPluggableAllocator
+
+    return CUDAPluggableAllocator(raw.__file__, f"symm_pool_alloc_{number}", f"symm_pool_free_{number}")
 
 
 class Heap(Owned):
@@ -79,6 +91,44 @@ class Heap(Owned):
         except NotFoundError:
             return None
         return pointer, nbytes
+
+    # ---- for allocators of other packages
+
+    def torch_pool(self) -> torch.cuda.MemPool:
+        """A pool of PyTorch's that takes its memory here: ``with torch.cuda.use_mem_pool(pool): ...``. [local] CUDA only.
+
+        Tensors made in it are symmetric memory: operands without a copy, and `find()` and ``Group.find()`` know them. PyTorch
+        takes pieces of megabytes and divides them itself, at the same offsets on ranks that make the same tensors. The pool
+        keeps the heap; at most 8 pools of a process are open, or have tensors, at a time.
+        """
+        self._require_cuda()
+        import torch
+
+        number = raw.pool_open(self._handle, self.group._handle)
+        pool = torch.cuda.MemPool(_torch_allocator(number).allocator())
+        weakref.finalize(pool, raw.pool_close, number)
+        return pool
+
+    def cupy_pool(self) -> Any:
+        """A ``cupy.cuda.MemoryPool`` that takes its memory here: ``with cupy.cuda.using_allocator(pool.malloc): ...``. [local]
+
+        As `torch_pool()`; it raises `OutOfMemoryError` where CuPy would raise its own.
+        """
+        self._require_cuda()
+        import cupy
+
+        def malloc(nbytes: int, _: int) -> int:
+            return raw.symm_heap_alloc(self._handle, nbytes, 512)[0]
+
+        def free(address: int, device: int) -> None:
+            cupy.cuda.Device(device).synchronize()  # as cudaFree() does, which CuPy counts on
+            raw.symm_heap_free(self._handle, address)
+
+        return cupy.cuda.MemoryPool(cupy.cuda.PythonFunctionAllocator(malloc, free).malloc)
+
+    def _require_cuda(self) -> None:
+        if self.group.backend != Backend.CUDA:
+            raise UnsupportedError("heap: a pool of PyTorch's or CuPy's is of a CUDA device, and this one is in host memory")
 
     def info(self) -> HeapInfo:
         """Describe it. [local]"""

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pool.h"
+
+#include <symm/symm.h>
+
+#include "support.h"
+
+enum {
+  POOLS = 8,
+  ALIGNMENT = 512  // what PyTorch rounds to
+};
+
+// All but `taken` changes with the interpreter lock held only, and not while anything is taken.
+static struct pool {
+  symm_heap_t* heap;
+  symm_group_t* group;
+  int open;
+  long taken;
+} pools[POOLS];
+
+static void let_go(struct pool* pool) {
+  if (pool->open || pool->heap == NULL || __atomic_load_n(&pool->taken, __ATOMIC_ACQUIRE) != 0) return;
+  symm_heap_release(pool->heap);
+  symm_group_release(pool->group);
+  pool->heap = NULL;
+}
+
+PyObject* pool_open(void* heap, void* group) {
+  int i;
+  for (i = 0; i < POOLS; ++i) let_go(&pools[i]);
+  for (i = 0; i < POOLS && pools[i].heap != NULL; ++i) continue;
+  if (i == POOLS)
+    return PyErr_Format(PyExc_RuntimeError, "%d pools are open, or tensors of theirs alive: no more can be had", POOLS);
+  if (symm_heap_retain((symm_heap_t*)heap) != SYMM_OK) return symm_py_raise(NULL), NULL;
+  if (symm_group_retain((symm_group_t*)group) != SYMM_OK) {
+    symm_heap_release((symm_heap_t*)heap);
+    return symm_py_raise(NULL), NULL;
+  }
+  pools[i].heap = (symm_heap_t*)heap;
+  pools[i].group = (symm_group_t*)group;
+  pools[i].open = 1;
+  return PyLong_FromLong(i);
+}
+
+void pool_close(int number) {
+  if (number < 0 || number >= POOLS) return;
+  pools[number].open = 0;
+  let_go(&pools[number]);
+}
+
+static void* take(struct pool* pool, Py_ssize_t size) {
+  void* piece = NULL;
+  if (size <= 0 || symm_heap_alloc(pool->heap, (size_t)size, ALIGNMENT, &piece, NULL) != SYMM_OK) return NULL;
+  __atomic_add_fetch(&pool->taken, 1, __ATOMIC_RELAXED);
+  return piece;
+}
+
+// PyTorch counts on what cudaFree() does: that the device is done with the memory. Other streams than the one that it was taken
+// for are over by then.
+static void give(struct pool* pool, void* piece, void* stream) {
+  if (piece == NULL) return;
+  symm_group_synchronize(pool->group, stream, NULL);
+  if (symm_heap_free(pool->heap, piece) == SYMM_OK) __atomic_sub_fetch(&pool->taken, 1, __ATOMIC_RELEASE);
+}
+
+#define PAIR(number)                                                                                                           \
+  __attribute__((visibility("default"))) void* symm_pool_alloc_##number(Py_ssize_t size, int device, void* stream);            \
+  __attribute__((visibility("default"))) void symm_pool_free_##number(void* piece, Py_ssize_t size, int device, void* stream); \
+  void* symm_pool_alloc_##number(Py_ssize_t size, int device, void* stream) {                                                  \
+    return (void)device, (void)stream, take(&pools[number], size);                                                             \
+  }                                                                                                                            \
+  void symm_pool_free_##number(void* piece, Py_ssize_t size, int device, void* stream) {                                       \
+    (void)size, (void)device, give(&pools[number], piece, stream);                                                             \
+  }
+PAIR(0)
+PAIR(1)
+PAIR(2)
+PAIR(3)
+PAIR(4)
+PAIR(5)
+PAIR(6)
+PAIR(7)
