@@ -6,6 +6,7 @@
 #include "build_info.hpp"
 #include "capi/structs.hpp"
 #include "core/base/log.hpp"
+#include "kernels/compare.hpp"
 #include "kernels/types.hpp"
 
 // The numbers of symm.h and of core and kernels are the same.
@@ -20,6 +21,14 @@ SYMM_DTYPES(SYMM_SAME_DTYPE)
 SYMM_OPS(SYMM_SAME_OP)
 SYMM_COLLECTIVES(SYMM_SAME_COLLECTIVE)
 SYMM_ALGORITHMS(SYMM_SAME_ALGORITHM)
+SYMM_SAME(SYMM_SIGNAL_ADD, symm::SignalOp::add);
+SYMM_SAME(SYMM_SIGNAL_SET, symm::SignalOp::set);
+SYMM_SAME(SYMM_COMPARE_EQ, symm::Compare::eq);
+SYMM_SAME(SYMM_COMPARE_NE, symm::Compare::ne);
+SYMM_SAME(SYMM_COMPARE_LT, symm::Compare::lt);
+SYMM_SAME(SYMM_COMPARE_LE, symm::Compare::le);
+SYMM_SAME(SYMM_COMPARE_GT, symm::Compare::gt);
+SYMM_SAME(SYMM_COMPARE_GE, symm::Compare::ge);
 SYMM_SAME(SYMM_LOG_ERROR, symm::log::Level::error);
 SYMM_SAME(SYMM_LOG_WARNING, symm::log::Level::warning);
 SYMM_SAME(SYMM_LOG_INFO, symm::log::Level::info);

@@ -91,7 +91,7 @@ symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
     filled.bytes = of.view().bytes;
     filled.id = of.view().id;
     filled.channels = kChannels;
-    filled.signal_pad_bytes = kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint32_t));
+    filled.signal_pad_bytes = kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint64_t));
     filled.multicast = of.view().multicast != nullptr ? 1 : 0;
     write_text(filled.multicast_reason, of.view().why_no_multicast);
     return filled;
@@ -112,6 +112,23 @@ symm_status_t symm_memory_pointer_table(symm_memory_t* memory, void* const** out
 
 symm_status_t symm_memory_signal_pad_table(symm_memory_t* memory, void* const** out_table) {
   return guard([&] { require(out_table, "out_table") = memory_of(memory)->pad_table(); });
+}
+
+symm_status_t symm_memory_device_view(symm_memory_t* memory, uint64_t timeout_ms, const void* stop, symm_memory_view_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_memory_view_t, stop), [&] {
+    const Memory& of = *memory_of(memory);
+    symm_memory_view_t filled{};
+    filled.taken = reinterpret_cast<uint64_t*>(of.taken_on_device());
+    filled.layout = SYMM_MEMORY_VIEW_LAYOUT;
+    filled.rank = of.group().rank();
+    filled.size = of.group().size();
+    filled.channels = of.view().channels;
+    filled.blocks = of.pointer_table();
+    filled.pads = reinterpret_cast<uint64_t* const*>(of.pad_table());
+    filled.timeout_ns = symm::nanoseconds_of(of.group().timeout_or_default(timeout_ms));
+    filled.stop = static_cast<const uint32_t*>(stop);
+    return filled;
+  });
 }
 
 symm_status_t symm_memory_multicast_pointer(symm_memory_t* memory, void** out_pointer) {
@@ -152,12 +169,56 @@ symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t cou
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
-  return guard([&] { memory_of(memory)->put_signal(rank, channel, stream); });
+  return guard([&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
 }
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
                                void* stream) {
   return guard([&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
+}
+
+symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
+                                void* stream) {
+  return guard([&] { memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream); });
+}
+
+symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
+                                     const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
+  return guard([&] {
+    const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
+    memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
+  });
+}
+
+symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
+                                const symm_wait_options_t* options, size_t* out_index, void* stream) {
+  return guard([&] {
+    Memory& of = *memory_of(memory);
+    const size_t step = require(waits, "waits").struct_size;
+    if (count == 0 || count > Memory::kMostWaits)
+      throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
+    std::vector<symm::SignalWait> all;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
+      if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
+      const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
+      all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
+    }
+    if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+    of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
+  });
+}
+
+symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
+  return produce(out_pending, "out_pending", [&] {
+    const symm::SignalState state = memory_of(memory)->look_at_signal(rank, channel);
+    // On a device those who wait have taken what is to come.
+    return state.value > state.taken ? state.value - state.taken : 0;
+  });
+}
+
+symm_status_t symm_test_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_value) {
+  return produce(out_value, "out_value", [&] { return memory_of(memory)->look_at_signal(rank, channel).value; });
 }
 
 symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, void* stream) {
@@ -174,7 +235,7 @@ symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset
     Memory& of = *memory_of(memory);
     of.group().require_channel(channel);  // before anything is written
     of.put(rank, offset, source, size, stream);
-    of.put_signal(rank, channel, stream);
+    of.send_signal(rank, channel, symm::SignalOp::add, 1, stream);
   });
 }
 
@@ -183,5 +244,25 @@ symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, ui
 }
 
 symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
-  return guard([&] { memory_of(memory)->write32(rank, offset, value, stream); });
+  return guard([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+}
+
+symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, void* stream) {
+  return guard([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+}
+
+symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
+                                const symm_wait_options_t* options, void* stream) {
+  return guard([&] {
+    memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms,
+                                  stream);
+  });
+}
+
+symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
+                                const symm_wait_options_t* options, void* stream) {
+  return guard([&] {
+    memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms,
+                                  stream);
+  });
 }

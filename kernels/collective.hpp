@@ -6,12 +6,6 @@
 
 #include "kernels/types.hpp"
 
-#ifdef __CUDACC__
-#define SYMM_HOST_DEVICE __host__ __device__
-#else
-#define SYMM_HOST_DEVICE
-#endif
-
 namespace symm {
 
 struct CollectiveTraits {

@@ -7,6 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#ifdef __CUDACC__
+#define SYMM_HOST_DEVICE __host__ __device__
+#else
+#define SYMM_HOST_DEVICE
+#endif
+
 // X(name here, end of its name in symm.h, value there)
 #define SYMM_DTYPES(X)      \
   X(i8, I8, 0x0008)         \

@@ -88,6 +88,8 @@ def letter(type_):
 TRAVEL = [
     ("callback user", "descriptor: int", None), ("ranks count", "ranks: Sequence[int] | None", None),
     ("out_links capacity", "capacity: int", "list[int]"), ("out_token capacity out_size", None, "bytes"),
+    ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
+    ("out_seen", "wants_seen: bool", "int | None"), ("out_index", "wants_index: bool", "int | None"),
     ("token token_size", "token: bytes", None), ("config", "config: tuple[Any, ...]", None),
     ("options", "options: tuple[Any, ...] | None", None), ("call", "call: tuple[Any, ...]", None),
 ]

@@ -18,6 +18,7 @@
 #include "core/base/wait.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
+#include "kernels/compare.hpp"
 
 namespace symm {
 
@@ -122,10 +123,25 @@ struct MemoryView {
   size_t bytes = 0;
   std::vector<std::byte*> blocks;
   std::vector<std::byte*> pads;
+  int channels = 0;  // of the pads
+  // Signals that this rank has taken, [channel][source]; where kernels take them, the device counts instead.
+  mutable std::vector<std::atomic<uint64_t>> taken;
   std::shared_ptr<const Block> adopted;       // this rank's block, if it is one
   std::vector<std::shared_ptr<Block>> owned;  // keeps all of them mapped, also while a call still works on a released memory
   std::byte* multicast = nullptr;             // where all blocks are reached at once; null, and then why: the same on all ranks
   std::string why_no_multicast;
+};
+
+// A signal word of this rank, uint64_t pad[channel][source], and what it is waited for to be.
+struct SignalWait {
+  int rank = 0;  // its source
+  int channel = 0;
+  Compare compare{};
+  uint64_t value = 0;
+};
+struct SignalState {
+  uint64_t value = 0;
+  uint64_t taken = 0;
 };
 
 // Finds the memory of a group that contains an address of this rank's own block, or a memory by its number. Implemented by the
@@ -195,6 +211,7 @@ class DeviceTransport {
   struct Tables {
     void* const* blocks = nullptr;
     void* const* pads = nullptr;
+    std::byte* taken = nullptr;  // and counts the signals taken, as MemoryView::taken
   };
   virtual Tables device_tables(const MemoryView&) const { return {}; }
 };
@@ -214,13 +231,20 @@ class Transport {
   virtual void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) = 0;  // empty: all
   // Barrier of all ranks on `channel` that has happened when this returns, also where barriers are ordered on streams.
   virtual void finish(int channel, uint64_t timeout_ms) { barrier({}, channel, timeout_ms, nullptr); }
-  virtual void put_signal(const MemoryView& memory, int rank, int channel, void* stream) = 0;
-  // `taken`: signals already taken from that rank on that channel. Throws Error(timeout) without revoking the group.
-  virtual void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms,
-                           void* stream) = 0;
+  // Signals and words. What this rank wrote before is visible to whoever has waited. A wait on the host throws Error(timeout)
+  // without revoking the group, and has then taken nothing.
+  virtual void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) = 0;
+  virtual void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) = 0;
+  virtual SignalState look_at_signal(const MemoryView& memory, int rank, int channel) = 0;
+  // Where the outputs are not null: the one that holds, the first of all; its value when that was seen.
+  virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
+                            size_t* out_index, uint64_t* out_seen, void* stream) = 0;
+  // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
+  virtual void write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) = 0;
+  virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
+                          uint64_t timeout_ms, void* stream) = 0;
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
-  virtual void write32(void* to, uint32_t value, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
   virtual PlanReport plan(const CollectiveCall& call) = 0;
 
@@ -247,8 +271,8 @@ class Backend {
   // Two ranks may share memory if these are equal (host: boot id).
   virtual std::string domain() const = 0;
   virtual ShareableMemory& memory() noexcept = 0;
-  // Bytes that a signal pad needs beside its channels * size words.
-  virtual size_t pad_extra() const noexcept = 0;
+  // Of a signal pad: its channels * size words, and what the back end has behind them.
+  virtual size_t pad_bytes(int size, int channels) const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cerrno>
 #include <climits>
@@ -51,25 +52,32 @@ void nap(uint64_t ns) noexcept {
 
 std::atomic<bool> futex_waitv_missing{false};
 
-// Sleep on two words at once. False if this kernel (before 5.16, or a seccomp filter) does not offer it.
-bool sleep_on_two(const Word& word, uint32_t seen, const Word& other, uint32_t other_seen, uint64_t ns) noexcept {
+struct Watched {
+  const Word* word = nullptr;
+  uint32_t seen = 0;
+};
+constexpr size_t kMostWatched = 128;  // that the kernel takes
+
+// Sleep on several words at once. False if this kernel (before 5.16, or a seccomp filter) does not offer it.
+bool sleep_on(std::span<const Watched> watched, uint64_t ns) noexcept {
 #if defined(SYS_futex_waitv) && defined(FUTEX_32)
   if (futex_waitv_missing.load(std::memory_order_relaxed)) return false;
-  futex_waitv waits[2] = {};
-  waits[0].val = seen;
-  waits[0].uaddr = reinterpret_cast<uintptr_t>(&word);
-  waits[0].flags = FUTEX_32;
-  waits[1].val = other_seen;
-  waits[1].uaddr = reinterpret_cast<uintptr_t>(&other);
-  waits[1].flags = FUTEX_32;
+  std::array<futex_waitv, kMostWatched> waits;
+  for (size_t i = 0; i < watched.size(); ++i) {
+    waits[i] = {};
+    waits[i].val = watched[i].seen;
+    waits[i].uaddr = reinterpret_cast<uintptr_t>(watched[i].word);
+    waits[i].flags = FUTEX_32;
+  }
   const timespec until = to_timespec(now_ns() + ns);
-  if (syscall(SYS_futex_waitv, waits, 2, 0, &until, CLOCK_MONOTONIC) < 0 && (errno == ENOSYS || errno == EPERM)) {
+  if (syscall(SYS_futex_waitv, waits.data(), watched.size(), 0, &until, CLOCK_MONOTONIC) < 0 &&
+      (errno == ENOSYS || errno == EPERM)) {
     futex_waitv_missing = true;
     return false;
   }
   return true;
 #else
-  (void)word, (void)seen, (void)other, (void)other_seen, (void)ns;
+  (void)watched, (void)ns;
   return false;
 #endif
 }
@@ -205,16 +213,20 @@ bool register_for_asymmetric_fences() noexcept {
 #endif
 }
 
-WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
-                  LazyDeadline& deadline, Fencing fencing) {
+namespace {
+
+// Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
+template <class There, class InVain>
+WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
+                   const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing, bool told) {
   for (uint32_t i = 0; i < spin.spins; ++i) {
-    if (reached(word, target)) return WaitEnd::reached;
+    if (there()) return WaitEnd::reached;
     pause();
     // A revoked group must be left soon even by a rank that would spin for long.
     if ((i & 63U) == 63U && revocation.revoked()) break;
   }
   for (uint32_t i = 0; i < spin.yields && !revocation.revoked(); ++i) {
-    if (reached(word, target)) return WaitEnd::reached;
+    if (there()) return WaitEnd::reached;
     sched_yield();
   }
   // A byte counts this rank's sleeping threads. Should there ever be 255 of them, the next goes uncounted and looks every
@@ -227,14 +239,17 @@ WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, c
   // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
   const bool seen_by_writers =
       fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
+  const bool wakes = registered && seen_by_writers && told && words.size() < kMostWatched;
+  words = words.first(std::min(words.size(), kMostWatched - 1));
+  std::array<Watched, kMostWatched> watched;
   WaitEnd end = WaitEnd::reached;
   for (;;) {
-    const uint32_t events = revocation.events().load(std::memory_order_seq_cst);
-    const uint32_t seen = word.load(std::memory_order_seq_cst);
+    watched[words.size()] = {&revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
+    for (size_t i = 0; i < words.size(); ++i) watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
     const bool revoked = revocation.revoked();
-    const bool gone = revocation.departed(peer);
-    // Events first, word last: a peer's last store happened before its departure was announced.
-    if (reached(word, target)) break;
+    const bool gone = in_vain();
+    // Events first, what is awaited last: a peer's last store happened before its departure was announced.
+    if (there()) break;
     if (revoked || gone) {
       end = revoked ? WaitEnd::revoked : WaitEnd::peer_departed;
       break;
@@ -244,20 +259,42 @@ WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, c
       end = WaitEnd::timed_out;
       break;
     }
-    const uint64_t slice = std::min(left, registered && seen_by_writers ? kSlice : kBlindSlice);
-    if (!sleep_on_two(word, seen, revocation.events(), events, slice)) {
+    const uint64_t slice = std::min(left, wakes ? kSlice : kBlindSlice);
+    if (!sleep_on({watched.data(), words.size() + 1}, slice)) {
       const timespec t = to_timespec(std::min(slice, kBlindSlice));
-      syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
+      syscall(SYS_futex, watched[0].word, FUTEX_WAIT, watched[0].seen, &t, nullptr, 0);
     }
   }
   if (registered) waiter.fetch_sub(1, std::memory_order_relaxed);
   return end;
 }
 
+}  // namespace
+
+WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
+                  LazyDeadline& deadline, Fencing fencing) {
+  const Word* const words[] = {&word};
+  return wait_until([&] { return reached(word, target); }, [&] { return revocation.departed(peer); }, words, waiter, revocation,
+                    spin, deadline, fencing, true);
+}
+
+WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin,
+                       LazyDeadline& deadline) {
+  return wait_until(condition.holds, condition.in_vain, condition.bells, waiter, revocation, spin, deadline, Fencing::symmetric,
+                    condition.all_ring);
+}
+
+void ring(Word& bell, const Waiter& waiter) noexcept {
+  if (waiter.load(std::memory_order_seq_cst) == 0) return;
+  bell.fetch_add(1, std::memory_order_seq_cst);
+  wake_all(bell);
+}
+
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept {
   const uint64_t left = std::min(deadline.remaining_ns(), kSlice);
   if (left == 0 || word.load() != seen || (other != nullptr && other->load() != other_seen)) return;
-  if (other != nullptr && sleep_on_two(word, seen, *other, other_seen, left)) return;
+  const Watched both[] = {{&word, seen}, {other, other_seen}};
+  if (other != nullptr && sleep_on(both, left)) return;
   const timespec t = to_timespec(other != nullptr ? std::min(left, kBlindSlice) : left);
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
 }

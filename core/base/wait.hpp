@@ -43,6 +43,11 @@ class Deadline {
   uint64_t ns_;
 };
 
+// Of a deadline in milliseconds; UINT64_MAX for one that never comes.
+constexpr uint64_t nanoseconds_of(uint64_t timeout_ms) noexcept {
+  return timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
+}
+
 // A deadline whose clock starts when it is first asked for: reading the clock would cost a fifth of a small collective, and a
 // wait that succeeds while it spins never needs it.
 class LazyDeadline {
@@ -133,6 +138,31 @@ bool register_for_asymmetric_fences() noexcept;
 // once more after the event, so data that was there in time is never lost.
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
                   LazyDeadline& deadline, Fencing fencing = Fencing::symmetric);
+
+// What is waited for when it is no such counter: words of 64 bits, on which the kernel cannot let anybody sleep, or one of
+// several. Who writes them rings: adds to a bell of its own, if the waiter byte says that somebody sleeps. The words are stored
+// before the byte is read, and here the byte is stored before the words are read, all in one order (seq_cst), so no bell is
+// missed.
+class Question {  // something to call, which the caller keeps
+ public:
+  template <class Ask>
+  Question(const Ask& ask)
+      : of_(&ask), ask_([](const void* of) { return static_cast<bool>((*static_cast<const Ask*>(of))()); }) {}
+  bool operator()() const { return ask_(of_); }
+
+ private:
+  const void* of_;
+  bool (*ask_)(const void*);
+};
+struct Condition {
+  Question holds;
+  Question in_vain;                    // all who could bring it about have left
+  std::span<const Word* const> bells;  // of all of them
+  bool all_ring = true;                // false: others write who do not ring, so it is looked at every millisecond
+};
+WaitEnd wait_condition(const Condition& condition, Waiter& waiter, const Revocation& revocation, SpinPolicy spin,
+                       LazyDeadline& deadline);
+void ring(Word& bell, const Waiter& waiter) noexcept;
 
 inline bool reached(const Word& word, uint32_t target) noexcept {
   return static_cast<int32_t>(word.load(std::memory_order_acquire) - target) >= 0;

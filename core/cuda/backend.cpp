@@ -23,10 +23,7 @@ class CudaBackend final : public Backend {
   std::string domain() const override { return process::boot_id(); }
   ShareableMemory& memory() noexcept override { return memory_; }
 
-  // This rank's counts of signals taken, and the tables that the device reads.
-  size_t pad_extra() const noexcept override {
-    return kBarrierChannels * kMaxRanks * sizeof(uint32_t) + 2 * kMaxRanks * sizeof(void*) + 64;
-  }
+  size_t pad_bytes(int size, int channels) const noexcept override { return cuda::pad_bytes(size, channels); }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });

@@ -9,7 +9,8 @@ namespace symm::cuda {
 namespace {
 
 constexpr size_t kPage = 4096;
-constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie
+constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie,
+constexpr size_t kRead = 2048;   // and what was read
 
 }  // namespace
 
@@ -52,13 +53,26 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
     switch (static_cast<Operation>(operation)) {
       case Operation::barrier: return "barrier";
       case Operation::wait_signal: return "wait_signal";
+      case Operation::wait_value: return "wait_value";
     }
     return name_of(static_cast<Collective>(operation));
   };
   const int peer = record.peer;
   const bool valid = peer >= 0 && peer < context.size;
   const long long pid = valid ? context.pids[static_cast<size_t>(peer)] : 0;
-  const std::string what = format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
+  const auto operation = static_cast<Operation>(record.operation);
+  const bool is_value = operation == Operation::wait_value;
+  const std::string what = is_value
+                               ? format("%s on device %d, word at 0x%llx", known(record.operation), device,
+                                        static_cast<unsigned long long>(record.peer_detail))
+                               : format("%s on device %d, channel or block %u", known(record.operation), device, record.channel);
+  if (record.trouble == static_cast<uint32_t>(WaitError::timeout) && (is_value || operation == Operation::wait_signal)) {
+    return {Status::timeout, peer, pid,
+            format("%s: %s before the deadline (the word was %llu, not %s %llu)", what.c_str(),
+                   valid ? format("rank %d (pid %lld) did not come", peer, pid).c_str() : "nobody wrote it",
+                   static_cast<unsigned long long>(record.peer_count), sign_of(static_cast<Compare>(record.my_detail)),
+                   static_cast<unsigned long long>(record.my_count))};
+  }
   switch (static_cast<WaitError>(record.trouble)) {
     case WaitError::timeout:
       return {Status::timeout, peer, pid,
@@ -81,6 +95,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
           format("%s by multicast: rank %d's operands do not lie where rank %d's do; it needs one memory and one offset on all "
                  "ranks",
                  known(record.operation), peer, context.rank)};
+    case WaitError::aborted:
     case WaitError::none: break;
   }
   return {Status::internal, peer, pid, format("%s: error record of kind %u", what.c_str(), record.trouble)};
@@ -119,6 +134,14 @@ bool ErrorMailbox::has_record() const noexcept {
 }
 
 const ErrorRecord& ErrorMailbox::record() const noexcept { return *reinterpret_cast<const ErrorRecord*>(host_); }
+
+uint64_t ErrorMailbox::read(CUdeviceptr word) {
+  const Driver& driver = device_->driver();
+  const std::lock_guard lock(reading_);
+  driver.require(driver.cuMemcpyAsync(address_ + kRead, word, sizeof(uint64_t), stream_), "cuMemcpyAsync");
+  driver.require(driver.cuStreamSynchronize(stream_), "cuStreamSynchronize");
+  return reinterpret_cast<const std::atomic<uint64_t>*>(host_ + kRead)->load(std::memory_order_acquire);
+}
 
 void ErrorMailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept {
   const Driver& driver = device_->driver();

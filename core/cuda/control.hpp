@@ -33,6 +33,8 @@ class ErrorMailbox {
   uint64_t record_on_device() const noexcept { return address_; }
   bool has_record() const noexcept;
   const ErrorRecord& record() const noexcept;
+  // The word at a device address, as it is now; past whatever the user's streams do. Any thread; the context is current.
+  uint64_t read(CUdeviceptr word);
   // Store the two words that kernels look at (ControlWords::abort and departed) from a stream of our own, past whatever the
   // user's streams do. Any thread. Never waits for a kernel.
   void tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept;
@@ -42,6 +44,7 @@ class ErrorMailbox {
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;
   CUstream stream_ = nullptr;
+  std::mutex reading_;
 };
 
 // The memories of a group, in this rank's control block, where kernels look up those that peers name.

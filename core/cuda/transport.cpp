@@ -17,13 +17,18 @@ struct TransportShare {
   LinkFacts links;
 };
 
-// A pad is channels * size words. Behind them, in this rank's own block: signals taken so far, and the tables for
-// device_tables().
-size_t taken_offset(const TransportContext& context) {
-  const size_t words = static_cast<size_t>(context.channels) * static_cast<size_t>(context.size) * sizeof(uint32_t);
-  return (words + 15) / 16 * 16;
+// A pad: words of signals, [channel][source]. Behind them, in this rank's own block: signals taken so far, likewise, and the
+// tables for device_tables().
+size_t pad_words(int size, int channels) { return static_cast<size_t>(channels) * static_cast<size_t>(size); }
+size_t taken_offset(const MemoryView& memory) {
+  return pad_words(static_cast<int>(memory.pads.size()), memory.channels) * sizeof(uint64_t);
 }
-size_t tables_offset(const TransportContext& context) { return 2 * taken_offset(context); }
+size_t tables_offset(const MemoryView& memory) { return 2 * taken_offset(memory); }
+
+CUdeviceptr signal_word(const MemoryView& memory, int owner, int channel, int source) {
+  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source);
+  return address_of(memory.pads[static_cast<size_t>(owner)]) + index * sizeof(uint64_t);
+}
 
 CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
@@ -31,6 +36,10 @@ CUstream stream_of(void* stream) {
 }
 
 }  // namespace
+
+size_t pad_bytes(int size, int channels) {
+  return 2 * pad_words(size, channels) * sizeof(uint64_t) + 2 * kMaxRanks * sizeof(void*);
+}
 
 CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
     : Transport(static_cast<DeviceTransport&>(*this)),
@@ -58,7 +67,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   link_facts_[me] = link_facts(*device_, context_.size);
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  for (const char* name : {"symm_barrier", "symm_put_signal", "symm_wait_signal", "symm_write32", "symm_check"})
+  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check"})
     kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
@@ -158,7 +167,7 @@ void CudaTransport::check_device_errors() {
 
 DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
   DeviceComm comm = comm_;
-  comm.timeout_ns = timeout_ms > UINT64_MAX / 1'000'000 ? UINT64_MAX : timeout_ms * 1'000'000;
+  comm.timeout_ns = nanoseconds_of(timeout_ms);
   comm.operation = operation;
   return comm;
 }
@@ -188,24 +197,73 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
   context_.revocation->throw_if_revoked();
 }
 
-void CudaTransport::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
+void CudaTransport::write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream) {
   const ContextGuard current(*device_);
-  SignalArgs args{};
-  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(context_.rank);
-  args.word = address_of(memory.pads[static_cast<size_t>(rank)]) + index * sizeof(uint32_t);
-  kernels_.launch(kernels_.find("symm_put_signal"), {1, 32, stream_of(stream)}, args);
+  WriteArgs args{word, value, kind};
+  kernels_.launch(kernels_.find("symm_write_word"), {1, 32, stream_of(stream)}, args);
+  order_.record_use(stream_of(stream));
+}
+
+void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  write_word(signal_word(memory, rank, channel, context_.rank), value, op == SignalOp::add ? WriteKind::add : WriteKind::store64,
+             stream);
+}
+
+void CudaTransport::write_value(const MemoryView&, int, void* to, uint64_t value, size_t bytes, void* stream) {
+  write_word(address_of(to), value, bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
+}
+
+void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream) {
+  const ContextGuard current(*device_);
+  WaitWordArgs args{comm(timeout_ms, static_cast<uint32_t>(operation)), taken, wait};
+  kernels_.launch(kernels_.find("symm_wait_word"), {1, 32, stream_of(stream)}, args);
   order_.record_use(stream_of(stream));
 }
 
 // How many signals were taken is counted on the device, where it is right also when a captured graph is replayed.
-void CudaTransport::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t, uint64_t timeout_ms, void* stream) {
+void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+  const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
+  wait_word(timeout_ms, Operation::wait_signal, word + taken_offset(memory),
+            {word, 0, rank, static_cast<uint32_t>(channel), Compare::ge, sizeof(uint64_t)}, stream);
+}
+
+SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
+  const uint64_t taken = mailbox_.read(word + taken_offset(memory));
+  return {mailbox_.read(word), taken};
+}
+
+void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
+                                 size_t* out_index, uint64_t* out_seen, void* stream) {
+  for (const auto& [is_given, name] :
+       {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")}) {
+    if (is_given)
+      throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
+  }
+  const auto word_of = [&](const SignalWait& wait) -> WordWait {
+    return {signal_word(memory, context_.rank, wait.channel, wait.rank),
+            wait.value,
+            wait.rank,
+            static_cast<uint32_t>(wait.channel),
+            wait.compare,
+            sizeof(uint64_t)};
+  };
+  if (waits.size() == 1) return wait_word(timeout_ms, Operation::wait_signal, 0, word_of(waits[0]), stream);
   const ContextGuard current(*device_);
-  const size_t index = static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(rank);
-  const CUdeviceptr pad = address_of(memory.pads[static_cast<size_t>(context_.rank)]);
-  SignalArgs args{comm(timeout_ms, static_cast<uint32_t>(Operation::wait_signal)), pad + index * sizeof(uint32_t),
-                  pad + taken_offset(context_) + index * sizeof(uint32_t), rank, static_cast<uint32_t>(channel)};
-  kernels_.launch(kernels_.find("symm_wait_signal"), {1, 32, stream_of(stream)}, args);
+  WaitWordsArgs args{};
+  args.comm = comm(timeout_ms, static_cast<uint32_t>(Operation::wait_signal));
+  args.count = static_cast<uint32_t>(waits.size());
+  args.any = any ? 1 : 0;
+  std::transform(waits.begin(), waits.end(), args.wait, word_of);
+  kernels_.launch(kernels_.find("symm_wait_words"), {1, 32, stream_of(stream)}, args);
   order_.record_use(stream_of(stream));
+}
+
+void CudaTransport::wait_value(const MemoryView&, const void* word, size_t bytes, Compare compare, uint64_t value,
+                               uint64_t timeout_ms, void* stream) {
+  wait_word(timeout_ms, Operation::wait_value, 0, {address_of(word), value, -1, 0, compare, static_cast<uint32_t>(bytes)},
+            stream);
 }
 
 // ---- data
@@ -223,13 +281,6 @@ void CudaTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
   const ContextGuard current(*device_);
   device_->driver().require(device_->driver().cuMemsetD32Async(address_of(to), value, count, stream_of(stream)),
                             "cuMemsetD32Async");
-  order_.record_use(stream_of(stream));
-}
-
-void CudaTransport::write32(void* to, uint32_t value, void* stream) {
-  const ContextGuard current(*device_);
-  WriteArgs args{address_of(to), value};
-  kernels_.launch(kernels_.find("symm_write32"), {1, 32, stream_of(stream)}, args);
   order_.record_use(stream_of(stream));
 }
 
@@ -272,7 +323,7 @@ void CudaTransport::memory_added(const MemoryView& memory) {
   void* tables[2][kMaxRanks] = {};
   std::copy(memory.blocks.begin(), memory.blocks.end(), tables[0]);
   std::copy(memory.pads.begin(), memory.pads.end(), tables[1]);
-  const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(context_.rank)]) + tables_offset(context_);
+  const CUdeviceptr to = address_of(memory.pads[static_cast<size_t>(context_.rank)]) + tables_offset(memory);
   driver.require(driver.cuMemcpyAsync(to, address_of(tables), sizeof tables, device_->stream()), "cuMemcpyAsync");
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
 }
@@ -285,8 +336,9 @@ void CudaTransport::memory_removed(const MemoryView& memory) noexcept {
 }
 
 DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) const {
-  auto* at = reinterpret_cast<void* const*>(memory.pads[static_cast<size_t>(context_.rank)] + tables_offset(context_));
-  return {at, at + kMaxRanks};
+  std::byte* const pad = memory.pads[static_cast<size_t>(context_.rank)];
+  auto* at = reinterpret_cast<void* const*>(pad + tables_offset(memory));
+  return {at, at + kMaxRanks, pad + taken_offset(memory)};
 }
 
 // One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.

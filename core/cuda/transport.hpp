@@ -15,6 +15,8 @@
 
 namespace symm::cuda {
 
+size_t pad_bytes(int size, int channels);
+
 class CudaTransport final : public Transport, public DeviceTransport {
  public:
   CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values);
@@ -26,11 +28,16 @@ class CudaTransport final : public Transport, public DeviceTransport {
 
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
   void finish(int channel, uint64_t timeout_ms) override;
-  void put_signal(const MemoryView& memory, int rank, int channel, void* stream) override;
-  void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) override;
+  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
+  void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
+  SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
+  void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
+                    uint64_t* out_seen, void* stream) override;
+  void write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) override;
+  void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
+                  void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
-  void write32(void* to, uint32_t value, void* stream) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
   void stream_wait(void* stream, void* after) override;
@@ -53,6 +60,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, Algorithm algorithm);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
+  void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);
   void tell_kernels() noexcept;
 
   TransportContext context_;

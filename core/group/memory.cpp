@@ -20,6 +20,13 @@ std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, con
   return memory.allocate(bytes, placement);
 }
 
+// Of a constant that a newer library may know, and a negative one that none will.
+void require_known(bool is_known, int value, const char* argument) {
+  if (!is_known)
+    throw Error(value < 0 ? Status::invalid_argument : Status::unsupported, format("%s: %d is not known", argument, value));
+}
+void require_known(Compare compare) { require_known(is_valid(compare), static_cast<int>(compare), "compare"); }
+
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement placement, std::string name) {
@@ -66,8 +73,7 @@ Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std
       buffer_(std::move(buffer)),
       view_(std::move(view)),
       pointer_table_(view_->blocks.begin(), view_->blocks.end()),
-      pad_table_(view_->pads.begin(), view_->pads.end()),
-      taken_(static_cast<size_t>(kChannels) * view_->pads.size()) {
+      pad_table_(view_->pads.begin(), view_->pads.end()) {
   group_->transport().device().memory_added(*view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }
@@ -80,6 +86,11 @@ Memory::~Memory() {
 void* const* Memory::pointer_table() const noexcept { return tables_.blocks != nullptr ? tables_.blocks : pointer_table_.data(); }
 
 void* const* Memory::pad_table() const noexcept { return tables_.pads != nullptr ? tables_.pads : pad_table_.data(); }
+
+std::byte* Memory::taken_on_device() const {
+  if (tables_.taken == nullptr) throw Error(Status::unsupported, "memory: the host back end has no kernels");
+  return tables_.taken;
+}
 
 std::byte* Memory::pointer(int rank) const {
   group_->require_rank("rank", rank);
@@ -107,22 +118,55 @@ std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
   return view_->blocks[static_cast<size_t>(rank)] + offset;
 }
 
-void Memory::put_signal(int rank, int channel, void* stream) {
+void Memory::require_signal(int rank, int channel) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
   group_->require_channel(channel);
-  group_->transport().put_signal(*view_, rank, channel, stream);
+}
+
+void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  require_signal(rank, channel);
+  require_known(is_valid(op), static_cast<int>(op), "op");
+  group_->transport().send_signal(*view_, rank, channel, op, value, stream);
 }
 
 void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
+  require_signal(rank, channel);
+  group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_default(timeout_ms), stream);
+}
+
+SignalState Memory::look_at_signal(int rank, int channel) {
+  require_signal(rank, channel);
+  return group_->transport().look_at_signal(*view_, rank, channel);
+}
+
+void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
+  require_signal(wait.rank, wait.channel);
+  require_known(wait.compare);
+  group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_default(timeout_ms), nullptr, out_seen, stream);
+}
+
+void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream) {
   group_->require_usable();
-  group_->require_rank("rank", rank);
-  group_->require_channel(channel);
-  const uint64_t timeout = group_->timeout_or_default(timeout_ms);
-  Taken& taken = taken_[static_cast<size_t>(channel) * view_->pads.size() + static_cast<size_t>(rank)];
-  const TimedLock lock(taken.mutex, timeout, "wait_signal");
-  group_->transport().wait_signal(*view_, rank, channel, taken.count, timeout, stream);
-  ++taken.count;
+  for (const SignalWait& wait : waits) {
+    try {
+      require_signal(wait.rank, wait.channel);
+      require_known(wait.compare);
+    } catch (const Error& error) {
+      throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
+    }
+  }
+  group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_default(timeout_ms), out_index, nullptr, stream);
+}
+
+void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+  group_->transport().write_value(*view_, rank, word(rank, offset, bytes), value, bytes, stream);
+}
+
+void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
+  require_known(compare);
+  const std::byte* at = word(group_->rank(), offset, bytes);
+  group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_default(timeout_ms), stream);
 }
 
 void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
@@ -149,9 +193,10 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
   group_->transport().fill32(range(rank, offset, count * sizeof value), value, count, stream);
 }
 
-void Memory::write32(int rank, size_t offset, uint32_t value, void* stream) {
-  if (offset % sizeof value != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of 4", offset));
-  group_->transport().write32(range(rank, offset, sizeof value), value, stream);
+// Of a block, to be accessed as a whole.
+std::byte* Memory::word(int rank, size_t offset, size_t bytes) const {
+  if (offset % bytes != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
+  return range(rank, offset, bytes);
 }
 
 void Memory::record_use(void* stream) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "core/base/timed_mutex.hpp"
 #include "core/group/group.hpp"
 
 namespace symm {
@@ -63,23 +62,25 @@ class Memory {
   // Readable by the group's device.
   void* const* pointer_table() const noexcept;
   void* const* pad_table() const noexcept;
+  std::byte* taken_on_device() const;  // throws Error(unsupported) where no device counts
 
-  void put_signal(int rank, int channel, void* stream);
-  void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);
+  static constexpr size_t kMostWaits = 64;  // of one call
+  void send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream);
+  void wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream);  // and take one
+  SignalState look_at_signal(int rank, int channel);
+  void wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream);
+  void wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream);
+  void write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream);
+  void wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream);
   void put(int rank, size_t offset, const void* source, size_t bytes, void* stream);
   void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
   void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
-  void write32(int rank, size_t offset, uint32_t value, void* stream);
   void record_use(void* stream);
 
  private:
   std::byte* range(int rank, size_t offset, size_t bytes) const;
-
-  // Signals taken by this rank from one source on one channel. With a mutex each, threads wait for different ones at once.
-  struct Taken {
-    TimedMutex mutex;
-    uint32_t count = 0;
-  };
+  std::byte* word(int rank, size_t offset, size_t bytes) const;
+  void require_signal(int rank, int channel) const;
 
   std::shared_ptr<Group> group_;
   std::shared_ptr<Buffer> buffer_;
@@ -87,7 +88,6 @@ class Memory {
   std::vector<void*> pointer_table_;
   std::vector<void*> pad_table_;
   DeviceTransport::Tables tables_;
-  std::vector<Taken> taken_;  // [channel][source]
 };
 
 }  // namespace symm

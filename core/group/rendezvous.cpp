@@ -75,7 +75,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
   const auto me = static_cast<size_t>(group->rank());
-  const size_t pad_bytes = static_cast<size_t>(kChannels) * size * sizeof(Word) + backend.pad_extra();
+  const size_t pad_bytes = backend.pad_bytes(group->size(), kChannels);
   std::shared_ptr<Buffer> buffer;
   std::vector<std::shared_ptr<Block>> blocks(size), pads(size);
   const auto view = std::make_shared<MemoryView>();
@@ -102,6 +102,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   phases.finish = [&] {
     view->id = mix(mix(group->id(), tag), sequence) | 1U;  // what all ranks know equally; 0 means private memory
     view->bytes = buffer->bytes();
+    view->channels = kChannels;
+    view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(kChannels) * size);
     if (blocks[me]->owners_address() != nullptr) view->adopted = blocks[me];
     for (size_t rank = 0; rank < size; ++rank) {
       view->blocks.push_back(blocks[rank]->data());

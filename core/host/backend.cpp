@@ -37,8 +37,7 @@ class HostBackend final : public Backend {
   std::string domain() const override { return process::boot_id(); }
   ShareableMemory& memory() noexcept override { return memory_; }
 
-  // The owner's waiter byte, on a line of its own behind the words.
-  size_t pad_extra() const noexcept override { return 2 * kLine; }
+  size_t pad_bytes(int size, int channels) const noexcept override { return Pad::bytes(size, channels); }
 
   std::unique_ptr<Transport> make_transport(TransportContext context) override {
     const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);

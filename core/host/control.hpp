@@ -126,4 +126,27 @@ class Control {
   size_t half_ = 0;
 };
 
+// A signal pad: a word for each channel and source, which the source writes; behind them, on lines of their own, the owner's
+// waiter byte, and a bell for each source.
+class Pad {
+ public:
+  using SignalWord = std::atomic<uint64_t>;
+  static size_t bytes(int size, int channels) { return bells(size, channels) + static_cast<size_t>(size) * sizeof(Word); }
+  Pad(std::byte* base, int size, int channels) : base_(base), size_(size), channels_(channels) {}
+  SignalWord& word(int channel, int source) const {
+    return reinterpret_cast<SignalWord*>(
+        base_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)];
+  }
+  Waiter& waiter() const { return *reinterpret_cast<Waiter*>(base_ + bells(size_, channels_) - kLine); }
+  Word& bell(int source) const { return reinterpret_cast<Word*>(base_ + bells(size_, channels_))[source]; }
+
+ private:
+  static size_t bells(int size, int channels) {
+    const size_t words = static_cast<size_t>(channels) * static_cast<size_t>(size) * sizeof(SignalWord);
+    return (words + kLine - 1) / kLine * kLine + kLine;
+  }
+  std::byte* base_;
+  int size_, channels_;
+};
+
 }  // namespace symm::host

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/backend/hardware.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
@@ -87,46 +88,146 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
 
 namespace {
 
-// A pad is channels * size words; the waiter byte of its owner follows on a line of its own.
-Word& pad_word(const MemoryView& memory, int owner, int channel, int source) {
-  auto* words = reinterpret_cast<Word*>(memory.pads[static_cast<size_t>(owner)]);
-  return words[static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source)];
+Pad pad_of(const MemoryView& memory, int owner) {
+  return {memory.pads[static_cast<size_t>(owner)], static_cast<int>(memory.pads.size()), memory.channels};
 }
 
-std::span<Waiter> pad_waiter(const MemoryView& memory, int owner, int channels) {
-  const size_t words = static_cast<size_t>(channels) * memory.pads.size() * sizeof(Word);
-  return {reinterpret_cast<Waiter*>(memory.pads[static_cast<size_t>(owner)] + (words + kLine - 1) / kLine * kLine), 1};
+std::atomic<uint64_t>& taken_of(const MemoryView& memory, int channel, int source) {
+  return memory.taken[static_cast<size_t>(channel) * memory.pads.size() + static_cast<size_t>(source)];
+}
+
+std::vector<const Word*> bells_of(const Pad& pad, std::span<const int> ranks) {
+  std::vector<const Word*> bells;
+  for (const int rank : ranks) {
+    if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end()) bells.push_back(&pad.bell(rank));
+  }
+  return bells;
+}
+
+uint64_t load(const void* word, size_t bytes) {
+  return bytes == sizeof(uint32_t) ? static_cast<const std::atomic<uint32_t>*>(word)->load(std::memory_order_seq_cst)
+                                   : static_cast<const std::atomic<uint64_t>*>(word)->load(std::memory_order_seq_cst);
 }
 
 }  // namespace
 
-void HostTransport::put_signal(const MemoryView& memory, int rank, int channel, void* stream) {
+// Only this rank writes the word, but several of its threads may, so it is added to atomically.
+void HostTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   require_no_stream(stream);
-  // Only this rank writes the word, but several of its threads may: an addition, so that none takes back another's.
-  pad_word(memory, rank, channel, context_.rank).fetch_add(1, std::memory_order_seq_cst);
-  if (pad_waiter(memory, rank, context_.channels)[0].load(std::memory_order_seq_cst) != 0) {
-    wake_all(pad_word(memory, rank, channel, context_.rank));
+  const Pad pad = pad_of(memory, rank);
+  Pad::SignalWord& word = pad.word(channel, context_.rank);
+  if (op == SignalOp::add) {
+    word.fetch_add(value, std::memory_order_seq_cst);
+  } else {
+    word.store(value, std::memory_order_seq_cst);
   }
+  ring(pad.bell(context_.rank), pad.waiter());
 }
 
-void HostTransport::wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms,
-                                void* stream) {
+void HostTransport::write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) {
   require_no_stream(stream);
-  Word& word = pad_word(memory, context_.rank, channel, rank);
-  if (reached(word, taken + 1)) return;
-  LazyDeadline deadline(timeout_ms);
-  const long long pid = context_.pids[static_cast<size_t>(rank)];
-  switch (wait_word(word, taken + 1, pad_waiter(memory, context_.rank, context_.channels)[0], rank, *context_.revocation,
-                    controls_.spin(), deadline)) {
-    case WaitEnd::reached: return;
-    case WaitEnd::revoked: throw Error(context_.revocation->failure());
-    case WaitEnd::peer_departed:
-      throw Error({Status::peer_failed, rank, pid, format("wait_signal: rank %d (pid %lld) has left the group", rank, pid)});
-    case WaitEnd::timed_out:
-      throw Error({Status::timeout, rank, pid,
-                   format("wait_signal: no signal from rank %d (pid %lld) on channel %d within %llu ms", rank, pid, channel,
-                          static_cast<unsigned long long>(timeout_ms))});
+  if (bytes == sizeof(uint32_t)) {
+    static_cast<std::atomic<uint32_t>*>(to)->store(static_cast<uint32_t>(value), std::memory_order_seq_cst);
+  } else {
+    static_cast<std::atomic<uint64_t>*>(to)->store(value, std::memory_order_seq_cst);
   }
+  const Pad pad = pad_of(memory, rank);
+  ring(pad.bell(context_.rank), pad.waiter());
+}
+
+// `ranks` bring it about; of a wait in vain for one of them, that one is to blame.
+void HostTransport::await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
+                          LazyDeadline& deadline, const std::function<std::string()>& what) {
+  const WaitEnd end =
+      wait_condition(condition, pad_of(memory, context_.rank).waiter(), *context_.revocation, controls_.spin(), deadline);
+  if (end == WaitEnd::reached) return;
+  if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
+  const bool is_one = !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
+  const int peer = is_one ? ranks[0] : -1;
+  const int64_t pid = is_one ? context_.pids[static_cast<size_t>(peer)] : 0;
+  const std::string who = is_one ? format("rank %d (pid %lld)", peer, static_cast<long long>(pid)) : "all of the ranks";
+  if (end == WaitEnd::peer_departed) throw Error({Status::peer_failed, peer, pid, what() + ": " + who + " left the group"});
+  throw Error({Status::timeout, peer, pid,
+               format("%s within %llu ms", what().c_str(), static_cast<unsigned long long>(deadline.timeout_ms()))});
+}
+
+void HostTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {
+  require_no_stream(stream);
+  const Pad pad = pad_of(memory, context_.rank);
+  const Pad::SignalWord& word = pad.word(channel, rank);
+  std::atomic<uint64_t>& taken = taken_of(memory, channel, rank);
+  // Of several threads, one takes it, and the others wait on.
+  const auto takes = [&] {
+    uint64_t before = taken.load(std::memory_order_seq_cst);
+    return static_cast<int64_t>(word.load(std::memory_order_seq_cst) - before) > 0 &&
+           taken.compare_exchange_strong(before, before + 1, std::memory_order_seq_cst);
+  };
+  if (takes()) return;
+  LazyDeadline deadline(timeout_ms);
+  const auto has_left = [&] { return context_.revocation->departed(rank); };
+  const Word* const bells[] = {&pad.bell(rank)};
+  await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, [&] {
+    return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
+                  static_cast<long long>(context_.pids[static_cast<size_t>(rank)]), channel);
+  });
+}
+
+SignalState HostTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
+  const uint64_t taken = taken_of(memory, channel, rank).load(std::memory_order_seq_cst);
+  return {pad_of(memory, context_.rank).word(channel, rank).load(std::memory_order_seq_cst), taken};
+}
+
+void HostTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
+                                 size_t* out_index, uint64_t* out_seen, void* stream) {
+  require_no_stream(stream);
+  const Pad pad = pad_of(memory, context_.rank);
+  size_t index = 0;
+  uint64_t seen = 0;
+  // The first of `some` that holds.
+  const auto holds_one = [&](std::span<const SignalWait> some) {
+    for (size_t i = 0; i < some.size(); ++i) {
+      seen = pad.word(some[i].channel, some[i].rank).load(std::memory_order_seq_cst);
+      if (!holds(seen, some[i].compare, some[i].value)) continue;
+      index = static_cast<size_t>(&some[i] - waits.data());
+      return true;
+    }
+    return false;
+  };
+  LazyDeadline deadline(timeout_ms);
+  const auto await_one = [&](std::span<const SignalWait> some) {
+    if (holds_one(some)) return;
+    std::vector<int> ranks;
+    for (const SignalWait& wait : some) ranks.push_back(wait.rank);
+    const auto is_there = [&] { return holds_one(some); };
+    const auto have_left = [&] {
+      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return context_.revocation->departed(rank); });
+    };
+    await(memory, {is_there, have_left, bells_of(pad, ranks)}, ranks, deadline, [&]() -> std::string {
+      if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
+      return format("wait_signal_value: the signal of rank %d on channel %d was %llu, not %s %llu,", some[0].rank,
+                    some[0].channel, static_cast<unsigned long long>(seen), sign_of(some[0].compare),
+                    static_cast<unsigned long long>(some[0].value));
+    });
+  };
+  for (size_t i = 0; i < (any ? 1 : waits.size()); ++i) await_one(any ? waits : waits.subspan(i, 1));
+  if (out_index != nullptr) *out_index = any ? index : 0;
+  if (out_seen != nullptr) *out_seen = seen;
+}
+
+// Whoever writes the word by plain stores, a copy or a collective does not ring.
+void HostTransport::wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
+                               uint64_t timeout_ms, void* stream) {
+  require_no_stream(stream);
+  const auto is_there = [&] { return holds(load(word, bytes), compare, value); };
+  if (is_there()) return;
+  const auto never = [] { return false; };
+  std::vector<int> ranks(static_cast<size_t>(context_.size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  LazyDeadline deadline(timeout_ms);
+  await(memory, {is_there, never, bells_of(pad_of(memory, context_.rank), ranks), false}, {}, deadline, [&] {
+    return format("wait_value: the word was %llu, not %s %llu,", static_cast<unsigned long long>(load(word, bytes)),
+                  sign_of(compare), static_cast<unsigned long long>(value));
+  });
 }
 
 // ---- data
@@ -139,11 +240,6 @@ void HostTransport::copy(void* to, const void* from, size_t bytes, void* stream)
 void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream) {
   require_no_stream(stream);
   std::fill_n(static_cast<uint32_t*>(to), count, value);
-}
-
-void HostTransport::write32(void* to, uint32_t value, void* stream) {
-  require_no_stream(stream);
-  reinterpret_cast<Word*>(to)->store(value, std::memory_order_release);
 }
 
 void HostTransport::require_possible(const PlanInput& input, const CollectiveCall& call) const {

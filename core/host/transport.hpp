@@ -20,11 +20,16 @@ class HostTransport final : public Transport {
   void connect(int peer, Message message, const PeerIdentity&) override { controls_.connect(peer, std::move(message)); }
 
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) override;
-  void put_signal(const MemoryView& memory, int rank, int channel, void* stream) override;
-  void wait_signal(const MemoryView& memory, int rank, int channel, uint32_t taken, uint64_t timeout_ms, void* stream) override;
+  void send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) override;
+  void take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) override;
+  SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
+  void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
+                    uint64_t* out_seen, void* stream) override;
+  void write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) override;
+  void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
+                  void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
   void fill32(void* to, uint32_t value, size_t count, void* stream) override;
-  void write32(void* to, uint32_t value, void* stream) override;
   void collective(const CollectiveCall& call) override;
   PlanReport plan(const CollectiveCall& call) override;
   void stream_wait(void* stream, void* after) override;
@@ -34,6 +39,8 @@ class HostTransport final : public Transport {
   void barrier_of_all(int channel, uint64_t timeout_ms);
   void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
   static void require_no_stream(void* stream);
+  void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
+             const std::function<std::string()>& what);
   const PreparedCall& prepare(const CollectiveCall& call);
   void require_possible(const PlanInput& input, const CollectiveCall& call) const;
 

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads) round_of(const Memory memory, const 
     if (peer == me) continue;
     float* const theirs = x_of(peer, parity);
     for (int i = static_cast<int>(threadIdx.x); i < kPart; i += kThreads) theirs[me * kPart + i] = x[me * kPart + i];
-    symm::device::put_signal_block(memory, peer, kChannel);
+    symm::device::signal_block(memory, peer, kChannel);
   }
 
   const int first = static_cast<int>(blockIdx.x) * kRowsPerBlock + static_cast<int>(threadIdx.x / 32) * kRowsPerWarp;
@@ -153,7 +153,7 @@ int main() try {
   TRY(cudaHostAlloc(reinterpret_cast<void**>(&words), sizeof *words, cudaHostAllocMapped));
   *words = {};
   Memory view = {};
-  symm::check(symm::device::describe(group.get(), memory.get(), 20000, &words->stop, &view), "describe");
+  symm::check(symm::device::describe(memory.get(), 20000, &words->stop, &view), "describe");
 
   const size_t elements = static_cast<size_t>(info.size) * kPart;
   const size_t my_first = static_cast<size_t>(info.rank) * kPart;

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/compare.hpp"
+
 namespace symm::cuda {
 
 inline constexpr int kMaxRanks = 16;
@@ -30,8 +32,7 @@ struct ControlWords {
   uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
   uint32_t reduce_base[kMaxWorkGroups];
   uint32_t copy_out_base[kMaxWorkGroups];
-  uint32_t barrier_sent[kBarrierChannels][kMaxRanks];
-  uint32_t barrier_taken[kBarrierChannels][kMaxRanks];
+  uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
 
   struct FromPeers {
@@ -66,7 +67,8 @@ enum class WaitError : uint32_t {
   departed = 2,
   mismatch = 3,
   unknown_memory = 4,
-  other_place = 5
+  other_place = 5,
+  aborted = 6  // by somebody else, who has said why
 };
 
 // In host memory that the device can write. `state` becomes 1 after the rest was written.
@@ -79,13 +81,15 @@ struct ErrorRecord {
   uint32_t expected;
   uint32_t seen;
   uint32_t reserved;
-  uint64_t my_detail, my_count, peer_detail, peer_count;  // of a mismatch
+  uint64_t my_detail, my_count, peer_detail, peer_count;  // of a mismatch; of a wait for words: Compare,
+                                                          // value, address of the word, what it was
 };
 
 // What was under way, for messages: a collective's number, or one of these.
 enum class Operation : uint32_t {
   barrier = 16,
-  wait_signal = 17
+  wait_signal = 17,
+  wait_value = 18
 };
 
 // A memory of the group in this rank's table, which the pipeline searches for the memories that peers name.
@@ -119,18 +123,40 @@ struct BarrierArgs {
   uint32_t channel;
 };
 
-struct SignalArgs {
-  DeviceComm comm;
-  uint64_t word;   // pad word: the peer's to add to, or mine to wait for
-  uint64_t taken;  // this rank's count of signals taken
-  int32_t peer;
-  uint32_t channel;
+// What a word is to become: add to it, or store all 8 or the low 4 bytes of it.
+enum class WriteKind : uint32_t {
+  add = 0,
+  store64 = 1,
+  store32 = 2
 };
-
 struct WriteArgs {
   uint64_t word;
-  uint32_t value;
+  uint64_t value;
+  WriteKind kind;
 };
+
+// A word of this rank that is waited for, until it compares with `value` as said.
+struct WordWait {
+  uint64_t word;
+  uint64_t value;
+  int32_t peer;  // who writes it; -1: nobody in particular
+  uint32_t channel;
+  Compare compare;
+  uint32_t bytes;  // of the word, 4 or 8
+};
+struct WaitWordArgs {
+  DeviceComm comm;
+  uint64_t taken;  // not 0: the word counts signals, and this one counts those taken; one more is to be
+  WordWait wait;
+};
+inline constexpr uint32_t kMaxWaits = 64;
+struct WaitWordsArgs {
+  DeviceComm comm;
+  uint32_t count;
+  uint32_t any;  // 0: all
+  WordWait wait[kMaxWaits];
+};
+static_assert(sizeof(WaitWordsArgs) <= 4096, "what a kernel's arguments may be");
 
 struct CheckArgs {
   DeviceComm comm;

@@ -43,11 +43,37 @@ __device__ __forceinline__ uint64_t load_relaxed(const uint64_t* from) {
 __device__ __forceinline__ void store_release(uint32_t* to, uint32_t v) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
 }
+// The same for an addition, by which several streams may write one word.
+__device__ __forceinline__ void add_release(uint32_t* to, uint32_t v) {
+  asm volatile("red.release.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
+}
+__device__ __forceinline__ void add_release(uint64_t* to, uint64_t v) {
+  asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
+}
+__device__ __forceinline__ void store_release(uint64_t* to, uint64_t v) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(v) : "memory");
+}
+// Add one to a word of this rank that its other kernels count in too; what it was.
+__device__ __forceinline__ uint32_t claim(uint32_t* word) {
+  uint32_t before;
+  asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(word) : "memory");
+  return before;
+}
+__device__ __forceinline__ uint64_t claim(uint64_t* word) {
+  uint64_t before;
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], 1;" : "=l"(before) : "l"(word) : "memory");
+  return before;
+}
 // What was released before the value that is read can be seen by what this thread, and those it meets at a block barrier, do
 // after. Unlike a fence it does not wait for this multiprocessor's own stores.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");
+  return v;
+}
+__device__ __forceinline__ uint64_t load_acquire(const uint64_t* from) {
+  uint64_t v;
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(v) : "l"(from) : "memory");
   return v;
 }
 // Orders what this thread, and those it met at a block barrier, did before against what it does after, on all GPUs and the host.

@@ -5,47 +5,111 @@
 #include "kernels/cuda/wait.cuh"
 
 using namespace symm::cuda;
+using symm::Compare;
 
-// Counters of both sides live in device memory, so a replayed graph goes on counting where the last replay stopped.
+// Right on any number of streams of a rank, and in graphs replayed beside them: for each pair of ranks and channel
+// 1. every barrier adds one to what the peer sees, and claims a number of its own, 1, 2, 3 ...: both atomically;
+// 2. the one that has claimed k waits for k arrivals of the peer, so it ends only when the peer has begun k barriers;
+// 3. what is added is never taken back, and comes before any wait: if both ranks run n barriers, n arrivals come, and all end.
 extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_constant__ BarrierArgs args) {
   begin();
   const DeviceComm& comm = args.comm;
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= comm.size || (args.ranks >> peer & 1U) == 0 || peer == comm.rank) return;
   ControlWords& mine = words_of(comm, comm.rank);
-  uint32_t& sent = mine.barrier_sent[args.channel][peer];
-  uint32_t& taken = mine.barrier_taken[args.channel][peer];
-  // Asked for before the fence, which would wait for them otherwise.
-  const uint32_t mark = load_relaxed(&sent) + 1;
-  const uint32_t wanted = load_relaxed(&taken) + 1;
-  store_release(&words_of(comm, peer).from_peers.barrier[args.channel][comm.rank], mark);
+  // Asked for before the release, which would wait for it otherwise.
+  const uint32_t wanted = claim(&mine.barrier_taken[args.channel][peer]) + 1;
+  add_release(&words_of(comm, peer).from_peers.barrier[args.channel][comm.rank], 1U);
   SpinState spin;
   await_count(comm, spin, &mine.from_peers.barrier[args.channel][peer], wanted, peer, args.channel);
   let_next_launch();
-  sent = mark;
-  taken = wanted;
 }
 
-// An addition, so that several streams of this rank may signal at once.
-extern "C" __global__ void __launch_bounds__(32) symm_put_signal(const __grid_constant__ SignalArgs args) {
+extern "C" __global__ void __launch_bounds__(32) symm_write_word(const __grid_constant__ WriteArgs args) {
   begin();
   if (threadIdx.x != 0 || args.word == 0) return;
-  asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(args.word) : "memory");
+  auto* word = reinterpret_cast<uint64_t*>(args.word);
+  switch (args.kind) {
+    case WriteKind::add: return add_release(word, args.value);
+    case WriteKind::store64: return store_release(word, args.value);
+    case WriteKind::store32: return store_release(reinterpret_cast<uint32_t*>(word), static_cast<uint32_t>(args.value));
+  }
 }
 
-extern "C" __global__ void __launch_bounds__(32) symm_wait_signal(const __grid_constant__ SignalArgs args) {
+namespace {
+
+__device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
+  return wait.bytes == sizeof(uint32_t) ? load_relaxed(reinterpret_cast<const uint32_t*>(wait.word))
+                                        : load_relaxed(reinterpret_cast<const uint64_t*>(wait.word));
+}
+
+// To be asked in each turn of a loop that waits for `wait`, or for one of several: `peers` as in trouble_with().
+__device__ bool keep_waiting_for(const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint32_t peers, uint64_t value,
+                                 uint64_t seen) {
+  if ((++spin.looks & 1023U) != 0) return true;
+  const WaitError trouble = trouble_with(comm, spin, peers);
+  if (trouble == WaitError::none) return true;
+  if (trouble != WaitError::aborted) {
+    const int peer = peers != 0 ? wait.peer : -1;
+    report(comm, trouble, peer, wait.channel, 0, 0, wait.word, seen, static_cast<uint64_t>(wait.compare), value);
+  }
+  return false;
+}
+
+__device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U << wait.peer; }
+
+__device__ bool await_word(const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
+  uint64_t seen;
+  while (!holds(seen = load_word(wait), wait.compare, value)) {
+    if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// Each that takes a signal claims the next one, whether it is there or not: so no two take the same, on whatever streams.
+extern "C" __global__ void __launch_bounds__(32) symm_wait_word(const __grid_constant__ WaitWordArgs args) {
   begin();
-  if (threadIdx.x != 0 || args.word == 0) return;
-  auto& taken = *reinterpret_cast<uint32_t*>(args.taken);
+  const WordWait& wait = args.wait;
+  if (threadIdx.x != 0 || wait.word == 0) return;
   SpinState spin;
-  if (await_count(args.comm, spin, reinterpret_cast<const uint32_t*>(args.word), taken + 1, args.peer, args.channel)) ++taken;
+  if (args.taken != 0) {
+    await_word(args.comm, spin, wait, claim(reinterpret_cast<uint64_t*>(args.taken)) + 1);
+    load_acquire(reinterpret_cast<const uint64_t*>(wait.word));  // a sum: it has all that was released into it
+  } else {
+    await_word(args.comm, spin, wait, wait.value);
+    fence_system();  // the word may be another by now, and a load of that would acquire something else
+  }
   let_next_launch();
 }
 
-extern "C" __global__ void __launch_bounds__(32) symm_write32(const __grid_constant__ WriteArgs args) {
+extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_constant__ WaitWordsArgs args) {
   begin();
-  if (threadIdx.x != 0 || args.word == 0) return;
-  store_release(reinterpret_cast<uint32_t*>(args.word), args.value);
+  if (args.count == 0) return;
+  SpinState spin;
+  if (args.any == 0) {
+    for (uint32_t i = threadIdx.x; i < args.count; i += 32) {
+      if (!await_word(args.comm, spin, args.wait[i], args.wait[i].value)) break;
+    }
+  } else {
+    uint32_t peers = 0;
+    for (uint32_t i = 0; i < args.count; ++i) peers |= bit_of(args.wait[i]);
+    for (bool go_on = true; go_on;) {
+      bool is_here = false;
+      uint64_t seen = 0;
+      for (uint32_t i = threadIdx.x; i < args.count; i += 32) {
+        const uint64_t word = load_word(args.wait[i]);
+        if (i == 0) seen = word;
+        is_here = is_here || holds(word, args.wait[i].compare, args.wait[i].value);
+      }
+      // All lanes count alike, and the first speaks for all.
+      if (threadIdx.x == 0 && !is_here) go_on = keep_waiting_for(args.comm, spin, args.wait[0], peers, args.wait[0].value, seen);
+      go_on = __any_sync(~0U, is_here || !go_on) == 0;
+    }
+  }
+  fence_system();
+  let_next_launch();
 }
 
 // Each rank tells each other what it is about to do; whoever sees a difference reports it. The flag rides with the data: 64-bit

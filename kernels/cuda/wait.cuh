@@ -36,25 +36,30 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
   store_relaxed(&mine.abort, 1U);
 }
 
+// None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is still there is enough. `deadlines`: so
+// many have to pass.
+__device__ __forceinline__ WaitError trouble_with(const DeviceComm& comm, SpinState& spin, uint32_t peers,
+                                                  uint64_t deadlines = 1) {
+  ControlWords& mine = words_of(comm, comm.rank);
+  if (load_relaxed(&mine.abort) != 0) return WaitError::aborted;
+  if (peers != 0 && (load_relaxed(&mine.departed) & peers) == peers) {
+    if (spin.left) return WaitError::departed;  // what it stored before it left would have been seen by now
+    spin.left = true;
+  }
+  if (comm.timeout_ns == UINT64_MAX) return WaitError::none;
+  const uint64_t now = nanoseconds();
+  if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
+  return now < spin.deadline + (deadlines - 1) * comm.timeout_ns ? WaitError::none : WaitError::timeout;
+}
+
 // False: leave.
 static __device__ __noinline__ bool check_abort(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
                                                 uint32_t expected, uint32_t seen) {
-  ControlWords& mine = words_of(comm, comm.rank);
-  if (load_relaxed(&mine.abort) != 0) return false;
-  if ((load_relaxed(&mine.departed) >> peer & 1U) != 0) {
-    if (spin.left) {  // what it stored before it left would have been seen by now
-      report(comm, WaitError::departed, peer, channel, expected, seen);
-      return false;
-    }
-    spin.left = true;
-  }
-  if (comm.timeout_ns == UINT64_MAX) return true;
-  const uint64_t now = nanoseconds();
-  if (spin.deadline == 0) spin.deadline = now + comm.timeout_ns;
-  if (now < spin.deadline) return true;
   // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for another rank, and says for which.
-  if (peer == comm.rank && now - spin.deadline < comm.timeout_ns) return true;
-  report(comm, WaitError::timeout, peer, channel, expected, seen);
+  const uint64_t deadlines = peer == comm.rank ? 2 : 1;
+  const WaitError trouble = trouble_with(comm, spin, 1U << peer, deadlines);
+  if (trouble == WaitError::none) return true;
+  if (trouble != WaitError::aborted) report(comm, trouble, peer, channel, expected, seen);
   return false;
 }
 

@@ -60,11 +60,20 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(memory, symm_memory_record_use, nullptr),
       SYMM_USE(memory, symm_signal, 0, 0, nullptr),
       SYMM_USE(memory, symm_wait_signal, 0, 0, support::within(1), nullptr),
+      SYMM_USE(memory, symm_memory_device_view, 0, nullptr, w.out_struct<symm_memory_view_t>()),
+      SYMM_USE(memory, symm_signal_value, 0, 0, SYMM_SIGNAL_ADD, 1, nullptr),
+      SYMM_USE(memory, symm_wait_signal_value, 0, 0, SYMM_COMPARE_EQ, 1, support::within(1), nullptr, nullptr),
+      SYMM_USE(memory, symm_wait_signals, support::awaited(0, 0, SYMM_COMPARE_EQ, 1), 1, 0, support::within(1), nullptr, nullptr),
+      SYMM_USE(memory, symm_test_signal, 0, 0, w.out<uint64_t>()),
+      SYMM_USE(memory, symm_test_signal_value, 0, 0, w.out<uint64_t>()),
       SYMM_USE(memory, symm_put, 0, 0, w.source.data(), 8, nullptr),
       SYMM_USE(memory, symm_get, 0, 0, w.destination(), 8, nullptr),
       SYMM_USE(memory, symm_put_signal, 0, 0, w.source.data(), 8, 0, nullptr),
       SYMM_USE(memory, symm_fill32, 0, 0, 7, 1, nullptr),
       SYMM_USE(memory, symm_write_value32, 0, 0, 7, nullptr),
+      SYMM_USE(memory, symm_write_value64, 0, 0, 7, nullptr),
+      SYMM_USE(memory, symm_wait_value32, 0, SYMM_COMPARE_EQ, 7, support::within(1), nullptr),
+      SYMM_USE(memory, symm_wait_value64, 0, SYMM_COMPARE_EQ, 7, support::within(1), nullptr),
 
       SYMM_USE(group, symm_heap_create, 4096, nullptr, w.out<symm_heap_t*>()),
       SYMM_USE(heap, symm_heap_alloc, 64, 0, w.out<void*>(), w.out<size_t>()),
@@ -104,8 +113,10 @@ const std::vector<Exemption>& exemptions() {
       {"symm_memory_find", "out", "may be NULL"},
       {"symm_memory_find", "out_rank", "may be NULL"},
       {"symm_memory_find", "out_offset", "may be NULL"},
-      {"symm_fill32", "value", "any number is a value"},
-      {"symm_write_value32", "value", "any number is a value"},
+      {nullptr, "value", "any number is a value"},
+      {"symm_wait_signal_value", "out_seen", "may be NULL"},
+      {"symm_wait_signals", "out_index", "may be NULL"},
+      {"symm_memory_device_view", "stop", "NULL means none"},
   };
   return rows;
 }

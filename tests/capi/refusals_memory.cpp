@@ -69,6 +69,9 @@ const std::vector<Refusal>& memory_refusals() {
       SYMM_REFUSE(symm_memory_signal_pad, rank, "-1", INVALID_ARGUMENT, w.memory, -1, w.out<void*>()),
       SYMM_REFUSE(symm_memory_signal_pad, out_pad, "NULL", INVALID_ARGUMENT, w.memory, 0, nullptr),
       SYMM_REFUSE(symm_memory_pointer_table, out_table, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
+      SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory, 0, nullptr,
+                  w.out_struct<symm_memory_view_t>()),
+      SYMM_REFUSE(symm_memory_device_view, out, "NULL", INVALID_ARGUMENT, w.memory, 0, nullptr, nullptr),
       SYMM_REFUSE(symm_memory_signal_pad_table, out_table, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
 
       SYMM_REFUSE(symm_memory_multicast_pointer, out_pointer, "NULL", INVALID_ARGUMENT, w.memory, nullptr),

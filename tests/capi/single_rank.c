@@ -85,7 +85,10 @@ static void queries(symm_group_t* group) {
 static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory_t* memory) {
   symm_memory_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, ""};
   int32_t values[COUNT], back[COUNT], rank = -1, done = 0, i;
-  size_t bytes = 0, offset = 0;
+  size_t bytes = 0, offset = 0, index = 9;
+  uint64_t word = 0;
+  const symm_signal_wait_t waits[2] = {{sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_GT, 99},
+                                       {sizeof(symm_signal_wait_t), 0, 1, SYMM_COMPARE_EQ, 7}};
   void *block = NULL, *pad = NULL, *pointer = NULL, *const *table = NULL;
   symm_memory_t* found = NULL;
   for (i = 0; i < COUNT; ++i) values[i] = i;
@@ -93,7 +96,7 @@ static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory
   CHECK(symm_buffer_pointer(buffer, &pointer));
   EXPECT(bytes == BYTES && (uintptr_t)pointer % 4096 == 0);
   CHECK(symm_memory_info(memory, &info));
-  EXPECT(info.size == 1 && info.bytes == BYTES && info.signal_pad_bytes == info.channels * 4);
+  EXPECT(info.size == 1 && info.bytes == BYTES && info.signal_pad_bytes == info.channels * 8);
   CHECK(symm_memory_pointer(memory, 0, &block));
   CHECK(symm_memory_signal_pad(memory, 0, &pad));
   CHECK(symm_memory_pointer_table(memory, &table));
@@ -116,6 +119,21 @@ static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory
   CHECK(symm_wait_signal(memory, 0, 0, &a_second, NULL));
   CHECK(symm_wait_signal(memory, 0, 0, &a_second, NULL));
   EXPECT(symm_wait_signal(memory, 0, 0, &a_moment, NULL) == SYMM_ERR_TIMEOUT);
+  CHECK(symm_signal_value(memory, 0, 1, SYMM_SIGNAL_ADD, 5, NULL));
+  CHECK(symm_wait_signal_value(memory, 0, 1, SYMM_COMPARE_GE, 5, &a_second, &word, NULL));
+  EXPECT(word == 5);
+  CHECK(symm_test_signal(memory, 0, 1, &word));
+  EXPECT(word == 5);
+  CHECK(symm_signal_value(memory, 0, 1, SYMM_SIGNAL_SET, 7, NULL));
+  CHECK(symm_test_signal_value(memory, 0, 1, &word));
+  EXPECT(word == 7);
+  CHECK(symm_wait_signals(memory, waits, 2, 1, &a_second, &index, NULL));
+  EXPECT(index == 1);
+  EXPECT(symm_wait_signals(memory, waits, 2, 0, &a_moment, NULL, NULL) == SYMM_ERR_TIMEOUT);
+  CHECK(symm_write_value64(memory, 0, 24, 44, NULL));
+  CHECK(symm_wait_value64(memory, 24, SYMM_COMPARE_EQ, 44, &a_second, NULL));
+  CHECK(symm_wait_value32(memory, 28, SYMM_COMPARE_LT, 1, &a_second, NULL));
+  EXPECT(symm_wait_value32(memory, 24, SYMM_COMPARE_NE, 44, &a_moment, NULL) == SYMM_ERR_TIMEOUT);
   CHECK(symm_fill32(memory, 0, 8, 42, 3, NULL));
   CHECK(symm_write_value32(memory, 0, 20, 43, NULL));
   CHECK(symm_get(memory, 0, 0, back, 24, NULL));

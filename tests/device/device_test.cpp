@@ -36,10 +36,16 @@ class World {
     }
   }
   Memory memory(int rank) {
-    return {rank, size_, block_table_.data(), pad_table_.data(), taken_[static_cast<size_t>(rank)].data(), timeout_ns_, &stop};
+    const auto r = static_cast<size_t>(rank);
+    return {sizeof(Memory),    kLayout,          rank,        size_, kChannels, block_table_.data(),
+            pad_table_.data(), taken_[r].data(), timeout_ns_, &stop};
   }
-  unsigned& put(int owner, int channel, int source) { return pads_[static_cast<size_t>(owner)][index(channel, source)]; }
-  unsigned& taken(int owner, int channel, int source) { return taken_[static_cast<size_t>(owner)][index(channel, source)]; }
+  unsigned long long& put(int owner, int channel, int source) {
+    return pads_[static_cast<size_t>(owner)][index(channel, source)];
+  }
+  unsigned long long& taken(int owner, int channel, int source) {
+    return taken_[static_cast<size_t>(owner)][index(channel, source)];
+  }
 
   unsigned stop = 0;
 
@@ -47,9 +53,10 @@ class World {
   size_t index(int channel, int source) const { return static_cast<size_t>(channel * size_ + source); }
   int size_;
   unsigned long long timeout_ns_;
-  std::vector<std::vector<unsigned>> blocks_, pads_, taken_;
+  std::vector<std::vector<unsigned>> blocks_;
+  std::vector<std::vector<unsigned long long>> pads_, taken_;
   std::vector<void*> block_table_;
-  std::vector<unsigned*> pad_table_;
+  std::vector<unsigned long long*> pad_table_;
 };
 
 // A block whose threads are threads.
@@ -103,31 +110,99 @@ TEST(Device, signals_are_counted) {
   World world(2);
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
-  for (int i = 0; i < 3; ++i) put_signal(a, 1, 2);
-  EXPECT_EQ(signals_there(b, 0, 2), 3U);
+  for (int i = 0; i < 3; ++i) signal(a, 1, 2);
+  EXPECT_EQ(test_signal(b, 0, 2), 3U);
   EXPECT_TRUE(await_signal(b, 0, 2, 3));
-  EXPECT_EQ(signals_there(b, 0, 2), 3U) << "awaiting took one";
+  EXPECT_EQ(test_signal(b, 0, 2), 3U) << "awaiting took one";
   EXPECT_TRUE(wait_signal(b, 0, 2));
   take_signals(b, 0, 2, 2);
-  EXPECT_EQ(signals_there(b, 0, 2), 0U);
+  EXPECT_EQ(test_signal(b, 0, 2), 0U);
   EXPECT_EQ(world.taken(1, 2, 0), 3U);
   EXPECT_EQ(world.taken(0, 2, 1), 0U);
 }
 
-TEST(Device, counters_wrap) {
+TEST(Device, words_have_64_bits) {
   World world(2);
   world.put(1, 0, 0) = world.taken(1, 0, 0) = UINT_MAX - 1;
   const Memory a = world.memory(0);
   const Memory b = world.memory(1);
   for (int i = 0; i < 4; ++i) {
-    put_signal(a, 1, 0);
+    signal(a, 1, 0);
     EXPECT_TRUE(wait_signal(b, 0, 0));
   }
-  EXPECT_EQ(world.put(1, 0, 0), 2U);
-  EXPECT_EQ(world.taken(1, 0, 0), 2U);
+  EXPECT_EQ(world.put(1, 0, 0), UINT_MAX + 3ULL);
+  EXPECT_EQ(world.taken(1, 0, 0), UINT_MAX + 3ULL);
 }
 
-// What was stored before a put is there after the wait, whoever waits.
+TEST(Device, values_are_added_set_and_compared) {
+  constexpr unsigned long long kHigh = 1ULL << 40;
+  World world(2, 2'000'000);
+  const Memory a = world.memory(0);
+  const Memory b = world.memory(1);
+  signal_value(a, 1, 0, SignalOp::set, kHigh);
+  signal_value(a, 1, 0, SignalOp::add, 2);
+  EXPECT_EQ(test_signal_value(b, 0, 0), kHigh + 2);
+  const struct {
+    Compare compare;
+    bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
+  } rows[] = {{Compare::eq, false, true, false}, {Compare::ne, true, false, true},  {Compare::lt, true, false, false},
+              {Compare::le, true, true, false},  {Compare::gt, false, false, true}, {Compare::ge, false, true, true}};
+  for (const auto& row : rows) {
+    const int number = static_cast<int>(row.compare);
+    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 3)), row.below) << number;
+    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, kHigh + 2)), row.same) << number;
+    EXPECT_EQ(static_cast<bool>(wait_signal_value(b, 0, 0, row.compare, 2)), row.above) << number;
+  }
+  EXPECT_EQ(world.taken(1, 0, 0), 0U);
+}
+
+// Of several that take, each gets another.
+TEST(Device, no_signal_is_taken_twice) {
+  constexpr int kEach = 2000;
+  World world(2, 200'000'000);
+  std::atomic<int> failed{0};
+  support::as_threads(4, [&](int thread) {
+    for (int i = 0; i < kEach; ++i) {
+      if (thread == 0) {
+        for (int n = 0; n < 3; ++n) signal(world.memory(0), 1, 0);
+      } else if (!wait_signal(world.memory(1), 0, 0)) {
+        ++failed;
+      }
+    }
+  });
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(world.taken(1, 0, 0), 3U * kEach);
+  EXPECT_FALSE(wait_signal(world.memory(1), 0, 0));
+}
+
+// Several streams of a rank at barriers of one channel.
+TEST(Device, barriers_at_the_same_time_count_once_each) {
+  constexpr int kRounds = 1000;
+  World world(2);
+  support::as_threads(4, [&](int thread) {
+    for (int i = 0; i < kRounds; ++i) ASSERT_TRUE(barrier_thread(world.memory(thread % 2), 1));
+  });
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(world.put(rank, 1, 1 - rank), 2U * kRounds);
+    EXPECT_EQ(world.taken(rank, 1, 1 - rank), 2U * kRounds);
+  }
+}
+
+TEST(Device, another_layout_is_refused) {
+  World world(2);
+  Memory other = world.memory(0);
+  other.layout = kLayout + 1;
+  signal(other, 1, 0);
+  EXPECT_EQ(world.put(1, 0, 0), 0U);
+  world.put(0, 0, 1) = 1;
+  for (const Outcome outcome : {wait_signal(other, 1, 0), await_signal(other, 1, 0), barrier_thread(other, 0)}) {
+    EXPECT_EQ(outcome.trouble(), Trouble::layout);
+    EXPECT_EQ(outcome.peer(), 1);
+  }
+  EXPECT_EQ(world.taken(0, 0, 1), 0U);
+}
+
+// What was stored before a signal is there after the wait, whoever waits.
 TEST(Device, signals_order_data) {
   constexpr int kRanks = 4;
   World world(kRanks);
@@ -138,10 +213,10 @@ TEST(Device, signals_order_data) {
     unsigned* const mine = pointer<unsigned>(memory, rank);
     for (unsigned i = 0; i < 1000; ++i) {
       pointer<unsigned>(memory, next)[i % 2] = i;
-      put_signal(memory, next, 0);
+      signal(memory, next, 0);
       ASSERT_TRUE(wait_signal(memory, last, 0));
       ASSERT_EQ(mine[i % 2], i);
-      put_signal(memory, last, 1);  // it may be written anew
+      signal(memory, last, 1);  // it may be written anew
       ASSERT_TRUE(wait_signal(memory, next, 1));
     }
   });
@@ -155,9 +230,9 @@ TEST(Device, a_wait_ends_at_its_deadline_and_takes_nothing) {
   EXPECT_EQ(outcome.trouble(), Trouble::timeout);
   EXPECT_EQ(outcome.peer(), 2);
   EXPECT_EQ(world.taken(0, 1, 2), 0U);
-  put_signal(world.memory(2), 0, 1);
+  signal(world.memory(2), 0, 1);
   EXPECT_TRUE(wait_signal(memory, 2, 1)) << "the channel is as it was";
-  put_signal(world.memory(2), 0, 1);
+  signal(world.memory(2), 0, 1);
   EXPECT_TRUE(await_signal(memory, 2, 1));
   EXPECT_FALSE(await_signal(memory, 2, 1, 2)) << "only one is there";
 }

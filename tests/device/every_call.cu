@@ -6,22 +6,27 @@
 
 using namespace symm::device;
 
-extern "C" __global__ void every_call(const Memory memory, Grid* grid, int* codes, unsigned* words) {
+extern "C" __global__ void every_call(const Memory memory, Grid* grid, int* codes, unsigned* words,
+                                      unsigned long long* long_words) {
   const unsigned seen = load_relaxed(pointer<unsigned>(memory, 0, 16));
   store_relaxed(words, seen);
-  add_release(words + 1);
+  add_release(long_words, 1);
+  store_release(long_words + 1, load_relaxed(long_words + 2));
   words[2] = add_on_device(words + 3);
+  long_words[3] = add_on_device(long_words + 4, 2) + exchange_on_device(long_words + 5, 6, 7);
   fence_device();
   fence_system();
-  put_signal(memory, 1, 0);
-  put_signal_block(memory, 1, 1);
+  signal(memory, 1, 0);
+  signal_block(memory, 1, 1);
   codes[0] = await_signal(memory, 1, 2).code;
   codes[1] = await_signal_block(memory, 1, 3, 2).code;
   codes[2] = wait_signal(memory, 1, 4).code;
   const Outcome outcome = wait_signal_block(memory, 1, 5);
   if (!outcome) codes[3] = outcome.peer() + static_cast<int>(outcome.trouble());
   take_signals(memory, 1, 6);
-  words[4] = signals_there(memory, 1, 6);
+  long_words[6] = test_signal(memory, 1, 6) + test_signal_value(memory, 1, 6);
+  signal_value(memory, 1, 7, SignalOp::set, 5);
+  codes[8] = wait_signal_value(memory, 1, 7, Compare::ge, 5).code;
   codes[4] = barrier_thread(memory, 7).code;
   codes[5] = barrier_block(memory, 8).code;
   codes[6] = barrier_grid(memory, 9, grid, 3U).code;

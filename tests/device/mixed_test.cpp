@@ -50,7 +50,7 @@ void on_ranks(int size, const char* name, const std::function<void(int, Rank&)>&
     rank.group = group_of(r, size, SYMM_BACKEND_CUDA, name);
     rank.memory = rank.group.rendezvous(rank.group.allocate(4096));
     EXPECT_EQ(cuStreamCreate(&rank.stream, 1), 0);
-    EXPECT_EQ(describe(rank.group.get(), rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(describe(rank.memory.get(), 20'000, nullptr, &rank.view), SYMM_OK) << symm_last_error();
     body(r, rank);
     rank.memory.reset();
     rank.group.reset();
@@ -65,7 +65,7 @@ TEST(DeviceMixed, a_view_is_what_the_host_calls_say) {
     EXPECT_EQ(rank.view.timeout_ns, 20'000'000'000ULL);
     for (int peer = 0; peer < 3; ++peer) {
       EXPECT_EQ(pointer<std::byte>(rank.view, peer), rank.memory.span(peer).data());
-      EXPECT_EQ(signal_word(rank.view, peer, 0, 0), rank.memory.signal_pad(peer).data());
+      EXPECT_EQ(static_cast<void*>(signal_word(rank.view, peer, 0, 0)), rank.memory.signal_pad(peer).data());
     }
   });
 }
@@ -79,22 +79,22 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
       ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_FALSE(fake_cuda::idle(rank.stream)) << "nobody has put a signal yet";
       together.arrive_and_wait();
-      put_signal(rank.view, peer, channel);
+      signal(rank.view, peer, channel);
       together.arrive_and_wait();
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
-      EXPECT_EQ(signals_there(rank.view, peer, channel), 0U);
+      EXPECT_EQ(test_signal(rank.view, peer, channel), 0U);
       together.arrive_and_wait();
       // Kernels wait for what the host puts, and everything by turns.
       for (int i = 0; i < 2; ++i) {
         ASSERT_EQ(symm_signal(rank.memory.get(), peer, channel, rank.stream), SYMM_OK) << symm_last_error();
-        put_signal(rank.view, peer, channel);
+        signal(rank.view, peer, channel);
       }
       EXPECT_TRUE(await_signal(rank.view, peer, channel, 4));
       EXPECT_TRUE(wait_signal(rank.view, peer, channel));
       ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, channel, nullptr, rank.stream), SYMM_OK) << symm_last_error();
       EXPECT_TRUE(fake_cuda::idle(rank.stream));
       take_signals(rank.view, peer, channel);
-      EXPECT_EQ(signals_there(rank.view, peer, channel), 1U);
+      EXPECT_EQ(test_signal(rank.view, peer, channel), 1U);
       EXPECT_TRUE(wait_signal(rank.view, peer, channel));
       EXPECT_EQ(load_relaxed(taken_word(rank.view, channel, peer)), 5U);
       EXPECT_EQ(load_relaxed(taken_word(rank.view, channel, r)), 0U);
@@ -103,22 +103,85 @@ TEST(DeviceMixed, puts_and_waits_of_kernels_and_host_go_together) {
   });
 }
 
+TEST(DeviceMixed, values_and_tests_of_kernels_and_host_go_together) {
+  std::barrier<> together(2);
+  on_ranks(2, "values", [&](int r, Rank& rank) {
+    const int peer = 1 - r;
+    const auto pending = [&] {
+      uint64_t count = 99;
+      EXPECT_EQ(symm_test_signal(rank.memory.get(), peer, 1, &count), SYMM_OK) << symm_last_error();
+      return count;
+    };
+    signal(rank.view, peer, 1);
+    ASSERT_EQ(symm_signal_value(rank.memory.get(), peer, 1, SYMM_SIGNAL_ADD, 2, rank.stream), SYMM_OK) << symm_last_error();
+    together.arrive_and_wait();
+    EXPECT_EQ(pending(), 3U);
+    EXPECT_TRUE(wait_signal(rank.view, peer, 1));
+    EXPECT_EQ(pending(), 2U);
+    // Two streams take the two that are left; a third wait has taken the next, which is not there.
+    void* other = nullptr;
+    ASSERT_EQ(cuStreamCreate(&other, 1), 0);
+    for (void* stream : {rank.stream, other, rank.stream})
+      ASSERT_EQ(symm_wait_signal(rank.memory.get(), peer, 1, nullptr, stream), SYMM_OK) << symm_last_error();
+    EXPECT_TRUE(fake_cuda::idle(other));
+    EXPECT_FALSE(fake_cuda::idle(rank.stream));
+    EXPECT_EQ(pending(), 0U);
+    together.arrive_and_wait();
+    signal(rank.view, peer, 1);
+    together.arrive_and_wait();
+    EXPECT_TRUE(fake_cuda::idle(rank.stream));
+
+    // Values, one and several; words of the block.
+    const symm_signal_wait_t waits[] = {{sizeof(symm_signal_wait_t), peer, 2, SYMM_COMPARE_GE, 7},
+                                        {sizeof(symm_signal_wait_t), peer, 3, SYMM_COMPARE_EQ, uint64_t{1} << 40}};
+    ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 1, nullptr, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+    ASSERT_EQ(symm_wait_signals(rank.memory.get(), waits, 2, 0, nullptr, nullptr, other), SYMM_OK) << symm_last_error();
+    together.arrive_and_wait();
+    signal_value(rank.view, peer, 3, SignalOp::set, 1ULL << 40);
+    together.arrive_and_wait();
+    EXPECT_TRUE(fake_cuda::idle(rank.stream));
+    EXPECT_FALSE(fake_cuda::idle(other));
+    together.arrive_and_wait();
+    ASSERT_EQ(symm_signal_value(rank.memory.get(), peer, 2, SYMM_SIGNAL_SET, 8, rank.stream), SYMM_OK) << symm_last_error();
+    together.arrive_and_wait();
+    EXPECT_TRUE(fake_cuda::idle(other));
+    EXPECT_TRUE(wait_signal_value(rank.view, peer, 2, Compare::gt, 7));
+    uint64_t value = 0;
+    EXPECT_EQ(symm_test_signal_value(rank.memory.get(), peer, 2, &value), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(value, 8U);
+    EXPECT_EQ(symm_wait_signal_value(rank.memory.get(), peer, 2, SYMM_COMPARE_LT, 9, nullptr, &value, rank.stream),
+              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(symm_last_error()).find("out_seen"), std::string::npos) << symm_last_error();
+    EXPECT_EQ(symm_wait_value32(rank.memory.get(), 64, SYMM_COMPARE_EQ, 5, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(symm_wait_value64(rank.memory.get(), 72, SYMM_COMPARE_NE, 0, nullptr, rank.stream), SYMM_OK) << symm_last_error();
+    together.arrive_and_wait();
+    EXPECT_FALSE(fake_cuda::idle(rank.stream));
+    together.arrive_and_wait();
+    EXPECT_EQ(symm_write_value32(rank.memory.get(), peer, 64, 5, other), SYMM_OK) << symm_last_error();
+    EXPECT_EQ(symm_write_value64(rank.memory.get(), peer, 72, uint64_t{1} << 50, other), SYMM_OK) << symm_last_error();
+    together.arrive_and_wait();
+    EXPECT_TRUE(fake_cuda::idle(rank.stream));
+    cuStreamDestroy(other);
+  });
+}
+
 TEST(DeviceMixed, a_description_fails_cleanly) {
-  const Memory untouched = {7, 7, nullptr, nullptr, nullptr, 7, nullptr};
+  const Memory untouched = {7, 7, 7, 7, 7, nullptr, nullptr, nullptr, 7, nullptr};
   Memory view = untouched;
   {
     const symm::Group group = group_of(0, 1, SYMM_BACKEND_HOST, "host");
     const symm::Memory memory = group.rendezvous(group.allocate(4096));
-    EXPECT_EQ(describe(group.get(), memory.get(), 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
-    EXPECT_EQ(describe(nullptr, memory.get(), 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(describe(group.get(), nullptr, 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
+    EXPECT_EQ(describe(memory.get(), 1, nullptr, &view), SYMM_ERR_UNSUPPORTED);
+    EXPECT_EQ(describe(nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
     EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
   }
   on_ranks(1, "no memory", [&](int, Rank& rank) {
-    EXPECT_EQ(describe(rank.group.get(), nullptr, 1, nullptr, &view), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(std::memcmp(&view, &untouched, sizeof view), 0);
-    EXPECT_EQ(describe(rank.group.get(), rank.memory.get(), SYMM_TIMEOUT_INFINITE, nullptr, &view), SYMM_OK);
+    EXPECT_EQ(describe(rank.memory.get(), SYMM_TIMEOUT_INFINITE, nullptr, &view), SYMM_OK);
     EXPECT_EQ(view.timeout_ns, ~0ULL);
+    EXPECT_EQ(view.layout, kLayout);
+    EXPECT_EQ(view.channels, 64);
+    EXPECT_EQ(describe(rank.memory.get(), 0, nullptr, &view), SYMM_OK);
+    EXPECT_EQ(view.timeout_ns, 20'000'000'000ULL) << "the group's";
   });
 }
 

@@ -3,7 +3,7 @@
 // A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
 // what they are asked at once unless they were given something to wait for (each handle of a thread's own default stream, 2, is
 // another stream in each thread), launches are written down and, but for the kernels of
-// symm_put_signal() and symm_wait_signal(), not carried out. A program that links it finds it under the name of the real one.
+// signals and words, not carried out. A program that links it finds it under the name of the real one.
 #pragma once
 
 #include <functional>

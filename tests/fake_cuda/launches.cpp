@@ -2,6 +2,7 @@
 //
 // Kernels and their launches.
 #include <algorithm>
+#include <span>
 
 #include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/state.hpp"
@@ -9,15 +10,41 @@
 namespace fake_cuda {
 namespace {
 
-// The kernels of host signals are carried out, so that others can wait for them; all other launches are only written down.
-CUresult run_signal(bool put, const SignalArgs& args, CUstream stream) {
+// The kernels of signals and words are carried out, so that others can wait for them; all other launches are only written down.
+template <class Word>
+std::atomic<Word>& word_at(uint64_t address) {
+  return *reinterpret_cast<std::atomic<Word>*>(address);
+}
+
+CUresult write_word(const WriteArgs& args, CUstream stream) {
   if (args.word == 0) return CUDA_SUCCESS;  // to make it ready
-  auto* word = reinterpret_cast<std::atomic<uint32_t>*>(args.word);
-  auto* taken = reinterpret_cast<std::atomic<uint32_t>*>(args.taken);
   return run(stream, [=] {
-    if (put) return ++*word, true;
-    if (static_cast<int32_t>(word->load() - taken->load() - 1) < 0) return false;
-    return ++*taken, true;
+    if (args.kind == WriteKind::add) return word_at<uint64_t>(args.word) += args.value, true;
+    if (args.kind == WriteKind::store32) return word_at<uint32_t>(args.word) = static_cast<uint32_t>(args.value), true;
+    return word_at<uint64_t>(args.word) = args.value, true;
+  });
+}
+
+bool is_there(const WordWait& wait, uint64_t value) {
+  const uint64_t seen = wait.bytes == 4 ? word_at<uint32_t>(wait.word).load() : word_at<uint64_t>(wait.word).load();
+  return symm::holds(seen, wait.compare, value);
+}
+
+CUresult wait_word(const WaitWordArgs& args, CUstream stream) {
+  if (args.wait.word == 0) return CUDA_SUCCESS;
+  if (args.taken == 0) return run(stream, [wait = args.wait] { return is_there(wait, wait.value); });
+  return run(stream, [args, claimed = uint64_t{0}]() mutable {
+    if (claimed == 0) claimed = ++word_at<uint64_t>(args.taken);
+    return is_there(args.wait, claimed);
+  });
+}
+
+CUresult wait_words(const WaitWordsArgs& args, CUstream stream) {
+  return run(stream, [args] {
+    const auto holds_now = [](const WordWait& wait) { return is_there(wait, wait.value); };
+    const std::span waits(args.wait, args.count);
+    return args.any != 0 ? std::any_of(waits.begin(), waits.end(), holds_now)
+                         : std::all_of(waits.begin(), waits.end(), holds_now);
   });
 }
 
@@ -69,8 +96,11 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
     state().launches.push_back(launch);
   }
-  if (name != "symm_put_signal" && name != "symm_wait_signal") return CUDA_SUCCESS;
-  return run_signal(name == "symm_put_signal", *static_cast<const SignalArgs*>(parameters[0]), config->hStream);
+  const auto arguments = [&]<class Args>() -> const Args& { return *static_cast<const Args*>(parameters[0]); };
+  if (name == "symm_write_word") return write_word(arguments.operator()<WriteArgs>(), config->hStream);
+  if (name == "symm_wait_word") return wait_word(arguments.operator()<WaitWordArgs>(), config->hStream);
+  if (name == "symm_wait_words") return wait_words(arguments.operator()<WaitWordsArgs>(), config->hStream);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace fake_cuda

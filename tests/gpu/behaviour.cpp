@@ -159,6 +159,72 @@ void signals(Rank& rank, std::barrier<>& together) {
   expect(first == expected, who(rank, "table of addresses on the device"));
 }
 
+// Barriers and signals of one channel on two streams, then one of them replayed from a graph: every one counts once, none hangs.
+void channels_on_two_streams(Rank& rank, std::barrier<>& together) {
+  constexpr int kRounds = 1000;
+  constexpr int kReplays = 200;
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const auto round = [&](cudaStream_t stream) {
+    symm(symm_barrier(rank.group, nullptr, 0, 3, nullptr, stream), "symm_barrier on two streams");
+    symm(symm_signal(rank.memory, next, 6, stream), "symm_signal on two streams");
+    symm(symm_wait_signal(rank.memory, last, 6, nullptr, stream), "symm_wait_signal on two streams");
+  };
+  for (int i = 0; i < kRounds; ++i) {
+    round(rank.stream);
+    round(rank.second);
+  }
+  rank.settle(together);
+  {
+    const Graph graph(rank, [&] { round(rank.stream); });
+    rank.settle(together);
+    for (int i = 0; i < kReplays; ++i) {
+      graph.replay();
+      round(rank.second);
+    }
+    rank.settle(together);
+  }
+  uint64_t pending = 99;
+  uint64_t sent = 0;
+  symm(symm_test_signal(rank.memory, last, 6, &pending), "symm_test_signal");
+  symm(symm_test_signal_value(rank.memory, last, 6, &sent), "symm_test_signal_value");
+  expect(pending == 0 && sent == 2 * (kRounds + kReplays), who(rank, "signals on two streams"));
+  together.arrive_and_wait();
+}
+
+// Words of 64 bits: signals that are set, added to and compared, one and several; words of the block.
+void values(Rank& rank, std::barrier<>& together) {
+  constexpr uint64_t kHigh = uint64_t{1} << 40;
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  symm(symm_fill32(rank.memory, rank.rank, 0, 0, 1024, rank.stream), "symm_fill32");
+  rank.settle(together);
+  const auto awaited = [&](int channel, symm_compare_t compare, uint64_t value) -> symm_signal_wait_t {
+    return {sizeof(symm_signal_wait_t), last, channel, compare, value};
+  };
+  const symm_signal_wait_t all[] = {awaited(10, SYMM_COMPARE_EQ, kHigh + 3), awaited(11, SYMM_COMPARE_GT, 0)};
+  const symm_signal_wait_t any[] = {awaited(12, SYMM_COMPARE_NE, 0), awaited(11, SYMM_COMPARE_GE, 1)};
+  symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_SET, kHigh, rank.stream), "symm_signal_value");
+  symm(symm_signal_value(rank.memory, next, 10, SYMM_SIGNAL_ADD, 3, rank.stream), "symm_signal_value");
+  symm(symm_wait_signal_value(rank.memory, last, 10, SYMM_COMPARE_GE, kHigh + 3, nullptr, nullptr, rank.stream),
+       "symm_wait_signal_value");
+  symm(symm_signal(rank.memory, next, 11, rank.stream), "symm_signal");
+  symm(symm_wait_signals(rank.memory, any, 2, 1, nullptr, nullptr, rank.stream), "symm_wait_signals, any");
+  symm(symm_wait_signals(rank.memory, all, 2, 0, nullptr, nullptr, rank.stream), "symm_wait_signals, all");
+  symm(symm_put(rank.memory, next, 1024, rank.ordinary, 4096, rank.stream), "symm_put");
+  symm(symm_write_value64(rank.memory, next, 64, kHigh + static_cast<uint64_t>(rank.rank), rank.stream), "symm_write_value64");
+  symm(symm_wait_value64(rank.memory, 64, SYMM_COMPARE_EQ, kHigh + static_cast<uint64_t>(last), nullptr, rank.stream),
+       "symm_wait_value64");
+  symm(symm_wait_value32(rank.memory, 68, SYMM_COMPARE_EQ, 256, nullptr, rank.stream), "symm_wait_value32");
+  rank.wait();
+  uint64_t value = 0;
+  symm(symm_test_signal_value(rank.memory, last, 10, &value), "symm_test_signal_value");
+  expect(value == kHigh + 3, who(rank, "a signal with a value"));
+  symm(symm_test_signal(rank.memory, last, 11, &value), "symm_test_signal");
+  expect(value == 1, who(rank, "waits for values take nothing"));
+  rank.settle(together);
+}
+
 void groups(Rank& rank, std::barrier<>&) {
   symm_group_t* half = nullptr;
   symm(symm_group_split(rank.group, rank.rank % 2, 0, &half), "symm_group_split");
@@ -255,6 +321,8 @@ class Behaviour : public testing::Test {
 TEST_F(Behaviour, Graphs) { run(graphs); }
 TEST_F(Behaviour, Streams) { run(streams); }
 TEST_F(Behaviour, Signals) { run(signals); }
+TEST_F(Behaviour, ChannelsOnTwoStreams) { run(channels_on_two_streams); }
+TEST_F(Behaviour, Values) { run(values); }
 TEST_F(Behaviour, Groups) { run(groups); }
 TEST_F(Behaviour, Silence) {
   for (const size_t count : {kSmall, kMiddle, kLarge}) {

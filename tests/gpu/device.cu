@@ -31,7 +31,7 @@ struct Words {
 
 Memory view_of(const Rank& rank, uint64_t timeout_ms, const unsigned* stop = nullptr) {
   Memory view = {};
-  symm(symm::device::describe(rank.group, rank.memory, timeout_ms, stop, &view), "describe");
+  symm(symm::device::describe(rank.memory, timeout_ms, stop, &view), "describe");
   return view;
 }
 
@@ -42,7 +42,7 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
   auto* const theirs = symm::device::pointer<unsigned>(memory, next);
   const auto* const mine = symm::device::pointer<unsigned>(memory, memory.rank);
   for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) theirs[i] = static_cast<unsigned>(memory.rank) * 10000 + i;
-  symm::device::put_signal_block(memory, next, channel);
+  symm::device::signal_block(memory, next, channel);
   const Outcome outcome = symm::device::wait_signal_block(memory, last, channel);
   if (!outcome) {
     if (threadIdx.x == 0) words->code = outcome.code;

@@ -35,4 +35,8 @@ inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, cons
   return {{sizeof(symm_collective_call_t), collective, send, const_cast<void*>(recv), count, dtype, op, root}};
 }
 
+inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
+  return {{sizeof(symm_signal_wait_t), rank, channel, compare, value}};
+}
+
 }  // namespace support

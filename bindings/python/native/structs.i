@@ -20,6 +20,7 @@ OUT_STRUCT(symm_group_info_t)
 OUT_STRUCT(symm_group_status_t)
 OUT_STRUCT(symm_memory_info_t)
 OUT_STRUCT(symm_heap_info_t)
+OUT_STRUCT(symm_memory_view_t)
 OUT_STRUCT(symm_plan_info_t)
 OUT_STRUCT(symm_ipc_info_t)
 OUT_STRUCT(symm_ipc_report_t)
@@ -74,3 +75,13 @@ OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "kzi", &given.t
   $1 = &given;
 }
 %ignore symm_collective_call_t;
+
+// A sequence of (rank, channel, compare, value)
+%typemap(in) (const symm_signal_wait_t *waits, size_t count) (symm_signal_wait_t *waits = NULL) {
+  if (!symm_py_waits($input, &waits, &$2)) SWIG_fail;
+  $1 = waits;
+}
+%typemap(freearg) (const symm_signal_wait_t *waits, size_t count) {
+  free(waits$argnum);
+}
+%ignore symm_signal_wait_t;

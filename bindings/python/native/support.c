@@ -98,6 +98,30 @@ int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   return 1;
 }
 
+int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
+  Py_ssize_t i;
+  const Py_ssize_t size = PySequence_Size(from);
+  *to = NULL;
+  *count = 0;
+  if (size < 0) return 0;
+  *to = (symm_signal_wait_t*)calloc(size > 0 ? (size_t)size : 1, sizeof **to);
+  if (*to == NULL) {
+    PyErr_NoMemory();
+    return 0;
+  }
+  for (i = 0; i < size; ++i) {
+    symm_signal_wait_t* wait = &(*to)[i];
+    PyObject* item = PySequence_GetItem(from, i);
+    const int is_read = item != NULL && symm_py_is_tuple(item) &&
+                        PyArg_ParseTuple(item, "iiik", &wait->rank, &wait->channel, &wait->compare, &wait->value);
+    Py_XDECREF(item);
+    if (!is_read) return 0; /* freed by the caller */
+    wait->struct_size = sizeof *wait;
+  }
+  *count = (size_t)size;
+  return 1;
+}
+
 PyObject* symm_py_list(const int32_t* from, size_t count) {
   size_t i;
   PyObject* list = PyList_New(0);

@@ -57,6 +57,22 @@ OUT_INTEGER(symm_topology_class_t, out_class, PyLong_FromLong)
 OUT_INTEGER(size_t, out_bytes, PyLong_FromSize_t)
 OUT_INTEGER(size_t, out_size, PyLong_FromSize_t)
 OUT_INTEGER(size_t, out_offset, PyLong_FromSize_t)
+OUT_INTEGER(uint64_t, out_pending, PyLong_FromUnsignedLong)
+OUT_INTEGER(uint64_t, out_value, PyLong_FromUnsignedLong)
+
+// What can be had on the host only: whether it is wanted goes in, and the value or None comes out.
+%define WANTED_INTEGER(type, name, convert)
+%typemap(in) type *name (type value = 0) {
+  const int wanted = PyObject_IsTrue($input);
+  if (wanted < 0) SWIG_fail;
+  $1 = wanted ? &value : NULL;
+}
+%typemap(argout) type *name {
+  $result = symm_py_append($result, $1 != NULL ? convert(*$1) : symm_py_none());
+}
+%enddef
+WANTED_INTEGER(uint64_t, out_seen, PyLong_FromUnsignedLong)
+WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
 
 // A set of ranks: a sequence of integers, None for the whole group.
 %typemap(in) (const int32_t *ranks, size_t count) (int32_t *ranks = NULL) {

@@ -262,6 +262,42 @@ class Runner:
     def do_wait_signal(self, line: Line) -> None:
         self.memory(line).wait_signal(line.integer("rank"), line.integer("channel", 0), timeout=line.timeout())
 
+    def expect_count(self, line: Line, seen: int | None) -> None:
+        if "expected" in line.values:
+            assert seen == line.integer("expected"), f"{seen} was seen"
+
+    def do_signal_value(self, line: Line) -> None:
+        rank, value, channel = (line.integer(key) for key in ("rank", "value", "channel"))
+        self.memory(line).signal_value(rank, value, channel, op=symm.SignalOp[line.text("signal")])
+
+    def do_wait_signal_value(self, line: Line) -> None:
+        rank, value, channel = (line.integer(key) for key in ("rank", "value", "channel"))
+        compare = symm.Compare[line.text("compare")]
+        self.expect_count(line, self.memory(line).wait_signal_value(rank, compare, value, channel, timeout=line.timeout()))
+
+    def do_wait_signals(self, line: Line) -> None:
+        compare, channel, value = symm.Compare[line.text("compare")], line.integer("channel"), line.integer("value")
+        waits = [symm.SignalWait(int(rank), channel, compare, value) for rank in line.text("among").split(":")]
+        if line.integer("any"):
+            self.expect_count(line, self.memory(line).wait_any_signal(waits, timeout=line.timeout()))
+        else:
+            self.memory(line).wait_all_signals(waits, timeout=line.timeout())
+
+    def do_test_signal(self, line: Line) -> None:
+        seen = getattr(self.memory(line), line.verb)(line.integer("rank"), line.integer("channel"))
+        self.expect_count(line, seen)
+
+    do_test_signal_value = do_test_signal
+
+    def do_write_value64(self, line: Line) -> None:
+        self.memory(line).write_value64(*(line.integer(key) for key in ("rank", "offset", "value")))
+
+    def do_wait_value32(self, line: Line) -> None:
+        wait = getattr(self.memory(line), line.verb)
+        wait(line.integer("offset"), symm.Compare[line.text("compare")], line.integer("value"), timeout=line.timeout())
+
+    do_wait_value64 = do_wait_value32
+
     # ---- collectives
 
     def do_collective(self, line: Line) -> None:

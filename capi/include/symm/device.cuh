@@ -1,38 +1,46 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: a list */
+/*
  * symm in kernels of your own: where every rank's block lies, signals between ranks, barriers. CUDA C++17, for nvcc and NVRTC; no
  * library to link. multimem.cuh beside it has the instructions of NVLink multicast.
  *
- * A kernel gets a symm::device::Memory by value; symm::device::describe() fills it on the host, or any other language does: it is
- * plain data.
+ * A kernel gets a symm::device::Memory by value. It is a symm_memory_view_t: symm::device::describe() fills it on the host, and
+ * in any other language symm_memory_device_view() does. Its layout number says how the pads lie; one that this header does not
+ * know is refused by describe(), and in a kernel every wait then ends with Trouble::layout and nothing is signalled.
  *
  * Conventions
  *   Who calls   [thread] one thread alone; others may be elsewhere. [block] all threads of a block, like __syncthreads(). [grid]
- * all threads of all blocks, which must all be resident at once (a cooperative launch makes sure of that). Waiting     Nothing
- * here waits without an end and nothing traps. A wait leaves when what it waits for is there, when Memory::timeout_ns have
- * passed, or when the word that Memory::stop points to is no longer 0; its Outcome says which. Look at it: after a failed wait
- * the data is not there. The group is not revoked by it and does not know of it; tell the host, which may call
- *               symm_group_abort().
+ *               all threads of all blocks, which must all be resident at once (a cooperative launch makes sure of that).
+ *   Waiting     Nothing here waits without an end and nothing traps. A wait leaves when what it waits for is there, when
+ *               Memory::timeout_ns have passed, or when the word that Memory::stop points to is no longer 0; its Outcome says
+ *               which. Look at it: after a failed wait the data is not there. The group is not revoked by it and does not know of
+ *               it; tell the host, which may call symm_group_abort().
  *   Dead ranks  A kernel does not notice that a peer died. The host does, within milliseconds (symm_group_status()): let it set
- * the stop word. Signals     A channel counts, for each pair of ranks, signals put and signals taken. These are the counters of
- * symm_put_signal() and symm_wait_signal(), so kernels and host calls may put and take on one channel in any mixture, captured
- * graphs included. Two that take from one rank on one channel must be ordered: by the stream, or by a barrier within a kernel.
- *   Order       At system scope: what a thread, and those that it met at a __syncthreads() before, wrote anywhere before a put is
- * visible to whoever awaits the signal, and to those who meet it at a __syncthreads() after. So a block stores, __syncthreads(),
- * one thread puts; or put_signal_block(), which is all that. Loads       What another rank writes while the kernel runs must be
- * read by plain or relaxed loads after the wait: not through
+ *               the stop word.
+ *   Signals     A channel has a word of 64 bits for each pair of ranks, and counts the signals taken from it. They are those of
+ *               symm_signal(), symm_wait_signal() and their kin, so kernels and host calls may signal and take on one channel in
+ *               any mixture, captured graphs included. Any number of threads, on any streams, may take from one rank on one
+ *               channel: no signal is taken twice, and who takes which is open. Use a channel to count, or for values that are
+ *               set and compared, not for both.
+ *   Order       At system scope: what a thread, and those that it met at a __syncthreads() before, wrote anywhere before a signal
+ *               is visible to whoever awaits the signal, and to those who meet it at a __syncthreads() after. So a block stores,
+ *               __syncthreads(), one thread signals; or signal_block(), which is all that.
+ *   Loads       What another rank writes while the kernel runs must be read by plain or relaxed loads after the wait: not through
  *               __ldg() or a pointer that is both const and __restrict__, which may use a cache that no fence cleans.
  *   Lifetime    Kernels that use a memory must have ended before its symm_memory_release(), and before the peers' too if they
- * store there.
+ *               store there.
  *
  * Compiled by a host compiler, the same functions work on memory of the host: so they are tested. There is then no ThisBlock, and
  * a program brings its own idea of a block.
  */
+/* clang-format on */
 #ifndef SYMM_DEVICE_CUH
 #define SYMM_DEVICE_CUH
 
 #ifndef __CUDACC_RTC__
 #include <symm/symm.h>
+
+#include <cstddef>
 #endif
 
 #ifdef __CUDACC__
@@ -49,60 +57,91 @@ namespace symm::device {
 
 /* ---- what a kernel is given ------------------------------------------------------------------------ */
 
-/** A memory as this rank's kernels see it: 48 bytes, to be passed by value. All pointers are device addresses, valid while the
- * memory lives. */
+/** A memory as this rank's kernels see it, to be passed by value: the fields of symm_memory_view_t. All pointers are device
+ * addresses, valid while the memory lives. */
 struct Memory {
+  unsigned long long struct_size;
+  unsigned layout; /**< kLayout */
   int rank;
-  int size;                      /**< ranks */
-  void *const *blocks;           /**< symm_memory_pointer_table() */
-  unsigned *const *pads;         /**< symm_memory_signal_pad_table() */
-  unsigned *taken;               /**< this rank's own pad + symm_memory_info_t::signal_pad_bytes: counts of signals taken */
+  int size;     /**< ranks */
+  int channels; /**< signal channels */
+  void *const *blocks;
+  unsigned long long *const *pads;
+  unsigned long long *taken;     /**< of this rank: signals taken, [channel][source] */
   unsigned long long timeout_ns; /**< of each wait; ~0ull: none */
   const unsigned *stop; /**< a word that ends all waits when it becomes other than 0 (pinned host memory, say); NULL: none */
 };
-static_assert(sizeof(Memory) == 48, "passed between languages");
+static_assert(sizeof(Memory) == 64, "passed between languages");
+
+/** How pads lie: unsigned long long pad[channel][source], and `taken` likewise. SYMM_MEMORY_VIEW_LAYOUT. */
+constexpr unsigned kLayout = 1;
 
 #ifndef __CUDACC_RTC__
+static_assert(sizeof(Memory) == sizeof(symm_memory_view_t) && kLayout == SYMM_MEMORY_VIEW_LAYOUT &&
+                  offsetof(Memory, layout) == offsetof(symm_memory_view_t, layout) &&
+                  offsetof(Memory, channels) == offsetof(symm_memory_view_t, channels) &&
+                  offsetof(Memory, blocks) == offsetof(symm_memory_view_t, blocks) &&
+                  offsetof(Memory, taken) == offsetof(symm_memory_view_t, taken) &&
+                  offsetof(Memory, stop) == offsetof(symm_memory_view_t, stop),
+              "symm.h beside this header is of another version");
+
 /** Fill a Memory. Host function. [local]
- *  @param group       of which `memory` is.
  *  @param timeout_ms  of each wait in a kernel; SYMM_TIMEOUT_INFINITE: none.
  *  @param stop        device address of the word that ends all waits, or NULL.
  *  @param[out] out    written only on success.
- *  @return UNSUPPORTED if the group is on the host back end, which has no kernels (the one error without a message); else what
- *          symm_group_info(), symm_memory_info() and the calls for the tables return. */
-inline symm_status_t describe(symm_group_t *group, symm_memory_t *memory, uint64_t timeout_ms, const unsigned *stop,
-                              Memory *out) {
-  symm_group_info_t of_group = {};
-  of_group.struct_size = sizeof of_group;
-  symm_memory_info_t of_memory = {};
-  of_memory.struct_size = sizeof of_memory;
-  void *const *blocks = nullptr;
-  void *const *pads = nullptr;
-  void *pad = nullptr;
-  symm_status_t status = symm_group_info(group, &of_group);
-  if (status == SYMM_OK && of_group.backend != SYMM_BACKEND_CUDA) status = SYMM_ERR_UNSUPPORTED;
-  if (status == SYMM_OK) status = symm_memory_info(memory, &of_memory);
-  if (status == SYMM_OK) status = symm_memory_pointer_table(memory, &blocks);
-  if (status == SYMM_OK) status = symm_memory_signal_pad_table(memory, &pads);
-  if (status == SYMM_OK) status = symm_memory_signal_pad(memory, of_memory.rank, &pad);
+ *  @return what symm_memory_device_view() returns; UNSUPPORTED, without a message, if the library has another layout. */
+inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const unsigned *stop, Memory *out) {
+  symm_memory_view_t view = {};
+  view.struct_size = sizeof view;
+  const symm_status_t status = symm_memory_device_view(memory, timeout_ms, stop, &view);
   if (status != SYMM_OK) return status;
-  const unsigned long long most = ~0ULL;
-  out->rank = of_memory.rank;
-  out->size = of_memory.size;
-  out->blocks = blocks;
-  out->pads = reinterpret_cast<unsigned *const *>(pads);
-  out->taken = reinterpret_cast<unsigned *>(static_cast<char *>(pad) + of_memory.signal_pad_bytes);
-  out->timeout_ns = timeout_ms > most / 1000000 ? most : timeout_ms * 1000000;
-  out->stop = stop;
+  if (view.layout != kLayout) return SYMM_ERR_UNSUPPORTED;
+  *out = {view.struct_size,
+          view.layout,
+          view.rank,
+          view.size,
+          view.channels,
+          view.blocks,
+          reinterpret_cast<unsigned long long *const *>(view.pads),
+          reinterpret_cast<unsigned long long *>(view.taken),
+          view.timeout_ns,
+          view.stop};
   return SYMM_OK;
 }
 #endif
+
+/** What symm_signal_value() does to a word, and how words are compared: the values of symm.h. */
+enum class SignalOp : int {
+  add = 0,
+  set = 1
+};
+enum class Compare : int {
+  eq = 0,
+  ne = 1,
+  lt = 2,
+  le = 3,
+  gt = 4,
+  ge = 5
+};
+
+SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare, unsigned long long value) {
+  switch (compare) {
+    case Compare::eq: return word == value;
+    case Compare::ne: return word != value;
+    case Compare::lt: return word < value;
+    case Compare::le: return word <= value;
+    case Compare::gt: return word > value;
+    case Compare::ge: return word >= value;
+  }
+  return false;
+}
 
 /** Why a wait failed. */
 enum class Trouble : int {
   none = 0,
   timeout = 1, /**< Memory::timeout_ns have passed */
-  stopped = 2  /**< *Memory::stop was set */
+  stopped = 2, /**< *Memory::stop was set */
+  layout = 3   /**< Memory is of a library that this header does not know */
 };
 
 /** How a wait ended; true if what was waited for is there. One word, so that a kernel can store it for the host. */
@@ -124,15 +163,40 @@ SYMM_DEVICE unsigned load_relaxed(const unsigned *from) {
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 }
+SYMM_DEVICE unsigned long long load_relaxed(const unsigned long long *from) {
+  unsigned long long value;
+  asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+}
 SYMM_DEVICE void store_relaxed(unsigned *to, unsigned value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
-/** Add one to a word, at system scope, after everything before (release). [thread] */
-SYMM_DEVICE void add_release(unsigned *to) { asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(to) : "memory"); }
-/** Add one to a word of this device and return what it was, without order, at device scope. [thread] */
+/** Add to a word, or store it, at system scope, after everything before (release). [thread] */
+SYMM_DEVICE void add_release(unsigned long long *to, unsigned long long value) {
+  asm volatile("red.release.sys.global.add.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+SYMM_DEVICE void store_release(unsigned long long *to, unsigned long long value) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(to), "l"(value) : "memory");
+}
+/** Add to a word of this device and return what it was, without order, at device scope. [thread] */
 SYMM_DEVICE unsigned add_on_device(unsigned *to) {
   unsigned before;
   asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(to) : "memory");
+  return before;
+}
+SYMM_DEVICE unsigned long long add_on_device(unsigned long long *to, unsigned long long value) {
+  unsigned long long before;
+  asm volatile("atom.relaxed.gpu.global.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(to), "l"(value) : "memory");
+  return before;
+}
+/** Make a word of this device `wanted` if it is `expected`; what it was. [thread] */
+SYMM_DEVICE unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected,
+                                                  unsigned long long wanted) {
+  unsigned long long before;
+  asm volatile("atom.relaxed.gpu.global.cas.b64 %0, [%1], %2, %3;"
+               : "=l"(before)
+               : "l"(word), "l"(expected), "l"(wanted)
+               : "memory");
   return before;
 }
 /** Order what this thread, and those it met at a __syncthreads(), did before against what it does after: for all devices and the
@@ -148,10 +212,21 @@ SYMM_DEVICE unsigned long long nanoseconds() {
 SYMM_DEVICE void let_others_run() {}
 #else
 // On the host each access brings the order that a fence brings on a device.
-inline unsigned load_relaxed(const unsigned *from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
+template <class Word>
+Word load_relaxed(const Word *from) {
+  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+}
 inline void store_relaxed(unsigned *to, unsigned value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
-inline void add_release(unsigned *to) { __atomic_fetch_add(to, 1U, __ATOMIC_RELEASE); }
+inline void add_release(unsigned long long *to, unsigned long long value) { __atomic_fetch_add(to, value, __ATOMIC_RELEASE); }
+inline void store_release(unsigned long long *to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline unsigned add_on_device(unsigned *to) { return __atomic_fetch_add(to, 1U, __ATOMIC_ACQ_REL); }
+inline unsigned long long add_on_device(unsigned long long *to, unsigned long long value) {
+  return __atomic_fetch_add(to, value, __ATOMIC_ACQ_REL);
+}
+inline unsigned long long exchange_on_device(unsigned long long *word, unsigned long long expected, unsigned long long wanted) {
+  __atomic_compare_exchange_n(word, &expected, wanted, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+  return expected;
+}
 inline void fence_system() {}
 inline void fence_device() {}
 inline unsigned long long nanoseconds() {
@@ -188,11 +263,12 @@ SYMM_DEVICE Trouble look_around(const Memory &memory, Patience &patience) {
   return now - patience.since < memory.timeout_ns ? Trouble::none : Trouble::timeout;
 }
 
-/** Wait until a counter has come to `target`, as a signed difference, so that it may wrap. Without order: fence_system() after
- * it. [thread]
- *  @param peer  who counts, for the Outcome. */
-SYMM_DEVICE Outcome await_count(const Memory &memory, const unsigned *word, unsigned target, int peer, Patience &patience) {
-  while (static_cast<int>(load_relaxed(word) - target) < 0) {
+/** Wait until is_there() says so. Without order: fence_system() after it. [thread]
+ *  @param peer  for whom it waits, for the Outcome. */
+template <class IsThere>
+SYMM_DEVICE Outcome await(const Memory &memory, int peer, Patience &patience, const IsThere &is_there) {
+  if (memory.layout != kLayout) return {peer << 8 | static_cast<int>(Trouble::layout)};
+  while (!is_there()) {
     const Trouble trouble = look_around(memory, patience);
     if (trouble != Trouble::none) return {peer << 8 | static_cast<int>(trouble)};
   }
@@ -201,51 +277,76 @@ SYMM_DEVICE Outcome await_count(const Memory &memory, const unsigned *word, unsi
 
 /* ---- signals --------------------------------------------------------------------------------------- */
 
-/** Where signals from `source` to `owner` are counted: a word that only `source` writes and that only grows. [thread] */
-SYMM_DEVICE unsigned *signal_word(const Memory &memory, int owner, int channel, int source) {
+/** The word of signals from `source` to `owner`: only `source` writes it. [thread] */
+SYMM_DEVICE unsigned long long *signal_word(const Memory &memory, int owner, int channel, int source) {
   return memory.pads[owner] + channel * memory.size + source;
 }
-/** Where this rank counts the signals from `source` that it has taken. [thread] */
-SYMM_DEVICE unsigned *taken_word(const Memory &memory, int channel, int source) {
+/** Where this rank counts the signals from `source` that it has taken, or that a wait is about to. [thread] */
+SYMM_DEVICE unsigned long long *taken_word(const Memory &memory, int channel, int source) {
   return memory.taken + channel * memory.size + source;
 }
 
-/** symm_put_signal() from a kernel: one signal to `rank`, after everything that this thread, and those it met at a
- * __syncthreads(), wrote. Never waits. [thread] */
-SYMM_DEVICE void put_signal(const Memory &memory, int rank, int channel) {
-  add_release(signal_word(memory, rank, channel, memory.rank));
+/** symm_signal_value() from a kernel: add to the word that `rank` sees of this rank, or set it, after everything that this
+ * thread, and those it met at a __syncthreads(), wrote. Never waits. [thread] */
+SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, SignalOp op, unsigned long long value) {
+  if (memory.layout != kLayout) return;
+  unsigned long long *const word = signal_word(memory, rank, channel, memory.rank);
+  if (op == SignalOp::add) {
+    add_release(word, value);
+  } else {
+    store_release(word, value);
+  }
+}
+/** symm_signal() from a kernel: one signal to `rank`. [thread] */
+SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) { signal_value(memory, rank, channel, SignalOp::add, 1); }
+
+/** symm_wait_signal_value() from a kernel: wait until the word from `rank` compares so, and take nothing. [thread] */
+SYMM_DEVICE Outcome wait_signal_value(const Memory &memory, int rank, int channel, Compare compare, unsigned long long value) {
+  Patience patience;
+  const unsigned long long *const word = signal_word(memory, memory.rank, channel, rank);
+  const Outcome outcome = await(memory, rank, patience, [&] { return holds(load_relaxed(word), compare, value); });
+  fence_system();
+  return outcome;
 }
 
 /** Wait until `ahead` signals from `rank` are there beyond those taken, and take none: any number of threads and blocks may wait
  * for the same signal. Nobody may take it before the last of them has seen it; take it after the kernel (symm_wait_signal()), or
  * by its last block (take_signals()). [thread] */
-SYMM_DEVICE Outcome await_signal(const Memory &memory, int rank, int channel, unsigned ahead = 1) {
-  Patience patience;
-  const unsigned target = load_relaxed(taken_word(memory, channel, rank)) + ahead;
-  const Outcome outcome = await_count(memory, signal_word(memory, memory.rank, channel, rank), target, rank, patience);
-  fence_system();
-  return outcome;
+SYMM_DEVICE Outcome await_signal(const Memory &memory, int rank, int channel, unsigned long long ahead = 1) {
+  if (memory.layout != kLayout) return {rank << 8 | static_cast<int>(Trouble::layout)};
+  return wait_signal_value(memory, rank, channel, Compare::ge, load_relaxed(taken_word(memory, channel, rank)) + ahead);
 }
 
 /** Count `count` signals from `rank` as taken, without waiting. [thread] */
-SYMM_DEVICE void take_signals(const Memory &memory, int rank, int channel, unsigned count = 1) {
-  unsigned *const taken = taken_word(memory, channel, rank);
-  store_relaxed(taken, load_relaxed(taken) + count);
+SYMM_DEVICE void take_signals(const Memory &memory, int rank, int channel, unsigned long long count = 1) {
+  if (memory.layout == kLayout) add_on_device(taken_word(memory, channel, rank), count);
 }
 
 /** symm_wait_signal() from a kernel: wait for one signal from `rank` and take it. If it fails, nothing was taken. [thread] */
 SYMM_DEVICE Outcome wait_signal(const Memory &memory, int rank, int channel) {
-  const Outcome outcome = await_signal(memory, rank, channel);
-  if (outcome) take_signals(memory, rank, channel);
+  Patience patience;
+  const unsigned long long *const word = signal_word(memory, memory.rank, channel, rank);
+  unsigned long long *const taken = taken_word(memory, channel, rank);
+  const Outcome outcome = await(memory, rank, patience, [&] {
+    const unsigned long long before = load_relaxed(taken);
+    return static_cast<long long>(load_relaxed(word) - before) > 0 && exchange_on_device(taken, before, before + 1) == before;
+  });
+  fence_system();
   return outcome;
 }
 
-/** Signals from `rank` that are there and not taken. What was written before them is visible. Never waits. [thread] */
-SYMM_DEVICE unsigned signals_there(const Memory &memory, int rank, int channel) {
-  const unsigned there =
-      load_relaxed(signal_word(memory, memory.rank, channel, rank)) - load_relaxed(taken_word(memory, channel, rank));
+/** symm_test_signal_value() and symm_test_signal() from a kernel: the word from `rank`, and how many signals of it are not taken.
+ * What was written before them is visible. Never waits. [thread] */
+SYMM_DEVICE unsigned long long test_signal_value(const Memory &memory, int rank, int channel) {
+  const unsigned long long word = memory.layout == kLayout ? load_relaxed(signal_word(memory, memory.rank, channel, rank)) : 0;
   fence_system();
-  return there;
+  return word;
+}
+SYMM_DEVICE unsigned long long test_signal(const Memory &memory, int rank, int channel) {
+  if (memory.layout != kLayout) return 0;
+  const unsigned long long taken = load_relaxed(taken_word(memory, channel, rank));
+  const unsigned long long word = test_signal_value(memory, rank, channel);
+  return static_cast<long long>(word - taken) > 0 ? word - taken : 0;  // those who wait have taken what is to come
 }
 
 /* ---- barriers -------------------------------------------------------------------------------------- */
@@ -271,7 +372,7 @@ struct OneThread {
   SYMM_DEVICE Outcome agree(Outcome mine) const { return mine; }
 };
 
-// The signals of a barrier are those of put_signal() on its channel: each rank puts one to every other and takes one from every
+// The signals of a barrier are those of signal() on its channel: each rank sends one to every other and claims one from every
 // other.
 template <class Block>
 SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks, const Block &block) {
@@ -280,20 +381,16 @@ SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks
   const int step = static_cast<int>(block.threads());
   const auto takes_part = [&](int peer) { return peer != memory.rank && (ranks >> peer & 1U) != 0; };
   for (int peer = first; peer < memory.size; peer += step) {
-    if (takes_part(peer)) put_signal(memory, peer, channel);
+    if (takes_part(peer)) signal(memory, peer, channel);
   }
   Patience patience;
   Outcome mine = {0};
   for (int peer = first; peer < memory.size; peer += step) {
     if (!takes_part(peer)) continue;
-    unsigned *const taken = taken_word(memory, channel, peer);
-    const unsigned target = load_relaxed(taken) + 1;
-    const Outcome outcome = await_count(memory, signal_word(memory, memory.rank, channel, peer), target, peer, patience);
-    if (outcome) {
-      store_relaxed(taken, target);
-    } else if (mine) {
-      mine = outcome;
-    }
+    const unsigned long long *const word = signal_word(memory, memory.rank, channel, peer);
+    const unsigned long long target = memory.layout == kLayout ? add_on_device(taken_word(memory, channel, peer), 1) + 1 : 0;
+    const Outcome outcome = await(memory, peer, patience, [&] { return load_relaxed(word) >= target; });
+    if (mine) mine = outcome;
   }
   fence_system();
   return block.agree(mine);
@@ -324,7 +421,7 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
     }
   } else if (leader) {
     Patience patience;
-    outcome = await_count(memory, &grid->round, round + 1, memory.rank, patience);
+    outcome = await(memory, memory.rank, patience, [&] { return load_relaxed(&grid->round) != round; });
     if (!outcome) store_relaxed(&grid->code, static_cast<unsigned>(outcome.code));
     fence_system();
     outcome.code = static_cast<int>(load_relaxed(&grid->code));
@@ -332,8 +429,9 @@ SYMM_DEVICE Outcome barrier_of_grid(const Memory &memory, int channel, Grid *gri
   return block.agree(outcome);
 }
 
-/** Wait until one thread of every rank is here; what they wrote before is visible after. [thread] One at a time on a channel; all
- * ranks must meet by calls of the same kind. After a failure the ranks are out of step on this channel: do not use it again. */
+/** Wait until one thread of every rank is here; what they wrote before is visible after. [thread] Of several at a time on a
+ * channel each counts, but which meets which is open. All ranks must meet by calls of the same kind. After a failure the ranks
+ * are out of step on this channel: do not use it again. */
 SYMM_DEVICE Outcome barrier_thread(const Memory &memory, int channel, unsigned ranks = kEverybody) {
   return barrier_of(memory, channel, ranks, OneThread());
 }
@@ -370,13 +468,13 @@ SYMM_DEVICE Outcome barrier_grid(const Memory &memory, int channel, Grid *grid, 
   return barrier_of_grid(memory, channel, grid, ranks, ThisBlock());
 }
 
-/** put_signal() after everything that the threads of this block wrote. [block] */
-SYMM_DEVICE void put_signal_block(const Memory &memory, int rank, int channel) {
+/** signal() after everything that the threads of this block wrote. [block] */
+SYMM_DEVICE void signal_block(const Memory &memory, int rank, int channel) {
   __syncthreads();
-  if (ThisBlock().thread() == 0) put_signal(memory, rank, channel);
+  if (ThisBlock().thread() == 0) signal(memory, rank, channel);
 }
 /** await_signal() for all threads of this block. [block] */
-SYMM_DEVICE Outcome await_signal_block(const Memory &memory, int rank, int channel, unsigned ahead = 1) {
+SYMM_DEVICE Outcome await_signal_block(const Memory &memory, int rank, int channel, unsigned long long ahead = 1) {
   Outcome outcome = {0};
   if (ThisBlock().thread() == 0) outcome = await_signal(memory, rank, channel, ahead);
   return ThisBlock().agree(outcome);

@@ -146,6 +146,24 @@ enum symm_algorithm_values {
   SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7  /**< each rank loads the sum of its slice and stores it to all, by multicast */
 };
 
+/** What symm_signal_value() does to a word. */
+typedef int32_t symm_signal_op_t;
+enum symm_signal_op_values {
+  SYMM_SIGNAL_ADD = 0,
+  SYMM_SIGNAL_SET = 1
+};
+
+/** How a word that is waited for, to the left, compares with a value, to the right; both are unsigned. */
+typedef int32_t symm_compare_t;
+enum symm_compare_values {
+  SYMM_COMPARE_EQ = 0,
+  SYMM_COMPARE_NE = 1,
+  SYMM_COMPARE_LT = 2,
+  SYMM_COMPARE_LE = 3,
+  SYMM_COMPARE_GT = 4,
+  SYMM_COMPARE_GE = 5
+};
+
 /** Class of the links between devices. */
 typedef int32_t symm_topology_class_t;
 enum symm_topology_class_values {
@@ -509,7 +527,7 @@ typedef struct {
   uint64_t bytes;             /**< of each block */
   uint64_t id;                /**< the same on all ranks */
   int32_t channels;           /**< signal channels */
-  int32_t signal_pad_bytes;   /**< of each pad: channels * size * 4 */
+  int32_t signal_pad_bytes;   /**< of each pad: channels * size * 8 */
   int32_t multicast;          /**< 1 if it has a multicast address, then on all ranks */
   char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
 } symm_memory_info_t;
@@ -521,10 +539,9 @@ SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_
  *  Since 0.1. */
 SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
 
-/** Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local] A word is written by its
- *  source rank only. Use a channel either through symm_signal()/symm_wait_signal() or by code of your own. With CUDA,
- *  symm/device.cuh counts as those calls do and goes together with them: behind this rank's own pad lies
- *  uint32_t taken[channel][source rank]. Since 0.1. */
+/** Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first. [local] A word is written by its
+ *  source rank only. Use a channel either through the calls for signals or by code of your own; symm/device.cuh does as those
+ *  calls do. Since 0.2. */
 SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
 
 /** Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
@@ -532,6 +549,32 @@ SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t ran
 SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
 /** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
+
+/** How pads and counts lie in a symm_memory_view_t: as uint64_t[channel][source]. Another number is another layout. */
+#define SYMM_MEMORY_VIEW_LAYOUT 1
+
+/** A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device
+ *  addresses. symm_memory_device_view() fills it. */
+typedef struct {
+  size_t struct_size;
+  uint32_t layout; /**< SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads */
+  int32_t rank;
+  int32_t size;          /**< ranks */
+  int32_t channels;      /**< signal channels */
+  void *const *blocks;   /**< symm_memory_pointer_table() */
+  uint64_t *const *pads; /**< symm_memory_signal_pad_table() */
+  uint64_t *taken;       /**< counts of signals that this rank has taken */
+  uint64_t timeout_ns;   /**< of each wait; UINT64_MAX: none */
+  const uint32_t *stop;  /**< a word that ends all waits when it becomes other than 0; NULL: none */
+} symm_memory_view_t;
+
+/** Describe a memory for kernels of your own, to which the struct is passed by value. [local] Valid while the memory lives.
+ *  @param timeout_ms    of each wait in a kernel; 0: the group's, SYMM_TIMEOUT_INFINITE: none.
+ *  @param stop          device address of an uint32_t that ends all waits (pinned host memory, say), or NULL.
+ *  @param[in,out] out   struct_size set by the caller; at most that many bytes are written.
+ *  @return UNSUPPORTED with the host back end, which has no kernels. Since 0.2. */
+SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t timeout_ms, const void *stop,
+                                               symm_memory_view_t *out);
 
 /** Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the
  *  multimem instructions of the device (compute capability 9.0); any other access is undefined. [local] Valid while the memory
@@ -689,25 +732,78 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
 
 /* ---- signals --------------------------------------------------------------------------------------- */
 
+/* Any number of streams, and threads of one rank, may share a channel, whether or not they are ordered with each other, and in
+ * captured graphs: each barrier and each signal counts exactly once. A barrier ends when every rank of its set has begun as many
+ * barriers on its channel as this rank had when it began, itself included. A wait that takes a signal takes one that no other
+ * takes. Which of a rank's barriers meets which of another's, and who takes which signal, is as they happen to run where streams
+ * are not ordered: give each a channel of its own where one is to meet its like.
+ *
+ * With the CUDA back end a call returns when it is enqueued, and may be captured; its deadline begins when its turn on the stream
+ * comes, and a wait that fails revokes the group, because what follows on the stream would run without it. With the host back end
+ * a wait for a signal or a word that fails has taken nothing, and the group stays usable.
+ *
+ * A signal is a word of 64 bits, one for each channel, source and destination of a memory, zero at first. Signals are counted
+ * (symm_signal(), symm_wait_signal()) or carry values (symm_signal_value(), symm_wait_signal_value()): use a channel for one of
+ * the two. Channels of barriers are the group's, those of signals the memory's. */
+
 /** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
- *  Barriers on different channels, and of different sets, are independent. Since 0.2.
+ *  Barriers on different channels are independent. Those of different sets on one channel are not: use one set at a time there.
+ *  Since 0.2.
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
  *  @param options  NULL for the defaults.
- *  @return TIMEOUT (names the first missing rank), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
+ *  @return TIMEOUT (names the first missing rank; the group is revoked), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
 SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
                                     const symm_wait_options_t *options, void *stream);
 
 /** Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream] Never waits; any number may be
- *  outstanding (up to 2^31). What this rank wrote before is visible to whoever waited for the signal. Since 0.2. */
+ *  outstanding. What this rank wrote before is visible to whoever waited for the signal. Since 0.2. */
 SYMM_API symm_status_t symm_signal(symm_memory_t *memory, int32_t rank, int32_t channel, void *stream);
+
+/** The same with a value: add it to the word, or set the word to it. [local] [stream] Never waits. Since 0.2.
+ *  @return INVALID_ARGUMENT (rank, channel), UNSUPPORTED (op). */
+SYMM_API symm_status_t symm_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, symm_signal_op_t op,
+                                         uint64_t value, void *stream);
 
 /** Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream] Since 0.2.
  *  @param options  NULL for the defaults.
- *  @return TIMEOUT: with the host back end nothing was taken and the group stays usable, while on a CUDA stream the deadline
- * revokes the group, since what follows on the stream would run without the signal; PEER_FAILED; ABORTED. */
+ *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED. */
 SYMM_API symm_status_t symm_wait_signal(symm_memory_t *memory, int32_t rank, int32_t channel, const symm_wait_options_t *options,
                                         void *stream);
+
+/** Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream] Takes nothing. Since 0.2.
+ *  @param options        NULL for the defaults.
+ *  @param[out] out_seen  the word when it did; may be NULL, and must be with the CUDA back end, where the call does not wait.
+ *  @return TIMEOUT (blames `rank`), PEER_FAILED, ABORTED, UNSUPPORTED (compare). */
+SYMM_API symm_status_t symm_wait_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, symm_compare_t compare,
+                                              uint64_t value, const symm_wait_options_t *options, uint64_t *out_seen,
+                                              void *stream);
+
+/** One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value(). */
+typedef struct {
+  size_t struct_size;
+  int32_t rank;
+  int32_t channel;
+  symm_compare_t compare;
+  uint64_t value;
+} symm_signal_wait_t;
+
+/** Wait for several signals. [local] [stream] Takes nothing. Since 0.2.
+ *  @param waits           `count` of them, with equal struct_size.
+ *  @param count           1 .. 64.
+ *  @param any             0: until each has been as awaited, at whatever moment; 1: until one of them is.
+ *  @param options         NULL for the defaults.
+ *  @param[out] out_index  with `any` the first that was as awaited, else 0; may be NULL, and must be with the CUDA back end.
+ *  @return TIMEOUT, PEER_FAILED (with `any`: all of their ranks are gone), ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
+SYMM_API symm_status_t symm_wait_signals(symm_memory_t *memory, const symm_signal_wait_t *waits, size_t count, int32_t any,
+                                         const symm_wait_options_t *options, size_t *out_index, void *stream);
+
+/** How many signals from `rank` on `channel` are there and not taken. [local] Never waits for a rank or a stream. What was
+ * written before them is visible, with CUDA to what is issued from now on. Not to be captured. Since 0.2. */
+SYMM_API symm_status_t symm_test_signal(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t *out_pending);
+
+/** The word from `rank` on `channel`, likewise. [local] Since 0.2. */
+SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t rank, int32_t channel, uint64_t *out_value);
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
@@ -726,6 +822,20 @@ SYMM_API symm_status_t symm_fill32(symm_memory_t *memory, int32_t rank, size_t o
 /** Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before
  *  (release order). [local] [stream] Since 0.1. */
 SYMM_API symm_status_t symm_write_value32(symm_memory_t *memory, int32_t rank, size_t offset, uint32_t value, void *stream);
+
+/** Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream] Since 0.2. */
+SYMM_API symm_status_t symm_write_value64(symm_memory_t *memory, int32_t rank, size_t offset, uint64_t value, void *stream);
+/** Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by
+ *  whatever means. [local] [stream] What was written before it in release order is visible after. With the host back end a word
+ * that is not written by symm_write_value32() or symm_write_value64() is looked at every millisecond once the wait sleeps. Since
+ * 0.2.
+ *  @param options  NULL for the defaults.
+ *  @return TIMEOUT, ABORTED, INVALID_ARGUMENT, UNSUPPORTED (compare). */
+SYMM_API symm_status_t symm_wait_value32(symm_memory_t *memory, size_t offset, symm_compare_t compare, uint32_t value,
+                                         const symm_wait_options_t *options, void *stream);
+/** The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream] Since 0.2. */
+SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, symm_compare_t compare, uint64_t value,
+                                         const symm_wait_options_t *options, void *stream);
 
 /* ---- collectives ----------------------------------------------------------------------------------- */
 

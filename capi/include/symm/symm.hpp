@@ -265,11 +265,17 @@ class Memory : public Handle<symm_memory_t> {
   Span<T> span() const {
     return span<T>(info().rank);
   }
-  // Rank `rank`'s signal pad, uint32_t[channel][source rank]. symm_memory_signal_pad(). [local]
-  Span<uint32_t> signal_pad(int32_t rank) const {
+  // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
+  Span<uint64_t> signal_pad(int32_t rank) const {
     void *pad = nullptr;
     check(symm_memory_signal_pad(get(), rank, &pad), "symm_memory_signal_pad");
-    return {static_cast<uint32_t *>(pad), static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint32_t)};
+    return {static_cast<uint64_t *>(pad), static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
+  }
+  // For kernels of one's own; see device.cuh. symm_memory_device_view(). [local]
+  symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
+    auto view = detail::sized<symm_memory_view_t>();
+    check(symm_memory_device_view(get(), timeout_ms, stop, &view), "symm_memory_device_view");
+    return view;
   }
   // Where there is one, else SYMM_ERR_UNAVAILABLE. symm_memory_multicast_pointer(). [local]
   void *multicast_pointer() const {
@@ -307,6 +313,24 @@ class Memory : public Handle<symm_memory_t> {
     check(symm_write_value32(get(), rank, offset, value, stream), "symm_write_value32");
   }
 
+  // The same with 64 bits. symm_write_value64(). [local] [stream]
+  void write_value64(int32_t rank, size_t offset, uint64_t value, void *stream = nullptr) const {
+    check(symm_write_value64(get(), rank, offset, value, stream), "symm_write_value64");
+  }
+  // Wait until the word at byte `offset` of this rank's own block compares so, whoever writes it. symm_wait_value32(). [local]
+  // [stream]
+  void wait_value32(size_t offset, symm_compare_values compare, uint32_t value, uint64_t timeout_ms = 0,
+                    void *stream = nullptr) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_wait_value32(get(), offset, compare, value, &options, stream), "symm_wait_value32");
+  }
+  // symm_wait_value64(). [local] [stream]
+  void wait_value64(size_t offset, symm_compare_values compare, uint64_t value, uint64_t timeout_ms = 0,
+                    void *stream = nullptr) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_wait_value64(get(), offset, compare, value, &options, stream), "symm_wait_value64");
+  }
+
   // Send rank `rank` a signal; never waits. symm_signal(). [local] [stream]
   void signal(int32_t rank, int32_t channel = 0, void *stream = nullptr) const {
     check(symm_signal(get(), rank, channel, stream), "symm_signal");
@@ -316,6 +340,36 @@ class Memory : public Handle<symm_memory_t> {
   void wait_signal(int32_t rank, int32_t channel = 0, uint64_t timeout_ms = 0, void *stream = nullptr) const {
     const auto options = detail::within(timeout_ms);
     check(symm_wait_signal(get(), rank, channel, &options, stream), "symm_wait_signal");
+  }
+  // Add `value` to the word that rank `rank` sees of this rank, or set it. symm_signal_value(). [local] [stream]
+  void signal_value(int32_t rank, int32_t channel, symm_signal_op_values op, uint64_t value, void *stream = nullptr) const {
+    check(symm_signal_value(get(), rank, channel, op, value, stream), "symm_signal_value");
+  }
+  // Wait until the word from rank `rank` compares so; *out_seen becomes what it was then, with the host back end.
+  // symm_wait_signal_value(). [local] [stream]
+  void wait_signal_value(int32_t rank, int32_t channel, symm_compare_values compare, uint64_t value, uint64_t timeout_ms = 0,
+                         void *stream = nullptr, uint64_t *out_seen = nullptr) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_wait_signal_value(get(), rank, channel, compare, value, &options, out_seen, stream), "symm_wait_signal_value");
+  }
+  // Wait until each of `waits` has been as awaited, or with `any` until one is: *out_index becomes the first that is, with the
+  // host back end. symm_wait_signals(). [local] [stream]
+  void wait_signals(Span<const symm_signal_wait_t> waits, bool any, uint64_t timeout_ms = 0, void *stream = nullptr,
+                    size_t *out_index = nullptr) const {
+    const auto options = detail::within(timeout_ms);
+    check(symm_wait_signals(get(), waits.data(), waits.size(), any ? 1 : 0, &options, out_index, stream), "symm_wait_signals");
+  }
+  // Signals of rank `rank` that are there and not taken; never waits. symm_test_signal(). [local]
+  uint64_t test_signal(int32_t rank, int32_t channel = 0) const {
+    uint64_t pending = 0;
+    check(symm_test_signal(get(), rank, channel, &pending), "symm_test_signal");
+    return pending;
+  }
+  // The word from rank `rank`. symm_test_signal_value(). [local]
+  uint64_t test_signal_value(int32_t rank, int32_t channel = 0) const {
+    uint64_t value = 0;
+    check(symm_test_signal_value(get(), rank, channel, &value), "symm_test_signal_value");
+    return value;
   }
 
   using Handle::get;

@@ -119,6 +119,27 @@ class Runner {
   static uint64_t timeout(const Line& line) { return line.size("timeout_ms", 0); }
   static uint32_t word(const Line& line) { return static_cast<uint32_t>(line.integer("value")); }
 
+  static uint64_t long_word(const Line& line) { return static_cast<uint64_t>(line.integer("value")); }
+  static symm_compare_values compare(const Line& line) { return static_cast<symm_compare_values>(line.constant("compare")); }
+
+  static void expect_count(const Line& line, uint64_t seen) {
+    const auto value = static_cast<int64_t>(seen);
+    require(value, line.integer("expected", value), "what was seen");
+  }
+  void wait_signal_value(const Line& line) {
+    uint64_t seen = 0;
+    memory(line).wait_signal_value(rank(line), channel(line), compare(line), long_word(line), timeout(line), nullptr, &seen);
+    expect_count(line, seen);
+  }
+  void wait_signals(const Line& line) {
+    std::vector<symm_signal_wait_t> waits;
+    for (const int32_t from : line.ranks("among"))
+      waits.push_back({sizeof(symm_signal_wait_t), from, channel(line), compare(line), long_word(line)});
+    size_t index = 0;
+    memory(line).wait_signals(waits, line.integer("any") != 0, timeout(line), nullptr, &index);
+    expect_count(line, index);
+  }
+
   void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
     config.backend = SYMM_BACKEND_HOST;
@@ -330,6 +351,18 @@ class Runner {
       {"fill32", [this](Row row) { memory(row).fill32(rank(row), offset(row), word(row), row.size("count")); }},
       {"write_value32", [this](Row row) { memory(row).write_value32(rank(row), offset(row), word(row)); }},
       {"signal", [this](Row row) { memory(row).signal(rank(row), channel(row)); }},
+      {"signal_value",
+       [this](Row row) {
+         memory(row).signal_value(rank(row), channel(row), static_cast<symm_signal_op_values>(row.constant("signal")),
+                                  long_word(row));
+       }},
+      {"wait_signal_value", [this](Row row) { wait_signal_value(row); }},
+      {"wait_signals", [this](Row row) { wait_signals(row); }},
+      {"test_signal", [this](Row row) { expect_count(row, memory(row).test_signal(rank(row), channel(row))); }},
+      {"test_signal_value", [this](Row row) { expect_count(row, memory(row).test_signal_value(rank(row), channel(row))); }},
+      {"write_value64", [this](Row row) { memory(row).write_value64(rank(row), offset(row), long_word(row)); }},
+      {"wait_value32", [this](Row row) { memory(row).wait_value32(offset(row), compare(row), word(row), timeout(row)); }},
+      {"wait_value64", [this](Row row) { memory(row).wait_value64(offset(row), compare(row), long_word(row), timeout(row)); }},
       {"wait_signal", [this](Row row) { memory(row).wait_signal(rank(row), channel(row), timeout(row)); }},
       {"allreduce", collective_},
       {"reduce_scatter", collective_},

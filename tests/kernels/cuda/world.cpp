@@ -2,6 +2,7 @@
 #include "tests/kernels/cuda/world.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 
@@ -32,6 +33,10 @@ Pair load_pair(const uint32_t* from) {
 }
 void store(uint32_t* to, uint32_t value) { current->store(to, value); }
 void store_pair(uint32_t* to, Pair values) { current->store(to, values.first, &values.second); }
+void add(uint32_t* to, uint32_t value) { current->add(to, 1, value); }
+void add(uint64_t* to, uint64_t value) { current->add(to, 2, value); }
+uint32_t claim(uint32_t* word) { return static_cast<uint32_t>(current->claim(word, 1)); }
+uint64_t claim(uint64_t* word) { return current->claim(word, 2); }
 void fence() { current->fence(); }
 bool meet(bool yes) { return current->meet(yes); }
 uint64_t now() { return current->now(); }
@@ -57,7 +62,7 @@ Ranks::Ranks(const Options& options)
     comm.rank = static_cast<int32_t>(member.device);
     comm.size = options.ranks;
     comm.timeout_ns = options.timeout_ns;
-    comm.record = reinterpret_cast<uintptr_t>(&member.record);
+    comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
     comm.ll = ll;
     comm.one_shot = pushed;
     comm.two_shot = pushed + 2 * half_bytes_;
@@ -67,7 +72,8 @@ Ranks::Ranks(const Options& options)
   }
   for (size_t at = 0; at < members_.size(); ++at) {
     for (size_t peer = 0; peer < devices_.size(); ++peer) {
-      members_[at].comm.control[peer] = reinterpret_cast<uintptr_t>(members_[at - members_[at].device + peer].control.data());
+      const size_t group = options.are_streams ? 0 : at - members_[at].device;
+      members_[at].comm.control[peer] = reinterpret_cast<uintptr_t>(members_[group + peer].control.data());
     }
   }
   current = this;
@@ -125,6 +131,24 @@ void Ranks::store(uint32_t* to, uint32_t first, const uint32_t* second) {
   if (is_held(*member_) || random_() % 8 == 0) yield();
 }
 
+void Ranks::add(void* to, size_t words, uint64_t value) {
+  member_->pending.push_back({place(static_cast<uint32_t*>(to)),
+                              {static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)},
+                              words,
+                              thread_,
+                              true});
+  if (random_() % 8 == 0) yield();
+}
+
+uint64_t Ranks::claim(void* word, size_t words) {
+  if (random_() % 8 == 0) yield();
+  uint64_t before = 0;
+  std::memcpy(&before, word, words * sizeof(uint32_t));
+  const uint64_t after = before + 1;
+  std::memcpy(word, &after, words * sizeof(uint32_t));
+  return before;
+}
+
 void Ranks::fence() {
   const auto mine = [&](const Pending& p) { return p.by == thread_; };
   while (true) {
@@ -141,7 +165,12 @@ void Ranks::deliver(Member& member, size_t index) {
   const Pending chosen = pending[index];
   const auto first =
       std::find_if(pending.begin(), pending.end(), [&](const Pending& p) { return p.to == chosen.to && p.by == chosen.by; });
-  std::copy_n(first->value, first->words, first->to);
+  uint64_t before = 0;
+  uint64_t value = 0;
+  std::memcpy(&value, first->value, sizeof value);
+  if (first->is_added) std::memcpy(&before, first->to, first->words * sizeof(uint32_t));
+  value += before;
+  std::memcpy(first->to, &value, first->words * sizeof(uint32_t));
   pending.erase(first);
   last_change_ = steps_;
 }
@@ -165,7 +194,7 @@ bool Ranks::meet(bool yes) {
   };
   while (std::any_of(all.begin(), all.end(), is_late)) yield();
   return std::all_of(all.begin(), all.end(), [&](const std::unique_ptr<Thread>& other) {
-    return other->block.x != block || other->ended || other->says[target % 2];
+    return other->block.x != block || other->meetings < target || other->says[target % 2];  // < : had ended before
   });
 }
 

@@ -27,7 +27,8 @@ class Ranks {
   struct Options {
     int ranks = 8;
     int groups = 1;
-    unsigned room = 1000;  // of a device, for blocks
+    bool are_streams = false;  // the groups are one, and its kernels run on as many streams
+    unsigned room = 1000;      // of a device, for blocks
     unsigned seed = 1;
     unsigned blocks = 1, threads = 1;
     uint64_t slot = 1024;              // bytes of a slot of LL, and of each of the others that there are
@@ -60,6 +61,8 @@ class Ranks {
   // For the kernels.
   uint32_t load(const uint32_t* from, bool may_yield = true);
   void store(uint32_t* to, uint32_t first, const uint32_t* second = nullptr);
+  void add(void* to, size_t words, uint64_t value);  // comes into view like a store
+  uint64_t claim(void* word, size_t words);          // adds one, at once
   void fence();
   bool meet(bool yes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
@@ -71,6 +74,7 @@ class Ranks {
     uint32_t value[2];
     size_t words;
     const Thread* by;
+    bool is_added = false;
   };
   struct Launch {
     Kernel kernel;

@@ -53,6 +53,7 @@ end
 Store copies of a value of 4 bytes in rank `rank`'s array, in stream order.
 """
 function Base.fill!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, count::Integer=length(A) - at + 1, stream=nothing) where {T}
+    sizeof(T) == 4 || throw(ArgumentError("only elements of 4 bytes can be stored in copies, not $T"))
     fill!(A.memory, word(T, value), rank; offset=offset_at(A, at, count), count=count, stream=stream)
     return A
 end
@@ -64,9 +65,9 @@ end
 
 """
     write_value!(A, value, rank; at=1, stream=nothing)
-    write_value!(memory, value::UInt32, rank; offset=0, stream=nothing)
+    write_value!(memory, value::Union{UInt32,UInt64}, rank; offset=0, stream=nothing)
 
-Store one value of 4 bytes in rank `rank`'s array, after everything that this rank wrote before.
+Store one value of 4 or 8 bytes in rank `rank`'s array, after everything that this rank wrote before.
 """
 function write_value!(A::SymmArray{T}, value, rank::Integer; at::Integer=1, stream=nothing) where {T}
     write_value!(A.memory, word(T, value), rank; offset=offset_at(A, at, 1), stream=stream)
@@ -78,8 +79,28 @@ function write_value!(memory::SymmMemory, value::UInt32, rank::Integer; offset::
     return memory
 end
 
+function write_value!(memory::SymmMemory, value::UInt64, rank::Integer; offset::Integer=0, stream=nothing)
+    check(symm_write_value64(memory, rank, offset, value, stream_for(stream, memory.group)))
+    return memory
+end
+
+"""
+    wait_value(A, compare, value; at=1, timeout=nothing, stream=nothing)
+    wait_value(memory, compare, value::Union{UInt32,UInt64}; offset=0, timeout=nothing, stream=nothing)
+
+Wait until an element of 4 or 8 bytes of this rank's own array compares so with `value` (`==`, `!=`, `<`, `<=`, `>`, `>=`, as unsigned numbers),
+whoever writes it. What was written before it in release order is visible after.
+"""
+wait_value(A::SymmArray{T}, compare, value; at::Integer=1, options...) where {T} =
+    wait_value(A.memory, compare, word(T, value); offset=offset_at(A, at, 1), options...)
+wait_value(memory::SymmMemory, compare, value::UInt32; offset::Integer=0, timeout=nothing, stream=nothing) =
+    check(symm_wait_value32(memory, offset, comparison(compare), value, within(timeout), stream_for(stream, memory.group)))
+wait_value(memory::SymmMemory, compare, value::UInt64; offset::Integer=0, timeout=nothing, stream=nothing) =
+    check(symm_wait_value64(memory, offset, comparison(compare), value, within(timeout), stream_for(stream, memory.group)))
+
+word(::Type{T}, value) where {T<:Union{Int64,UInt64,Float64}} = reinterpret(UInt64, convert(T, value))
 word(::Type{T}, value) where {T<:Union{Int32,UInt32,Float32}} = reinterpret(UInt32, convert(T, value))
-word(::Type{T}, value) where {T} = throw(ArgumentError("only elements of 4 bytes can be stored by value, not $T"))
+word(::Type{T}, value) where {T} = throw(ArgumentError("only elements of 4 or 8 bytes are words, not $T"))
 
 function offset_at(A, at, count)
     1 <= at && at - 1 + count <= length(A) || throw(BoundsError(A, at:(at + count - 1)))

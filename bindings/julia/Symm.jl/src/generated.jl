@@ -9,6 +9,7 @@ const SYMM_VERSION_MINOR = Int32(2)
 const SYMM_VERSION_PATCH = Int32(0)
 const SYMM_VERSION = Int32(512)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 
@@ -81,6 +82,20 @@ const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)  # the same in chunks
 const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5)  # 8 ranks, each touching 4 neighbours only
 const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)  # every rank loads the sum from send's multicast address; not in place
 const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)  # each rank loads the sum of its slice and stores it to all, by multicast
+
+"""What symm_signal_value() does to a word."""
+const symm_signal_op_t = Int32
+const SYMM_SIGNAL_ADD = symm_signal_op_t(0)
+const SYMM_SIGNAL_SET = symm_signal_op_t(1)
+
+"""How a word that is waited for, to the left, compares with a value, to the right; both are unsigned."""
+const symm_compare_t = Int32
+const SYMM_COMPARE_EQ = symm_compare_t(0)
+const SYMM_COMPARE_NE = symm_compare_t(1)
+const SYMM_COMPARE_LT = symm_compare_t(2)
+const SYMM_COMPARE_LE = symm_compare_t(3)
+const SYMM_COMPARE_GT = symm_compare_t(4)
+const SYMM_COMPARE_GE = symm_compare_t(5)
 
 """Class of the links between devices."""
 const symm_topology_class_t = Int32
@@ -228,9 +243,23 @@ struct symm_memory_info_t
     bytes::UInt64  # of each block
     id::UInt64  # the same on all ranks
     channels::Int32  # signal channels
-    signal_pad_bytes::Int32  # of each pad: channels * size * 4
+    signal_pad_bytes::Int32  # of each pad: channels * size * 8
     multicast::Int32  # 1 if it has a multicast address, then on all ranks
     multicast_reason::NTuple{192, UInt8}  # why multicast is 0, else ""; the same on all ranks
+end
+
+"""A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device addresses. symm_memory_device_view() fills it."""
+struct symm_memory_view_t
+    struct_size::Csize_t
+    layout::UInt32  # SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads
+    rank::Int32
+    size::Int32  # ranks
+    channels::Int32  # signal channels
+    blocks::Ptr{Ptr{Cvoid}}  # symm_memory_pointer_table()
+    pads::Ptr{Ptr{UInt64}}  # symm_memory_signal_pad_table()
+    taken::Ptr{UInt64}  # counts of signals that this rank has taken
+    timeout_ns::UInt64  # of each wait; UINT64_MAX: none
+    stop::Ptr{UInt32}  # a word that ends all waits when it becomes other than 0; NULL: none
 end
 
 """How to make a heap; NULL means the defaults."""
@@ -256,6 +285,15 @@ struct symm_heap_info_t
     calls::UInt64  # of symm_heap_alloc() and symm_heap_free() that went well
     fragmentation::UInt64  # per mille of the free bytes that are not in the largest free piece
     name::NTuple{64, UInt8}  # as given, cut to 63 bytes
+end
+
+"""One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value()."""
+struct symm_signal_wait_t
+    struct_size::Csize_t
+    rank::Int32
+    channel::Int32
+    compare::symm_compare_t
+    value::UInt64
 end
 
 """Options of one collective call; NULL means the defaults."""
@@ -353,7 +391,7 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_heap_options_t, symm_heap_info_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
@@ -427,12 +465,14 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
 """Address at which rank `rank`'s block is mapped here. [local]"""
 @call symm_memory_pointer(memory::Ptr{symm_memory_t}, rank::Int32, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
-"""Address of rank `rank`'s signal pad: uint32_t pad[channel][source rank], zero at first. [local]"""
+"""Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first. [local]"""
 @call symm_memory_signal_pad(memory::Ptr{symm_memory_t}, rank::Int32, out_pad::Ptr{Ptr{Cvoid}})::symm_status_t
 """Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local]"""
 @call symm_memory_pointer_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
 """Table of the `size` pad addresses, as symm_memory_pointer_table(). [local]"""
 @call symm_memory_signal_pad_table(memory::Ptr{symm_memory_t}, out_table::Ptr{Ptr{Ptr{Cvoid}}})::symm_status_t
+"""Describe a memory for kernels of your own, to which the struct is passed by value. [local]"""
+@call symm_memory_device_view(memory::Ptr{symm_memory_t}, timeout_ms::UInt64, stop::Ptr{Cvoid}, out::Ptr{symm_memory_view_t})::symm_status_t
 """Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the multimem instructions of the device (compute capability 9.0); any other access is undefined. [local]"""
 @call symm_memory_multicast_pointer(memory::Ptr{symm_memory_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 """Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local]"""
@@ -473,8 +513,18 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @waiting symm_barrier(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Add one to the signals that this rank has sent to `rank` on `channel`. [local] [stream]"""
 @call symm_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, stream::Ptr{Cvoid})::symm_status_t
+"""The same with a value: add it to the word, or set the word to it. [local] [stream]"""
+@call symm_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, op::symm_signal_op_t, value::UInt64, stream::Ptr{Cvoid})::symm_status_t
 """Take one signal from `rank` on `channel`, waiting for it if need be. [local] [stream]"""
 @waiting symm_wait_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream]"""
+@waiting symm_wait_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, compare::symm_compare_t, value::UInt64, options::Ptr{symm_wait_options_t}, out_seen::Ptr{UInt64}, stream::Ptr{Cvoid})::symm_status_t
+"""Wait for several signals. [local] [stream]"""
+@waiting symm_wait_signals(memory::Ptr{symm_memory_t}, waits::Ptr{symm_signal_wait_t}, count::Csize_t, any::Int32, options::Ptr{symm_wait_options_t}, out_index::Ptr{Csize_t}, stream::Ptr{Cvoid})::symm_status_t
+"""How many signals from `rank` on `channel` are there and not taken. [local]"""
+@call symm_test_signal(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, out_pending::Ptr{UInt64})::symm_status_t
+"""The word from `rank` on `channel`, likewise. [local]"""
+@call symm_test_signal_value(memory::Ptr{symm_memory_t}, rank::Int32, channel::Int32, out_value::Ptr{UInt64})::symm_status_t
 """Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream]"""
 @waiting symm_put(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, source::Ptr{Cvoid}, size::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 """Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream]"""
@@ -485,6 +535,12 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @waiting symm_fill32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, count::Csize_t, stream::Ptr{Cvoid})::symm_status_t
 """Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). [local] [stream]"""
 @waiting symm_write_value32(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt32, stream::Ptr{Cvoid})::symm_status_t
+"""Store one 64-bit value at `offset` (a multiple of 8), likewise. [local] [stream]"""
+@waiting symm_write_value64(memory::Ptr{symm_memory_t}, rank::Int32, offset::Csize_t, value::UInt64, stream::Ptr{Cvoid})::symm_status_t
+"""Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by whatever means. [local] [stream]"""
+@waiting symm_wait_value32(memory::Ptr{symm_memory_t}, offset::Csize_t, compare::symm_compare_t, value::UInt32, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""The same for a word of 64 bits (`offset` is a multiple of 8). [local] [stream]"""
+@waiting symm_wait_value64(memory::Ptr{symm_memory_t}, offset::Csize_t, compare::symm_compare_t, value::UInt64, options::Ptr{symm_wait_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_collective_options_init(options::Ptr{symm_collective_options_t}, struct_size::Csize_t)::symm_status_t
 """recv[i] = op over ranks r of send_r[i], i < count, on every rank."""

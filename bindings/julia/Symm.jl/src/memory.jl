@@ -116,9 +116,9 @@ Base.pointer(memory::SymmMemory, rank::Integer=memory.rank) = given(Ptr{Cvoid}, 
 """
     Symm.signal_pad(memory, rank)
 
-Address of a rank's signal pad, `UInt32[size, channels]` in Julia's order, indexed by source rank and channel.
+Address of a rank's signal pad, `UInt64[size, channels]` in Julia's order, indexed by source rank and channel.
 """
-signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt32}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
+signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt64}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
 
 """
     Symm.pointer_table(memory)
@@ -128,6 +128,18 @@ Address of the table of all ranks' blocks or pads, readable by the group's devic
 """
 pointer_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_pointer_table, memory)
 signal_pad_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_signal_pad_table, memory)
+
+"""
+    Symm.device_view(memory; timeout=nothing, stop=C_NULL)
+
+The memory as kernels of your own see it, a `symm_memory_view_t` to be passed by value: `symm::device::Memory` of device.cuh. `stop` is the device
+address of a word of 32 bits that ends all waits when it becomes other than 0.
+"""
+function device_view(memory::SymmMemory; timeout=nothing, stop=C_NULL)
+    view = sized(symm_memory_view_t)
+    check(symm_memory_device_view(memory, milliseconds(timeout), stop, view))
+    return view[]
+end
 
 """
     Symm.multicast_pointer(memory)

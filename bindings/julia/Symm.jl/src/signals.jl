@@ -27,6 +27,63 @@ Take one signal from `rank`, waiting for it if need be.
 wait_signal(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing) =
     check(symm_wait_signal(memory_of(A), rank, channel, within(timeout), stream_for(stream, group_of(A))))
 
+"""
+    signal_value!(A, rank, value; op=+, channel=0, stream=nothing)
+
+Add `value` to the word of 64 bits that `rank` sees of this rank, or set it (`op=identity`). Never waits.
+"""
+signal_value!(A, rank::Integer, value::Integer; op=+, channel::Integer=0, stream=nothing) =
+    check(symm_signal_value(memory_of(A), rank, channel, signal_op(op), value, stream_for(stream, group_of(A))))
+signal_op(::typeof(+)) = SYMM_SIGNAL_ADD
+signal_op(::typeof(identity)) = SYMM_SIGNAL_SET
+signal_op(number::Integer) = number
+
+"""
+    wait_signal_value(A, rank, compare, value; channel=0, timeout=nothing, stream=nothing)
+
+Wait until the word from `rank` compares so with `value`: `compare` is `==`, `!=`, `<`, `<=`, `>` or `>=`. Takes nothing. Returns what the word
+was then, or `nothing` on a GPU, where the call does not wait.
+"""
+function wait_signal_value(A, rank::Integer, compare, value::Integer; channel::Integer=0, timeout=nothing, stream=nothing)
+    group = group_of(A)
+    seen = on_host(group) ? Ref{UInt64}(0) : nothing
+    check(symm_wait_signal_value(memory_of(A), rank, channel, comparison(compare), value, within(timeout), something(seen, C_NULL),
+                                 stream_for(stream, group)))
+    return seen === nothing ? nothing : seen[]
+end
+
+"""
+    wait_signals(A, waits; any=false, timeout=nothing, stream=nothing)
+
+Wait until each of `waits`, tuples `(rank, channel, compare, value)`, has been as awaited, or with `any` until one of them is. Takes nothing.
+With `any` it returns the index (from 1) of the first that is, or `nothing` on a GPU, where the call does not wait.
+"""
+function wait_signals(A, waits; any::Bool=false, timeout=nothing, stream=nothing)
+    group = group_of(A)
+    all = [symm_signal_wait_t(sizeof(symm_signal_wait_t), rank, channel, comparison(compare), value) for (rank, channel, compare, value) in waits]
+    first = any && on_host(group) ? Ref{Csize_t}(0) : nothing
+    check(symm_wait_signals(memory_of(A), all, length(all), any, within(timeout), something(first, C_NULL), stream_for(stream, group)))
+    return first === nothing ? nothing : Int(first[]) + 1
+end
+
+"""
+    test_signal(A, rank; channel=0)
+    test_signal_value(A, rank; channel=0)
+
+How many signals from `rank` are there and not taken, and the word of 64 bits in which they count. Never waits.
+"""
+test_signal(A, rank::Integer; channel::Integer=0) = given(UInt64, symm_test_signal, memory_of(A), rank, channel)
+test_signal_value(A, rank::Integer; channel::Integer=0) = given(UInt64, symm_test_signal_value, memory_of(A), rank, channel)
+
+comparison(::typeof(==)) = SYMM_COMPARE_EQ
+comparison(::typeof(!=)) = SYMM_COMPARE_NE
+comparison(::typeof(<)) = SYMM_COMPARE_LT
+comparison(::typeof(<=)) = SYMM_COMPARE_LE
+comparison(::typeof(>)) = SYMM_COMPARE_GT
+comparison(::typeof(>=)) = SYMM_COMPARE_GE
+comparison(number::Integer) = number
+
+on_host(group::Group) = group.backend === :host
 memory_of(memory::SymmMemory) = memory
 memory_of(A::AbstractArray) = memory_of_owner(owner(A))
 memory_of_owner(A::SymmArray) = A.memory

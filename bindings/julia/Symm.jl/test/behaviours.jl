@@ -164,6 +164,18 @@ const VERBS = Dict{String,Function}(
     "write_value32" => r -> write_value!(memory_of(thing(r, "memory")), UInt32(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
     "signal" => r -> signal!(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0)),
     "wait_signal" => r -> wait_signal(memory_of(thing(r, "memory")), number(r, "rank"); channel=number(r, "channel", 0), timeout=seconds(r)),
+    "signal_value" => r -> signal_value!(
+        thing(r, "memory"), number(r, "rank"), number(r, "value"); op=constant("SIGNAL", word(r, "signal")), channel=number(r, "channel")
+    ),
+    "wait_signal_value" => r -> expect_count(r, wait_signal_value(
+        thing(r, "memory"), number(r, "rank"), compare(r), number(r, "value"); channel=number(r, "channel"), timeout=seconds(r)
+    )),
+    "wait_signals" => r -> wait_several(r),
+    "test_signal" => r -> expect_count(r, test_signal(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel"))),
+    "test_signal_value" => r -> expect_count(r, test_signal_value(thing(r, "memory"), number(r, "rank"); channel=number(r, "channel"))),
+    "write_value64" => r -> write_value!(thing(r, "memory"), UInt64(number(r, "value")), number(r, "rank"); offset=number(r, "offset")),
+    "wait_value32" => r -> wait_value(thing(r, "memory"), compare(r), UInt32(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
+    "wait_value64" => r -> wait_value(thing(r, "memory"), compare(r), UInt64(number(r, "value")); offset=number(r, "offset"), timeout=seconds(r)),
     "barrier" => r -> barrier(group(r); ranks=among(r), channel=number(r, "channel", 0), timeout=seconds(r)),
     "allreduce" => r -> reducing(r, (to, from, op; o...) -> allreduce!(to, from, op, group(r); o...)),
     "reduce" => r -> reducing(r, (to, from, op; o...) -> reduce!(to, from, op, group(r); root=number(r, "root"), o...)),
@@ -174,6 +186,15 @@ const VERBS = Dict{String,Function}(
 )
 
 piece(r, key) = Span{UInt8}(address(r, key), number(r, "bytes"))
+compare(r) = Dict("EQ" => ==, "NE" => !=, "LT" => <, "LE" => <=, "GT" => >, "GE" => >=)[word(r, "compare")]
+expect_count(r, seen) = has(r, "expected") && same("what was seen", seen, number(r, "expected"))
+
+function wait_several(r)
+    waits = [(rank, number(r, "channel"), compare(r), number(r, "value")) for rank in among(r)]
+    first = wait_signals(thing(r, "memory"), waits; any=number(r, "any") == 1, timeout=seconds(r))
+    return first === nothing || expect_count(r, first - 1)
+end
+
 among(r) = has(r, "among") ? parse.(Int, split(word(r, "among"), ':')) : nothing
 
 function expect_status(r)

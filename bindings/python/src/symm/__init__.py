@@ -57,7 +57,9 @@ from symm.enums import (
     Algorithm as Algorithm,
     Backend as Backend,
     Collective as Collective,
+    Compare as Compare,
     Op as Op,
+    SignalOp as SignalOp,
     Status as Status,
     TopologyClass as TopologyClass,
 )
@@ -87,6 +89,6 @@ from symm.ipc import (
     ipc_stats as ipc_stats,
 )
 from symm.logs import log_to as log_to
-from symm.memory import Buffer as Buffer, Memory as Memory
+from symm.memory import Buffer as Buffer, Memory as Memory, SignalWait as SignalWait
 
 __version__ = "0.2.0"

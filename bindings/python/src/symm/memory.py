@@ -5,19 +5,31 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symm._generated import MemoryInfo
 from symm._library import raw
 from symm._owned import Owned
-from symm._streams import current_on, handle_of, within
+from symm._streams import current_on, handle_of, milliseconds, within
 from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
+from symm.enums import Compare, SignalOp
 from symm.errors import InvalidArgumentError, SymmError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symm.group import Group
+
+
+class SignalWait(NamedTuple):
+    """One of the signals that `Memory.wait_any_signal()` and its like wait for: until its word compares so with `value`."""
+
+    rank: int
+    channel: int
+    compare: Compare
+    value: int
 
 
 class Buffer(Owned):
@@ -130,7 +142,7 @@ class Memory:
         return raw.symm_memory_pointer(self._handle, self.rank if rank is None else rank)
 
     def signal_pad(self, rank: int | None = None) -> int:
-        """Address of `rank`'s signal pad: 32-bit words ``pad[channel][source rank]``. [local]"""
+        """Address of `rank`'s signal pad: 64-bit words ``pad[channel][source rank]``. [local]"""
         return raw.symm_memory_signal_pad(self._handle, self.rank if rank is None else rank)
 
     def pointer_table(self) -> int:
@@ -140,6 +152,18 @@ class Memory:
     def signal_pad_table(self) -> int:
         """Address of a table of all ranks' pad addresses, readable by the group's device. [local]"""
         return raw.symm_memory_signal_pad_table(self._handle)
+
+    def device_view(self, *, timeout: float | None = None, stop: int | None = None) -> bytes:
+        """A ``symm_memory_view_t``, which is ``symm::device::Memory`` of device.cuh, for kernels of your own. [local]
+
+        Args:
+            timeout: seconds, of each wait in a kernel; None: the group's, ``math.inf``: for ever.
+            stop: device address of a 32-bit word that ends all waits when it becomes other than 0.
+
+        Raises:
+            UnsupportedError: the group is on the host.
+        """
+        return raw.symm_memory_device_view(self._handle, milliseconds(timeout), stop)
 
     def multicast_pointer(self) -> int:
         """Address by which the multimem instructions of the device reach all ranks' blocks at once. [local]
@@ -220,6 +244,28 @@ class Memory:
         """
         raw.symm_write_value32(self._handle, rank, offset, value, self.group._stream(stream))
 
+    def write_value64(self, rank: int, offset: int, value: int, *, stream: Any = None) -> None:
+        """The same with 64 bits, at a multiple of 8. [local] [stream]"""
+        raw.symm_write_value64(self._handle, rank, offset, value, self.group._stream(stream))
+
+    def wait_value32(
+        self, offset: int, compare: Compare, value: int, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
+        """Wait until the 32-bit word at `offset` of this rank's own block compares so. [local] [stream; blocking on the host]
+
+        Whoever writes it, by whatever means. What was written before it in release order is visible after.
+
+        Raises:
+            DeadlineError, AbortedError.
+        """
+        raw.symm_wait_value32(self._handle, offset, compare, value, within(timeout), self.group._stream(stream))
+
+    def wait_value64(
+        self, offset: int, compare: Compare, value: int, *, timeout: float | None = None, stream: Any = None
+    ) -> None:
+        """The same for a word of 64 bits. [local] [stream; blocking on the host]"""
+        raw.symm_wait_value64(self._handle, offset, compare, value, within(timeout), self.group._stream(stream))
+
     def signal(self, rank: int, channel: int = 0, *, stream: Any = None) -> None:
         """Send one signal to `rank` on `channel`. [local] [stream] Never waits; any number may be outstanding.
 
@@ -242,6 +288,55 @@ class Memory:
             AbortedError: somebody called ``Group.abort()``.
         """
         raw.symm_wait_signal(self._handle, rank, channel, within(timeout), self.group._stream(stream))
+
+    def signal_value(self, rank: int, value: int, channel: int = 0, *, op: SignalOp = SignalOp.ADD, stream: Any = None) -> None:
+        """Add `value` to the 64-bit word that `rank` sees of this rank on `channel`, or set it. [local] [stream] Never waits."""
+        raw.symm_signal_value(self._handle, rank, channel, op, value, self.group._stream(stream))
+
+    def wait_signal_value(
+        self, rank: int, compare: Compare, value: int, channel: int = 0, *, timeout: float | None = None, stream: Any = None
+    ) -> int | None:
+        """Wait until the word from `rank` on `channel` compares so with `value`. [local] [stream; blocking on the host]
+
+        Takes nothing. Otherwise as `wait_signal()`.
+
+        Returns:
+            what the word was then; None with CUDA, where the call does not wait.
+        """
+        wants = self.group._on_host
+        return raw.symm_wait_signal_value(
+            self._handle, rank, channel, compare, value, within(timeout), wants, self.group._stream(stream)
+        )
+
+    def wait_all_signals(self, waits: Sequence[SignalWait], *, timeout: float | None = None, stream: Any = None) -> None:
+        """Wait until each of `waits` has been as awaited, at whatever moment. [local] [stream; blocking on the host]
+
+        Takes nothing. Otherwise as `wait_signal()`.
+        """
+        self._wait_signals(waits, False, timeout, stream)
+
+    def wait_any_signal(self, waits: Sequence[SignalWait], *, timeout: float | None = None, stream: Any = None) -> int | None:
+        """Wait until one of `waits` is as awaited. [local] [stream; blocking on the host]
+
+        Takes nothing. Otherwise as `wait_signal()`.
+
+        Returns:
+            the index of the first that is; None with CUDA, where the call does not wait.
+        """
+        return self._wait_signals(waits, True, timeout, stream)
+
+    def _wait_signals(self, waits: Sequence[SignalWait], one: bool, timeout: float | None, stream: Any) -> int | None:
+        all_of = [tuple(wait) for wait in waits]
+        wants = one and self.group._on_host
+        return raw.symm_wait_signals(self._handle, all_of, one, within(timeout), wants, self.group._stream(stream))
+
+    def test_signal(self, rank: int, channel: int = 0) -> int:
+        """How many signals from `rank` on `channel` are there and not taken. [local] Never waits."""
+        return raw.symm_test_signal(self._handle, rank, channel)
+
+    def test_signal_value(self, rank: int, channel: int = 0) -> int:
+        """The 64-bit word from `rank` on `channel`. [local] Never waits."""
+        return raw.symm_test_signal_value(self._handle, rank, channel)
 
     def __repr__(self) -> str:
         return f"<symm.Memory of {self.nbytes} bytes on each of {self.size} ranks{', closed' if self.closed else ''}>"

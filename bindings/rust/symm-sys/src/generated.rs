@@ -89,6 +89,20 @@ Auto = SYMM_ALGORITHM_AUTO = 0,
 #[doc = "every rank loads the sum from send's multicast address; not in place"] MultimemOneShot = SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = 6,
 #[doc = "each rank loads the sum of its slice and stores it to all, by multicast"] MultimemTwoShot = SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = 7,
 }
+/// What symm_signal_value() does to a word.
+pub enum SignalOp: symm_signal_op_t {
+Add = SYMM_SIGNAL_ADD = 0,
+Set = SYMM_SIGNAL_SET = 1,
+}
+/// How a word that is waited for, to the left, compares with a value, to the right; both are unsigned.
+pub enum Compare: symm_compare_t {
+Eq = SYMM_COMPARE_EQ = 0,
+Ne = SYMM_COMPARE_NE = 1,
+Lt = SYMM_COMPARE_LT = 2,
+Le = SYMM_COMPARE_LE = 3,
+Gt = SYMM_COMPARE_GT = 4,
+Ge = SYMM_COMPARE_GE = 5,
+}
 /// Class of the links between devices.
 pub enum TopologyClass: symm_topology_class_t {
 Other = SYMM_TOPOLOGY_UNKNOWN = 0,
@@ -111,6 +125,7 @@ pub const SYMM_VERSION_MAJOR: u32 = 0;
 pub const SYMM_VERSION_MINOR: u32 = 2;
 pub const SYMM_VERSION_PATCH: u32 = 0;
 pub const SYMM_VERSION: u32 = 512;
+pub const SYMM_MEMORY_VIEW_LAYOUT: u32 = 1;
 pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 #[doc = "the local rank's share: device (local rank modulo device count)"] pub const SYMM_DEVICE_AUTO: i32 = -1;
 #[doc = "no NUMA node in particular"] pub const SYMM_NODE_NEAREST: i32 = -1;
@@ -256,9 +271,22 @@ pub struct symm_memory_info_t {
     #[doc = "of each block"] pub bytes: u64,
     #[doc = "the same on all ranks"] pub id: u64,
     #[doc = "signal channels"] pub channels: i32,
-    #[doc = "of each pad: channels \\* size \\* 4"] pub signal_pad_bytes: i32,
+    #[doc = "of each pad: channels \\* size \\* 8"] pub signal_pad_bytes: i32,
     #[doc = "1 if it has a multicast address, then on all ranks"] pub multicast: i32,
     #[doc = "why multicast is 0, else \"\"; the same on all ranks"] pub multicast_reason: [::core::ffi::c_char; 192usize],
+}
+/// A memory as kernels see it; symm::device::Memory of symm/device.cuh is this struct. All pointers are device addresses. symm_memory_device_view() fills it.
+pub struct symm_memory_view_t {
+    pub struct_size: usize,
+    #[doc = "SYMM_MEMORY_VIEW_LAYOUT of the library; a kernel that knows another must not use the pads"] pub layout: u32,
+    pub rank: i32,
+    #[doc = "ranks"] pub size: i32,
+    #[doc = "signal channels"] pub channels: i32,
+    #[doc = "symm_memory_pointer_table()"] pub blocks: *const *mut ::core::ffi::c_void,
+    #[doc = "symm_memory_signal_pad_table()"] pub pads: *const *mut u64,
+    #[doc = "counts of signals that this rank has taken"] pub taken: *mut u64,
+    #[doc = "of each wait; UINT64_MAX: none"] pub timeout_ns: u64,
+    #[doc = "a word that ends all waits when it becomes other than 0; NULL: none"] pub stop: *const u32,
 }
 /// How to make a heap; NULL means the defaults.
 pub struct symm_heap_options_t {
@@ -282,6 +310,14 @@ pub struct symm_heap_info_t {
     #[doc = "of symm_heap_alloc() and symm_heap_free() that went well"] pub calls: u64,
     #[doc = "per mille of the free bytes that are not in the largest free piece"] pub fragmentation: u64,
     #[doc = "as given, cut to 63 bytes"] pub name: [::core::ffi::c_char; 64usize],
+}
+/// One of the signals that symm_wait_signals() waits for, as the arguments of symm_wait_signal_value().
+pub struct symm_signal_wait_t {
+    pub struct_size: usize,
+    pub rank: i32,
+    pub channel: i32,
+    pub compare: symm_compare_t,
+    pub value: u64,
 }
 /// Options of one collective call; NULL means the defaults.
 pub struct symm_collective_options_t {
@@ -445,12 +481,14 @@ pub fn symm_rendezvous(group: *mut symm_group_t, buffer: *mut symm_buffer_t, opt
 pub fn symm_memory_info(memory: *mut symm_memory_t, out: *mut symm_memory_info_t) -> symm_status_t;
 /// Address at which rank `rank`'s block is mapped here. \[local\]
 pub fn symm_memory_pointer(memory: *mut symm_memory_t, rank: i32, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
-/// Address of rank `rank`'s signal pad: uint32_t pad\[channel\]\[source rank\], zero at first. \[local\]
+/// Address of rank `rank`'s signal pad: uint64_t pad\[channel\]\[source rank\], zero at first. \[local\]
 pub fn symm_memory_signal_pad(memory: *mut symm_memory_t, rank: i32, out_pad: *mut *mut ::core::ffi::c_void) -> symm_status_t;
 /// Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). \[local\]
 pub fn symm_memory_pointer_table(memory: *mut symm_memory_t, out_table: *mut *const *mut ::core::ffi::c_void) -> symm_status_t;
 /// Table of the `size` pad addresses, as symm_memory_pointer_table(). \[local\]
 pub fn symm_memory_signal_pad_table(memory: *mut symm_memory_t, out_table: *mut *const *mut ::core::ffi::c_void) -> symm_status_t;
+/// Describe a memory for kernels of your own, to which the struct is passed by value. \[local\]
+pub fn symm_memory_device_view(memory: *mut symm_memory_t, timeout_ms: u64, stop: *const ::core::ffi::c_void, out: *mut symm_memory_view_t) -> symm_status_t;
 /// Multicast address of the memory: what is stored there reaches all ranks' blocks, and a reducing load combines them, by the multimem instructions of the device (compute capability 9.0); any other access is undefined. \[local\]
 pub fn symm_memory_multicast_pointer(memory: *mut symm_memory_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
 /// Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. \[local\]
@@ -491,8 +529,18 @@ pub fn symm_heap_release(heap: *mut symm_heap_t);
 pub fn symm_barrier(group: *mut symm_group_t, ranks: *const i32, count: usize, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Add one to the signals that this rank has sent to `rank` on `channel`. \[local\] \[stream\]
 pub fn symm_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// The same with a value: add it to the word, or set the word to it. \[local\] \[stream\]
+pub fn symm_signal_value(memory: *mut symm_memory_t, rank: i32, channel: i32, op: symm_signal_op_t, value: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Take one signal from `rank` on `channel`, waiting for it if need be. \[local\] \[stream\]
 pub fn symm_wait_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Wait until the word from `rank` on `channel` compares so with `value`. \[local\] \[stream\]
+pub fn symm_wait_signal_value(memory: *mut symm_memory_t, rank: i32, channel: i32, compare: symm_compare_t, value: u64, options: *const symm_wait_options_t, out_seen: *mut u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Wait for several signals. \[local\] \[stream\]
+pub fn symm_wait_signals(memory: *mut symm_memory_t, waits: *const symm_signal_wait_t, count: usize, any: i32, options: *const symm_wait_options_t, out_index: *mut usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// How many signals from `rank` on `channel` are there and not taken. \[local\]
+pub fn symm_test_signal(memory: *mut symm_memory_t, rank: i32, channel: i32, out_pending: *mut u64) -> symm_status_t;
+/// The word from `rank` on `channel`, likewise. \[local\]
+pub fn symm_test_signal_value(memory: *mut symm_memory_t, rank: i32, channel: i32, out_value: *mut u64) -> symm_status_t;
 /// Copy `size` bytes to `offset` in rank `rank`'s block. \[local\] \[stream\]
 pub fn symm_put(memory: *mut symm_memory_t, rank: i32, offset: usize, source: *const ::core::ffi::c_void, size: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. \[local\] \[stream\]
@@ -503,6 +551,12 @@ pub fn symm_put_signal(memory: *mut symm_memory_t, rank: i32, offset: usize, sou
 pub fn symm_fill32(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u32, count: usize, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Store one 32-bit value at `offset` (a multiple of 4) in rank `rank`'s block, after everything that this rank wrote before (release order). \[local\] \[stream\]
 pub fn symm_write_value32(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u32, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Store one 64-bit value at `offset` (a multiple of 8), likewise. \[local\] \[stream\]
+pub fn symm_write_value64(memory: *mut symm_memory_t, rank: i32, offset: usize, value: u64, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// Wait until the word at `offset` (a multiple of 4) in this rank's own block compares so with `value`, whoever writes it, by whatever means. \[local\] \[stream\]
+pub fn symm_wait_value32(memory: *mut symm_memory_t, offset: usize, compare: symm_compare_t, value: u32, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// The same for a word of 64 bits (`offset` is a multiple of 8). \[local\] \[stream\]
+pub fn symm_wait_value64(memory: *mut symm_memory_t, offset: usize, compare: symm_compare_t, value: u64, options: *const symm_wait_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_collective_options_init(options: *mut symm_collective_options_t, struct_size: usize) -> symm_status_t;
 /// recv\[i\] = op over ranks r of send_r\[i\], i \< count, on every rank.

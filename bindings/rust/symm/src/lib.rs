@@ -59,7 +59,7 @@ pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
 pub use log::{clear_log_callback, set_log_callback};
-pub use memory::{Found, Memory};
+pub use memory::{Found, Memory, SignalWait};
 pub use span::Span;
 pub use store::{Store, StoreError};
 pub use stream::Stream;
@@ -68,4 +68,4 @@ pub use view::View;
 
 #[doc(no_inline)]
 pub use symm_sys;
-pub use symm_sys::{Algorithm, Backend, Collective, LogLevel, Op, Status, TopologyClass};
+pub use symm_sys::{Algorithm, Backend, Collective, Compare, LogLevel, Op, SignalOp, Status, TopologyClass};

@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::{
-    Algorithm, Bool, Buffer, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece, Place, Raw, Result,
-    Status, Timeout,
+    Algorithm, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece, Place, Raw,
+    Result, SignalOp, SignalWait, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -180,7 +180,48 @@ const VERBS: &[(&str, Verb)] = &[
     ("wait_signal", |r, line| {
         r.block(line).wait_signal_for(line.get("rank"), line.get_or("channel", 0), timeout(line))
     }),
+    ("signal_value", |r, line| {
+        let (op, value) = (line.named("signal", SignalOp::from_raw), line.get("value"));
+        r.block(line).signal_value(line.get("rank"), line.get("channel"), op, value)
+    }),
+    ("wait_signal_value", |r, line| {
+        let (rank, channel, compare) = (line.get("rank"), line.get("channel"), compare(line));
+        let seen = r.block(line).wait_signal_value(rank, channel, compare, line.get("value"), timeout(line))?;
+        expect_count(line, seen.expect("on the host"));
+        Ok(())
+    }),
+    ("wait_signals", |r, line| {
+        let (channel, compare, value) = (line.get("channel"), compare(line), line.get("value"));
+        let waits: Vec<_> =
+            line.ranks("among").into_iter().map(|rank| SignalWait { rank, channel, compare, value }).collect();
+        if line.get::<i64>("any") == 0 {
+            return r.block(line).wait_all_signals(&waits, timeout(line));
+        }
+        let first = r.block(line).wait_any_signal(&waits, timeout(line))?;
+        expect_count(line, first.expect("on the host") as u64);
+        Ok(())
+    }),
+    ("test_signal", |r, line| {
+        expect_count(line, r.block(line).test_signal(line.get("rank"), line.get("channel"))?);
+        Ok(())
+    }),
+    ("test_signal_value", |r, line| {
+        expect_count(line, r.block(line).test_signal_value(line.get("rank"), line.get("channel"))?);
+        Ok(())
+    }),
     // Words: the safe layer counts in them.
+    ("write_value64", |r, line| {
+        let (memory, word) = (r.block(line).cast::<u64>(), line.get::<usize>("offset") / 8);
+        memory.write_value(line.get("rank"), word, line.get("value"))
+    }),
+    ("wait_value32", |r, line| {
+        let (memory, word) = (r.block(line).cast::<u32>(), line.get::<usize>("offset") / 4);
+        memory.wait_value(word, compare(line), line.get("value"), timeout(line))
+    }),
+    ("wait_value64", |r, line| {
+        let (memory, word) = (r.block(line).cast::<u64>(), line.get::<usize>("offset") / 8);
+        memory.wait_value(word, compare(line), line.get("value"), timeout(line))
+    }),
     ("fill32", |r, line| {
         let (memory, word) = (r.block(line).cast::<u32>(), line.get::<usize>("offset") / 4);
         memory.fill(line.get("rank"), word, line.get("value"), line.get("count"))
@@ -190,6 +231,14 @@ const VERBS: &[(&str, Verb)] = &[
         memory.write_value(line.get("rank"), word, line.get("value"))
     }),
 ];
+
+fn compare(line: &Line) -> Compare {
+    line.named("compare", Compare::from_raw)
+}
+
+fn expect_count(line: &Line, seen: u64) {
+    assert_eq!(seen, line.get_or("expected", seen), "what was seen");
+}
 
 struct Runner {
     rank: usize,

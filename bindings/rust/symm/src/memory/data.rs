@@ -2,12 +2,12 @@
 //! Moving elements between blocks and memory of one's own.
 
 use super::Memory;
-use crate::Element;
 use crate::buffer::bytes;
 use crate::collective::{Source, Target};
 use crate::convert::index;
 use crate::element::Word;
 use crate::error::{Result, call};
+use crate::{Compare, Element, Timeout};
 
 /// Offsets and counts are in elements.
 impl<T: Element> Memory<T> {
@@ -92,5 +92,44 @@ impl<T: Word> Memory<T> {
         let stream = self.stream.as_raw();
         // SAFETY: the handle is alive.
         call(|api| unsafe { api.symm_write_value32(self.as_raw(), index(rank), offset, value.bits(), stream) })
+    }
+}
+
+/// Words that one rank writes and another waits for.
+impl Memory<u32> {
+    /// Waits until element `offset` of this rank's own block compares so with `value`, whoever writes it. What was written before it in
+    /// release order is visible after.
+    ///
+    /// # Errors
+    /// `Timeout`: on the host the group stays usable; on a CUDA stream the deadline revokes it. `Aborted`, `InvalidArgument`.
+    pub fn wait_value(&self, offset: usize, compare: Compare, value: u32, timeout: impl Into<Timeout>) -> Result<()> {
+        let (offset, options) = (bytes::<u32>(offset)?, timeout.into().options());
+        let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_wait_value32(self.as_raw(), offset, compare, value, &options, stream) })
+    }
+}
+
+/// Words that one rank writes and another waits for.
+impl Memory<u64> {
+    /// Stores one value at element `offset` of a rank's block, after everything that this rank wrote before. A local call.
+    ///
+    /// # Errors
+    /// As [`put`](Self::put).
+    pub fn write_value(&self, rank: usize, offset: usize, value: u64) -> Result<()> {
+        let (offset, stream) = (bytes::<u64>(offset)?, self.stream.as_raw());
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_write_value64(self.as_raw(), index(rank), offset, value, stream) })
+    }
+
+    /// Waits until element `offset` of this rank's own block compares so with `value`, as [`Memory::<u32>::wait_value`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wait_value(&self, offset: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>) -> Result<()> {
+        let (offset, options) = (bytes::<u64>(offset)?, timeout.into().options());
+        let (compare, stream) = (compare.as_raw(), self.stream.as_raw());
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_wait_value64(self.as_raw(), offset, compare, value, &options, stream) })
     }
 }

@@ -6,6 +6,7 @@ mod rendezvous;
 mod signal;
 
 pub use rendezvous::Found;
+pub use signal::SignalWait;
 
 use crate::buffer::on_host;
 use crate::convert::{Feature, FromC, count, given, index};

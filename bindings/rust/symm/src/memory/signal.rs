@@ -2,10 +2,37 @@
 //! Signals between ranks.
 
 use super::Memory;
-use crate::convert::{given, index};
+use crate::convert::{filled, given, index};
 use crate::error::{Result, call};
-use crate::{Element, Timeout};
+use crate::{Compare, Element, SignalOp, Timeout};
+use std::ffi::c_void;
 use std::ptr;
+use symm_sys as sys;
+
+/// One of the signals that [`Memory::wait_any_signal`] and its kin wait for: until its word compares so with `value`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignalWait {
+    /// Whose signal.
+    pub rank: usize,
+    /// On which channel.
+    pub channel: usize,
+    /// How the word is to compare,
+    pub compare: Compare,
+    /// with what.
+    pub value: u64,
+}
+
+impl SignalWait {
+    fn to_c(self) -> sys::symm_signal_wait_t {
+        sys::symm_signal_wait_t {
+            struct_size: size_of::<sys::symm_signal_wait_t>(),
+            rank: index(self.rank),
+            channel: index(self.channel),
+            compare: self.compare.as_raw(),
+            value: self.value,
+        }
+    }
+}
 
 impl<T: Element> Memory<T> {
     /// Adds one to the signals that this rank has sent to `rank` on `channel`. Never waits; any number may be outstanding. What this
@@ -39,12 +66,107 @@ impl<T: Element> Memory<T> {
         call(|api| unsafe { api.symm_wait_signal(self.as_raw(), index(rank), index(channel), &options, stream) })
     }
 
-    /// Address of a rank's signal pad, `u32 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
+    /// Adds a value to the word of 64 bits that `rank` sees of this rank on `channel`, or sets it. Never waits.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    pub fn signal_value(&self, rank: usize, channel: usize, op: SignalOp, value: u64) -> Result<()> {
+        let (op, stream) = (op.as_raw(), self.stream.as_raw());
+        // SAFETY: the handle is alive.
+        call(|api| unsafe { api.symm_signal_value(self.as_raw(), index(rank), index(channel), op, value, stream) })
+    }
+
+    /// Waits until the word from `rank` on `channel` compares so with `value`, and takes nothing. On the host it returns the word as it
+    /// was then; on a CUDA stream it returns `None`, before.
+    ///
+    /// # Errors
+    /// As [`wait_signal`](Self::wait_signal).
+    pub fn wait_signal_value(
+        &self,
+        rank: usize,
+        channel: usize,
+        compare: Compare,
+        value: u64,
+        timeout: impl Into<Timeout>,
+    ) -> Result<Option<u64>> {
+        let (options, stream) = (timeout.into().options(), self.stream.as_raw());
+        let (rank, channel, compare) = (index(rank), index(channel), compare.as_raw());
+        let mut seen = self.is_on_host().then_some(0);
+        let out = seen.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: the handle is alive, and `out` is null or lives as long as the call.
+        call(|api| unsafe {
+            api.symm_wait_signal_value(self.as_raw(), rank, channel, compare, value, &options, out, stream)
+        })?;
+        Ok(seen)
+    }
+
+    /// Waits until each of `waits` has been as awaited, at whatever moment, and takes nothing.
+    ///
+    /// # Errors
+    /// As [`wait_signal`](Self::wait_signal); `InvalidArgument` for none, or more than 64.
+    pub fn wait_all_signals(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<()> {
+        self.wait_signals(waits, false, timeout.into()).map(|_| ())
+    }
+
+    /// Waits until one of `waits` is as awaited, and takes nothing. On the host it returns the index of the first that is; on a CUDA
+    /// stream it returns `None`, before.
+    ///
+    /// # Errors
+    /// As [`wait_all_signals`](Self::wait_all_signals).
+    pub fn wait_any_signal(&self, waits: &[SignalWait], timeout: impl Into<Timeout>) -> Result<Option<usize>> {
+        self.wait_signals(waits, true, timeout.into())
+    }
+
+    fn wait_signals(&self, waits: &[SignalWait], any: bool, timeout: Timeout) -> Result<Option<usize>> {
+        let (options, stream) = (timeout.options(), self.stream.as_raw());
+        let waits: Vec<_> = waits.iter().copied().map(SignalWait::to_c).collect();
+        let (at, count) = (waits.as_ptr(), waits.len());
+        let mut first = self.is_on_host().then_some(0);
+        let out = first.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: the handle is alive, and so are `waits` and what `out` points to.
+        call(|api| unsafe { api.symm_wait_signals(self.as_raw(), at, count, any.into(), &options, out, stream) })?;
+        Ok(first)
+    }
+
+    /// How many signals from `rank` on `channel` are there and not taken. Never waits.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    pub fn test_signal(&self, rank: usize, channel: usize) -> Result<u64> {
+        // SAFETY: the handle is alive.
+        given(0, |api, out| unsafe { api.symm_test_signal(self.as_raw(), index(rank), index(channel), out) })
+    }
+
+    /// The word from `rank` on `channel`. Never waits.
+    ///
+    /// # Errors
+    /// As [`signal`](Self::signal).
+    pub fn test_signal_value(&self, rank: usize, channel: usize) -> Result<u64> {
+        // SAFETY: the handle is alive.
+        given(0, |api, out| unsafe { api.symm_test_signal_value(self.as_raw(), index(rank), index(channel), out) })
+    }
+
+    /// The memory as kernels of your own see it: `symm::device::Memory` of `device.cuh`. `stop` is the device address of a word that ends
+    /// all waits when it becomes other than 0, or null.
+    ///
+    /// # Errors
+    /// `Unsupported` on the host.
+    pub fn device_view(&self, timeout: impl Into<Timeout>, stop: *const u32) -> Result<sys::symm_memory_view_t> {
+        let (timeout, stop) = (timeout.into().as_millis(), stop.cast::<c_void>());
+        // SAFETY: the handle is alive, and the function fills that struct.
+        unsafe { filled(|api, out| api.symm_memory_device_view(self.as_raw(), timeout, stop, out)) }
+    }
+
+    fn is_on_host(&self) -> bool {
+        self.inner.group.backend == sys::Backend::Host
+    }
+
+    /// Address of a rank's signal pad, `u64 pad[channel][source rank]`, for code of your own. Use a channel either by the calls above
     /// or by such code.
     ///
     /// # Errors
     /// `InvalidArgument` for a rank out of range.
-    pub fn signal_pad(&self, rank: usize) -> Result<*mut u32> {
+    pub fn signal_pad(&self, rank: usize) -> Result<*mut u64> {
         // SAFETY: the handle is alive.
         given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_signal_pad(self.as_raw(), index(rank), out) })
             .map(|pad| pad.cast())

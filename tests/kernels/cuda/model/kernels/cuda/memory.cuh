@@ -37,6 +37,10 @@ uint32_t load(const uint32_t* from);
 Pair load_pair(const uint32_t* from);
 void store(uint32_t* to, uint32_t value);
 void store_pair(uint32_t* to, Pair values);
+void add(uint32_t* to, uint32_t value);
+void add(uint64_t* to, uint64_t value);
+uint32_t claim(uint32_t* word);
+uint64_t claim(uint64_t* word);
 void fence();
 bool meet(bool yes);  // of a block's threads: do all say so?
 uint64_t now();
@@ -50,6 +54,8 @@ uint64_t now();
 
 inline void __syncthreads() { symm::cuda::model::meet(true); }
 inline int __syncthreads_and(bool yes) { return symm::cuda::model::meet(yes) ? 1 : 0; }
+inline void __syncwarp() { symm::cuda::model::meet(true); }  // blocks of one warp
+inline int __any_sync(unsigned, bool mine) { return symm::cuda::model::meet(!mine) ? 0 : 1; }
 inline int __ffs(int word) { return word == 0 ? 0 : std::countr_zero(static_cast<unsigned>(word)) + 1; }
 inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) {  // nobody goes on in between
   const uint32_t seen = *word;
@@ -78,8 +84,20 @@ inline void store_relaxed(uint4* to, uint4 v) {
   model::store_pair(&to->z, {v.z, v.w});
 }
 inline void fence_system() { model::fence(); }
-inline uint32_t load_acquire(const uint32_t* from) {
-  const uint32_t seen = model::load(from);
+template <class Word>
+void store_release(Word* to, Word v) {
+  model::fence();
+  store_relaxed(to, v);
+}
+template <class Word>
+void add_release(Word* to, Word v) {
+  model::fence();
+  model::add(to, v);
+}
+using model::claim;
+template <class Word>
+Word load_acquire(const Word* from) {
+  const Word seen = load_relaxed(from);
   model::fence();
   return seen;
 }

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels of barriers and signals as they are, on several streams of each rank: every one counts once, none ends early, none
+// is forgotten.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <numeric>
+
+#include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
+#include "tests/kernels/cuda/world.hpp"
+
+extern "C" void symm_barrier(symm::cuda::BarrierArgs args);
+extern "C" void symm_write_word(symm::cuda::WriteArgs args);
+extern "C" void symm_wait_word(symm::cuda::WaitWordArgs args);
+extern "C" void symm_wait_words(symm::cuda::WaitWordsArgs args);
+
+namespace symm::cuda::model {
+namespace {
+
+constexpr uint32_t kChannel = 3;
+
+// A thread of a barrier's kernel deals with one peer. For each pair: barriers begun, and ended, by the former for the latter.
+class Barriers {
+ public:
+  explicit Barriers(const Ranks::Options& options) : ranks_(options), begun_(16 * 16), ended_(16 * 16) {}
+  Ranks& ranks() { return ranks_; }
+
+  void launch(int rank, unsigned stream, int size) {
+    BarrierArgs args{ranks_.comm(rank), (1U << size) - 1U, kChannel};
+    const int number = static_cast<int>(stream) * size + rank;
+    ranks_.launch(number,
+                  [this, args, rank](const CollectiveArgs&) {
+                    const auto me = static_cast<size_t>(rank);
+                    const size_t peer = thread_index.x;
+                    ++begun_[me * 16 + peer];
+                    symm_barrier(args);
+                    too_early_ = too_early_ || ++ended_[me * 16 + peer] > begun_[peer * 16 + me];
+                  },
+                  {});
+  }
+  bool ended_too_early() const { return too_early_; }
+
+ private:
+  Ranks ranks_;
+  std::vector<int> begun_, ended_;
+  bool too_early_ = false;
+};
+
+TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
+  constexpr int kRounds = 2000;
+  for (unsigned seed = 1; seed < 5; ++seed) {
+    const int size = 2 + static_cast<int>(seed % 2);
+    const unsigned streams = 1 + seed % 3;
+    Ranks::Options options;
+    options.ranks = size;
+    options.seed = seed;
+    options.threads = static_cast<unsigned>(size);
+    options.groups = static_cast<int>(streams);
+    options.are_streams = true;
+    Barriers barriers(options);
+    for (int round = 0; round < kRounds; ++round) {
+      for (int rank = 0; rank < size; ++rank) {
+        for (unsigned stream = 0; stream < streams; ++stream) barriers.launch(rank, stream, size);
+      }
+    }
+    ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
+    EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
+    for (int rank = 0; rank < size; ++rank) {
+      EXPECT_EQ(barriers.ranks().record(rank).state, 0U);
+      const ControlWords& words = barriers.ranks().words(rank);
+      for (int peer = 0; peer < size; ++peer) {
+        const uint32_t expected = peer == rank ? 0 : kRounds * streams;
+        EXPECT_EQ(words.barrier_taken[kChannel][peer], expected);
+        EXPECT_EQ(words.from_peers.barrier[kChannel][peer], expected);
+      }
+    }
+  }
+}
+
+// Words of rank 1: signals from rank 0, and those taken.
+struct Words {
+  uint64_t signals = 0, taken = 0, other = 0;
+};
+uint64_t address(const uint64_t& word) { return reinterpret_cast<uintptr_t>(&word); }
+
+class Signals {
+ public:
+  explicit Signals(unsigned seed, unsigned streams, unsigned threads = 1, uint64_t timeout_ns = UINT64_MAX)
+      : ranks_({.ranks = 2,
+                .groups = static_cast<int>(streams),
+                .are_streams = true,
+                .seed = seed,
+                .threads = threads,
+                .timeout_ns = timeout_ns}) {}
+  Ranks& ranks() { return ranks_; }
+
+  void write(uint64_t& word, uint64_t value, WriteKind kind, unsigned stream = 0) {
+    launch(
+        0, [args = WriteArgs{address(word), value, kind}] { symm_write_word(args); }, stream);
+  }
+  void take(
+      unsigned stream, std::function<void()> then = [] {}) {
+    WaitWordArgs args{comm(), address(words.taken), {address(words.signals), 0, 0, kChannel, Compare::ge, 8}};
+    launch(
+        1, [args, then] { return symm_wait_word(args), then(); }, stream);
+  }
+  void wait(uint64_t& word, Compare compare, uint64_t value, uint32_t bytes = 8) {
+    WaitWordArgs args{comm(), 0, {address(word), value, 0, kChannel, compare, bytes}};
+    launch(1, [args] { symm_wait_word(args); });
+  }
+  void wait_both(bool any) {
+    WaitWordsArgs args{comm(), 2, any ? 1U : 0U, {}};
+    args.wait[0] = {address(words.signals), 5, 0, kChannel, Compare::ge, 8};
+    args.wait[1] = {address(words.other), 7, 0, kChannel, Compare::eq, 8};
+    launch(1, [args] { symm_wait_words(args); });
+  }
+  DeviceComm comm() const {
+    DeviceComm comm = ranks_.comm(1);
+    comm.operation = static_cast<uint32_t>(Operation::wait_signal);
+    return comm;
+  }
+
+  Words words;
+
+ private:
+  void launch(int rank, const std::function<void()>& kernel, unsigned stream = 0) {
+    ranks_.launch(static_cast<int>(stream) * 2 + rank, [kernel](const CollectiveArgs&) { kernel(); }, {});
+  }
+
+  Ranks ranks_;
+};
+
+TEST(SignalKernels, NoTwoTakeTheSameSignal) {
+  constexpr int kRounds = 1000;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    const unsigned streams = 1 + seed % 3;
+    Signals signals(seed, streams);
+    uint64_t ended = 0;
+    bool too_early = false;
+    for (unsigned stream = 0; stream < streams; ++stream) {
+      for (int i = 0; i < kRounds; ++i) {
+        signals.write(signals.words.signals, 1, WriteKind::add, stream);
+        signals.take(stream, [&] { too_early = too_early || ++ended > signals.words.signals; });
+      }
+    }
+    ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
+    EXPECT_FALSE(too_early) << "seed " << seed;
+    EXPECT_EQ(signals.words.signals, kRounds * streams);
+    EXPECT_EQ(signals.words.taken, kRounds * streams);
+  }
+}
+
+TEST(SignalKernels, OneSignalIsForOneOfTwo) {
+  Signals signals(1, 2, 1, 100'000);
+  signals.write(signals.words.signals, 1, WriteKind::add);
+  int ended = 0;
+  for (unsigned stream = 0; stream < 2; ++stream) signals.take(stream, [&] { ended += signals.ranks().record(1).state == 0; });
+  EXPECT_TRUE(signals.ranks().run());
+  EXPECT_EQ(ended, 1);
+  const ErrorRecord& record = signals.ranks().record(1);
+  EXPECT_EQ(record.trouble, static_cast<uint32_t>(WaitError::timeout));
+  EXPECT_EQ(record.peer, 0);
+  EXPECT_EQ(record.my_count, 2U);
+  EXPECT_EQ(record.peer_count, 1U);
+}
+
+TEST(SignalKernels, WordsAreWrittenAndComparedInAllWays) {
+  constexpr uint64_t kHigh = uint64_t{1} << 40;
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Signals signals(seed, 1);
+    Words& words = signals.words;
+    signals.write(words.signals, kHigh, WriteKind::store64);
+    signals.write(words.signals, 2, WriteKind::add);
+    signals.write(words.other, kHigh + 9, WriteKind::store32);
+    signals.wait(words.signals, Compare::eq, kHigh + 2);
+    signals.wait(words.signals, Compare::ge, kHigh + 2);
+    signals.wait(words.signals, Compare::gt, kHigh + 1);
+    signals.wait(words.signals, Compare::le, kHigh + 2);
+    signals.wait(words.signals, Compare::ne, kHigh);
+    signals.wait(words.other, Compare::eq, 9, 4);
+    signals.wait(words.other, Compare::lt, 10);
+    ASSERT_TRUE(signals.ranks().run()) << "seed " << seed;
+    EXPECT_EQ(signals.ranks().record(1).state, 0U);
+    EXPECT_EQ(words.signals, kHigh + 2);
+    EXPECT_EQ(words.other, 9U);
+  }
+}
+
+TEST(SignalKernels, OneOfSeveralOrAllOfThem) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    for (const bool any : {false, true}) {
+      for (const bool both : {false, true}) {
+        Signals signals(seed, 1, 2, 20'000);
+        if (both || seed % 2 == 0) signals.write(signals.words.signals, 5, WriteKind::store64);
+        if (both || seed % 2 == 1) signals.write(signals.words.other, 7, WriteKind::store64);
+        signals.wait_both(any);
+        ASSERT_TRUE(signals.ranks().run()) << "seed " << seed << (any ? ", any" : ", all");
+        EXPECT_EQ(signals.ranks().record(1).state, any || both ? 0U : 1U) << "seed " << seed;
+      }
+    }
+  }
+}
+
+// A rank that has left writes no more; of several, one that is there is enough.
+TEST(SignalKernels, WhoHasLeftIsNamed) {
+  Signals signals(3, 1);
+  signals.ranks().words(1).departed = 1U << 0;
+  signals.wait_both(true);
+  EXPECT_TRUE(signals.ranks().run());
+  EXPECT_EQ(signals.ranks().record(1).trouble, static_cast<uint32_t>(WaitError::departed));
+  EXPECT_EQ(signals.ranks().record(1).peer, 0);
+}
+
+}  // namespace
+}  // namespace symm::cuda::model

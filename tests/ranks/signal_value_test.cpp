@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Signals that carry values, words of blocks, and tests instead of waits.
+#include <atomic>
+#include <thread>
+
+#include "tests/support/group.hpp"
+
+namespace support {
+namespace {
+
+constexpr uint64_t kHigh = uint64_t{1} << 40;
+
+symm_signal_wait_t awaited(int rank, int channel, symm_compare_t compare, uint64_t value) {
+  return {sizeof(symm_signal_wait_t), rank, channel, compare, value};
+}
+
+TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    const int peer = 1 - rank;
+    block.memory.signal_value(peer, 2, SYMM_SIGNAL_SET, kHigh);
+    block.memory.signal_value(peer, 2, SYMM_SIGNAL_ADD, 2);
+    group.barrier();
+    const struct {
+      symm_compare_values compare;
+      bool below, same, above;  // whether the word compares so with a value that is greater, equal, less
+    } rows[] = {{SYMM_COMPARE_EQ, false, true, false}, {SYMM_COMPARE_NE, true, false, true},
+                {SYMM_COMPARE_LT, true, false, false}, {SYMM_COMPARE_LE, true, true, false},
+                {SYMM_COMPARE_GT, false, false, true}, {SYMM_COMPARE_GE, false, true, true}};
+    for (const auto& row : rows) {
+      const auto holds = [&](uint64_t value) {
+        uint64_t seen = 0;
+        const symm_wait_options_t soon{sizeof soon, 5};
+        const symm_status_t status =
+            symm_wait_signal_value(block.memory.get(), peer, 2, row.compare, value, &soon, &seen, nullptr);
+        EXPECT_EQ(seen, status == SYMM_OK ? kHigh + 2 : 0);
+        return status == SYMM_OK;
+      };
+      EXPECT_EQ(holds(kHigh + 3), row.below) << row.compare;
+      EXPECT_EQ(holds(kHigh + 2), row.same) << row.compare;
+      EXPECT_EQ(holds(2), row.above) << row.compare;
+    }
+    EXPECT_EQ(block.memory.test_signal_value(peer, 2), kHigh + 2);
+    group.barrier();
+  });
+}
+
+TEST(SignalValue, OfSeveralAnyOrAll) {
+  as_threads(3, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      const symm_signal_wait_t waits[] = {awaited(1, 0, SYMM_COMPARE_GE, 3), awaited(2, 5, SYMM_COMPARE_EQ, kHigh)};
+      size_t index = 9;
+      EXPECT_EQ(outcome_of([&] { block.memory.wait_signals(waits, true, 20, nullptr, &index); }).status, SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(index, 9U) << "written by a failure";
+      group.barrier();
+      block.memory.wait_signals(waits, true, 0, nullptr, &index);
+      EXPECT_EQ(index, 1U);
+      const Outcome late = outcome_of([&] { block.memory.wait_signals(waits, false, 20); });
+      EXPECT_EQ(late.status, SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(late.rank, 1);
+      group.barrier();
+      block.memory.wait_signals(waits, false);
+      EXPECT_EQ(block.memory.test_signal(1), 3U) << "a wait for values took a signal";
+    } else {
+      group.barrier();
+      if (rank == 2) block.memory.signal_value(0, 5, SYMM_SIGNAL_SET, kHigh);
+      group.barrier();
+      for (int i = 0; i < 3 && rank == 1; ++i) block.memory.signal(0);
+    }
+    group.barrier();
+  });
+}
+
+// More ranks than processors: they sleep. Values that differ in their upper halves only wake a sleeper too.
+TEST(SignalValue, WakesASleeperWithoutLosingAny) {
+  const Bootstrap meeting;
+  as_processes(4, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 4);
+    const Block block = allocate(group, 64);
+    for (uint64_t round = 1; round <= 300; ++round) {
+      block.memory.signal_value((rank + 1) % 4, 1, SYMM_SIGNAL_SET, round << 32);
+      block.memory.wait_signal_value((rank + 3) % 4, 1, SYMM_COMPARE_GE, round << 32);
+      block.memory.write_value64((rank + 1) % 4, 8, round << 32);
+      block.memory.wait_value64(8, SYMM_COMPARE_GE, round << 32);
+    }
+    group.barrier();
+  });
+}
+
+TEST(SignalValue, WordsOfTheBlockAreAwaitedWhoeverWritesThem) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      const Outcome late = outcome_of([&] { block.memory.wait_value32(4, SYMM_COMPARE_NE, 0, 10); });
+      EXPECT_EQ(late.status, SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(late.rank, -1);
+      group.barrier();
+      block.memory.wait_value32(4, SYMM_COMPARE_EQ, 7);
+      group.barrier();
+      block.memory.wait_value64(8, SYMM_COMPARE_GT, kHigh);
+    } else {
+      group.barrier();
+      block.memory.write_value32(0, 4, 7);
+      group.barrier();
+      reinterpret_cast<std::atomic<uint64_t>*>(block.at<uint64_t>(0) + 1)->store(kHigh + 1);  // which wakes nobody
+    }
+    group.barrier();
+  });
+}
+
+TEST(Signal, AreTestedWithoutWaiting) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 0U);
+    group.barrier();
+    for (int i = 0; i < 3; ++i) block.memory.signal(1 - rank, 7);
+    group.barrier();
+    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 3U);
+    block.memory.wait_signal(1 - rank, 7);
+    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 2U);
+    EXPECT_EQ(block.memory.test_signal_value(1 - rank, 7), 3U);
+    group.barrier();
+  });
+}
+
+// One thread that waits for long keeps no other from taking what comes for it.
+TEST(Signal, ALongWaitLocksNobodyOut) {
+  as_threads(2, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    if (rank == 0) {
+      std::thread other([&] { block.memory.wait_signal(1, 3); });
+      const Outcome late = outcome_of([&] { block.memory.wait_signal(1, 3, 30); });
+      EXPECT_EQ(late.status, SYMM_ERR_TIMEOUT);
+      EXPECT_NE(late.message.find("no signal from rank 1"), std::string::npos) << late.message;
+      group.barrier();
+      other.join();
+      EXPECT_EQ(block.memory.test_signal(1, 3), 0U);
+    } else {
+      group.barrier();
+      block.memory.signal(0, 3);
+    }
+    group.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace support
