@@ -113,6 +113,38 @@ __global__ void play_kernel(const PingPong side, Played* played) {
   end(&played->ended, Ended::told);
 }
 
+template <Count count>
+__global__ void __launch_bounds__(32) meet_kernel(const Meeting side) {
+  symm::cuda::begin();
+  if (threadIdx.x != 0) return;
+  unsigned wanted;
+  if constexpr (count == Count::stored) {
+    const unsigned mark = load_relaxed(side.sent) + 1;
+    wanted = load_relaxed(side.taken) + 1;
+    symm::cuda::store_release(side.theirs, mark);
+    store_relaxed(side.sent, mark);
+  } else if constexpr (count == Count::claimed) {
+    wanted = symm::cuda::claim(side.taken) + 1;
+    symm::cuda::add_release(side.theirs, 1U);
+  } else {
+    symm::cuda::add_release(side.theirs, 1U);
+    wanted = symm::cuda::claim(side.taken) + 1;
+  }
+  uint64_t deadline = 0;
+  for (unsigned looks = 1; static_cast<int>(load_relaxed(side.mine) - wanted) < 0; ++looks) {
+    if ((looks & 1023U) != 0) continue;
+    const uint64_t now = nanoseconds();
+    if (deadline == 0) deadline = now + kLimit;
+    if (now < deadline) continue;
+    store_relaxed(side.late, 1U);
+    return;
+  }
+  symm::cuda::load_acquire(side.mine);
+  symm::cuda::let_next_launch();
+  if constexpr (count == Count::stored) store_relaxed(side.taken, wanted);
+}
+constexpr void (*kMeet[])(Meeting) = {meet_kernel<Count::stored>, meet_kernel<Count::claimed>, meet_kernel<Count::told>};
+
 void launched(const char* name) { gpu::cuda(cudaGetLastError(), name); }
 
 }  // namespace
@@ -121,7 +153,8 @@ void load_kernels() {
   cudaFuncAttributes attributes;
   for (const void* kernel : {reinterpret_cast<const void*>(count_up_kernel), reinterpret_cast<const void*>(watch_kernel),
                              reinterpret_cast<const void*>(read_on_kernel), reinterpret_cast<const void*>(leave_on_kernel),
-                             reinterpret_cast<const void*>(play_kernel)})
+                             reinterpret_cast<const void*>(play_kernel), reinterpret_cast<const void*>(kMeet[0]),
+                             reinterpret_cast<const void*>(kMeet[1]), reinterpret_cast<const void*>(kMeet[2])})
     gpu::cuda(cudaFuncGetAttributes(&attributes, kernel), "load a kernel");
 }
 
@@ -148,6 +181,19 @@ void leave_on(const unsigned* word, const unsigned* polled, unsigned period, Lea
 void play(const PingPong& side, Played* played, cudaStream_t stream) {
   play_kernel<<<1, 1, 0, stream>>>(side, played);
   launched("play");
+}
+
+void meet(Count count, const Meeting& side, cudaStream_t stream) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = {1, 1, 1};
+  config.blockDim = {32, 1, 1};
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  gpu::cuda(cudaLaunchKernelEx(&config, kMeet[static_cast<int>(count)], side), "meet");
 }
 
 }  // namespace experiments

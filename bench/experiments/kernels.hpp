@@ -66,4 +66,17 @@ struct Played {
 };
 void play(const PingPong& side, Played* played, cudaStream_t stream);
 
+// One of two sides at a barrier, as a kernel of the library's does it.
+enum class Count {
+  stored,   // both counters are loaded and stored, so one at a time
+  claimed,  // a number is claimed atomically, then the other side told by an addition (the library's way)
+  told      // the other side is told first
+};
+struct Meeting {
+  unsigned *mine, *theirs;  // arrivals of the other side here, and of this side there
+  unsigned *sent, *taken;   // this side's own counters
+  unsigned* late;           // not 0: the other side did not come
+};
+void meet(Count count, const Meeting& side, cudaStream_t stream);
+
 }  // namespace experiments

@@ -33,6 +33,7 @@ constexpr Question kQuestions[] = {
     {"polling", [](const Setup& setup) { experiments::abort_polling(setup.gpus); }},
     {"graph", [](const Setup&) { experiments::aborted_group(); }},
     {"kills", [](const Setup& setup) { experiments::killed_imports(setup.gpus); }},
+    {"turns", [](const Setup& setup) { experiments::barriers_on_streams(setup.gpus); }},
     {"override", [](const Setup&) { experiments::override_of_wait(); }},
 };
 

@@ -15,6 +15,8 @@ void exporter_role(long value);  // makes memory filled with a value, hands out 
 void abort_latency();
 void abort_polling(int gpus);
 
+void barriers_on_streams(int gpus);
+
 void aborted_group();
 
 void killed_imports(int gpus);
