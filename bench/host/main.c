@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
- *   operation  allreduce reduce_scatter allgather broadcast alltoall barrier ping nothing
+ *   operation  allreduce reduce_scatter allgather broadcast alltoall barrier ping heap nothing
  *   memory     private symmetric
  *   place      out in (of all-reduce)
  *   bytes      of the larger operand
@@ -37,11 +37,12 @@ enum operation {
   ALLTOALL,
   BARRIER,
   PING,
+  HEAP,
   NOTHING,
   OPERATIONS
 };
-static const char* const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast",
-                                              "alltoall",  "barrier",        "ping",      "nothing"};
+static const char* const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall",
+                                              "barrier",   "ping",           "heap",      "nothing"};
 
 struct test {
   enum operation operation;
@@ -155,6 +156,7 @@ static void run(const struct test* test) {
       peer_receive(test->recv, test->block, 1 - self.rank);
       if (self.rank == 1) peer_send(test->send, test->recv, test->block, 0);
       return;
+    case HEAP: peer_give(peer_take(test->bytes)); return;
     case NOTHING:
     case OPERATIONS: return;
   }
@@ -178,6 +180,7 @@ static uint64_t wrong(const struct test* test, uint32_t iteration) {
       }
       return count;
     case BARRIER:
+    case HEAP:
     case NOTHING:
     case OPERATIONS: return 0;
   }

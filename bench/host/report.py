@@ -73,13 +73,13 @@ def peer_rows(table, place, field):
 
 def other_rows(table):
     rows = []
-    for operation in ("barrier", "ping", "allgather", "reduce_scatter", "broadcast", "alltoall"):
+    for operation in ("barrier", "ping", "heap", "allgather", "reduce_scatter", "broadcast", "alltoall"):
         for size in table.sizes(operation):
             symmetric = table.of("symm", operation, "symmetric", "out", size)
             private = table.of("symm", operation, "private", "out", size)
             best, name = table.best(operation, "out", size)
             other, _ = table.best(operation, "out", size, names=table.others)
-            title = {"ping": "put with signal, round trip"}.get(operation, operation.replace("_", "-"))
+            title = {"ping": "put with signal, round trip", "heap": "take and give back a piece"}.get(operation, operation.replace("_", "-"))
             rows.append([title, size_name(size) if size else "", us(symmetric), us(private), us(best), name, ratio(best, symmetric),
                          ratio(best, private), us(other)])
     head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
