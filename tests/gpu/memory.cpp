@@ -208,9 +208,42 @@ void host_memory(Rank& rank, std::barrier<>& together) {
   together.arrive_and_wait();
 }
 
+void heap(Rank& rank, std::barrier<>& together) {
+  constexpr size_t kCount = size_t{4} << 20;
+  const int next = (rank.rank + 1) % rank.size;
+  const int last = (rank.rank + rank.size - 1) % rank.size;
+  const ::symm::Heap pieces = rank.whole.heap(size_t{64} << 20);
+  const ::symm::Memory memory = pieces.memory();
+  for (int round = 0; round < 20; ++round) {
+    // What is freed is taken again by the next round while its work is under way: that comes after it on the stream.
+    const auto first = pieces.allocate<float>(1000);
+    const auto large = pieces.allocate<float>(kCount, 4096);
+    const auto inbox = pieces.allocate<float>(1000);
+    expect(large.offset() == 4096 && inbox.offset() == 4096 + kCount * sizeof(float), who(rank, "offsets"));
+    const std::vector<float> values = values_of(rank, kCount);
+    for (void* operand : {static_cast<void*>(large.data()), static_cast<void*>(rank.block)}) {
+      upload(operand, values, rank);
+      allreduce(rank, operand, kCount);
+    }
+    expect(download(large.data(), kCount, rank) == download(rank.block, kCount, rank), who(rank, "all-reduce in a piece"));
+    expect(rank.whole.find(large.data() + kCount - 1).offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
+    upload(first.data(), values_of(rank, 1000), rank);
+    memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
+    memory.wait_signal(last, 3, 0, rank.stream);
+    Rank neighbour = rank;
+    neighbour.rank = last;
+    expect(download(inbox.data(), 1000, rank) == values_of(neighbour, 1000), who(rank, "a put into a piece"));
+    rank.settle(together);
+  }
+  const symm_heap_info_t info = pieces.info();
+  expect(info.pieces == 0 && info.free_pieces == 1, who(rank, "all pieces are back"));
+  rank.settle(together);
+}
+
 TEST(Memory, IsGivenBack) { gpu::run_ranks(gpu::machine().ranks, given_back); }
 TEST(Memory, ThatCannotBeAdoptedIsRefused) { gpu::run_ranks(gpu::machine().ranks, refused); }
 TEST(Memory, IsExportedAsDmabuf) { gpu::run_ranks(gpu::machine().ranks, dmabuf); }
+TEST(Memory, InPieces) { gpu::run_ranks(gpu::machine().ranks, heap); }
 TEST(Memory, OfTheHost) { gpu::run_ranks(gpu::machine().ranks, host_memory); }
 
 }  // namespace
