@@ -24,7 +24,7 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
     const uint32_t sent = 40 + static_cast<uint32_t>(rank);
     void* const stream = reinterpret_cast<void*>(uintptr_t{70} + static_cast<uintptr_t>(rank));
     memory.put(1 - rank, second.offset + 8188, &sent, sizeof sent, stream);
-    memory.put_signal(1 - rank, 3, stream);
+    memory.send_signal(1 - rank, 3, SignalOp::add, 1, stream);
     memory.wait_signal(1 - rank, 3, 0, stream);
     group->synchronize(stream, 0);
     EXPECT_EQ(reinterpret_cast<uint32_t*>(second.pointer)[2047], 41U - static_cast<uint32_t>(rank));
