@@ -187,7 +187,7 @@ def test_tables_and_pads(alone):
     assert table[0] == memory.pointer()
     pads = ctypes.cast(memory.signal_pad_table(), ctypes.POINTER(ctypes.c_void_p))
     assert pads[0] == memory.signal_pad()
-    assert memory.info().signal_pad_bytes == 64 * 4
+    assert memory.info().signal_pad_bytes == 64 * 8
 
 
 def test_no_multicast_on_the_host(alone):
