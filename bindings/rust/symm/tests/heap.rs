@@ -59,7 +59,10 @@ fn what_is_free_and_what_is_not() {
 #[test]
 fn ranks_that_went_apart_are_told() {
     let place = format!("thread://apart-{}", std::process::id());
+    // Or a quick rank's failure meets a slow one in the call before.
+    let together = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
+        let together = &together;
         for rank in 0..2 {
             let place = place.clone();
             scope.spawn(move || {
@@ -67,6 +70,7 @@ fn ranks_that_went_apart_are_told() {
                 let group = config.check(true).create().expect("a group");
                 let heap = group.heap(1 << 16).expect("a heap");
                 group.allreduce_in_place(&mut [1_u32], Op::Sum).expect("a sum");
+                together.wait();
                 let _piece = heap.alloc::<u8>(10 + rank).expect("room");
                 let error = group.allreduce_in_place(&mut [1_u32], Op::Sum).expect_err("they differ");
                 assert!(error.status == Status::Mismatch && error.message.contains("heap calls"), "{error}");
