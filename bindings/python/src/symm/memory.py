@@ -326,9 +326,8 @@ class Memory:
         return self._wait_signals(waits, True, timeout, stream)
 
     def _wait_signals(self, waits: Sequence[SignalWait], one: bool, timeout: float | None, stream: Any) -> int | None:
-        all_of = [tuple(wait) for wait in waits]
         wants = one and self.group._on_host
-        return raw.symm_wait_signals(self._handle, all_of, one, within(timeout), wants, self.group._stream(stream))
+        return raw.symm_wait_signals(self._handle, waits, one, within(timeout), wants, self.group._stream(stream))
 
     def test_signal(self, rank: int, channel: int = 0) -> int:
         """How many signals from `rank` on `channel` are there and not taken. [local] Never waits."""
