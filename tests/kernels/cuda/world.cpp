@@ -218,22 +218,25 @@ void Ranks::let_in(Device& device) {
   while (device.free > 0 && !device.launched.empty()) {
     Member& member = *device.launched.front();
     const Launch& launch = member.queue[member.next];
-    for (unsigned t = 0; t < options_.threads; ++t) {
-      auto thread = std::make_unique<Thread>();
-      thread->block.x = member.next_block;
-      thread->thread.x = t;
-      thread->launch = &launch;
-      thread->stack.resize(kStack);
-      getcontext(&thread->context);
-      thread->context.uc_stack.ss_sp = thread->stack.data();
-      thread->context.uc_stack.ss_size = thread->stack.size();
-      makecontext(&thread->context, &Ranks::enter, 0);
-      member.running.push_back(std::move(thread));
-    }
+    for (unsigned t = 0; t < options_.threads; ++t) let_in(member, launch, t);
     --device.free;
     if (++member.next_block == launch.blocks) device.launched.erase(device.launched.begin());
     last_change_ = steps_;
   }
+}
+
+// By itself: getcontext() returns twice as far as a compiler knows, and takes a loop's counter with it.
+void Ranks::let_in(Member& member, const Launch& launch, unsigned index) {
+  auto thread = std::make_unique<Thread>();
+  thread->block.x = member.next_block;
+  thread->thread.x = index;
+  thread->launch = &launch;
+  thread->stack.resize(kStack);
+  getcontext(&thread->context);
+  thread->context.uc_stack.ss_sp = thread->stack.data();
+  thread->context.uc_stack.ss_size = thread->stack.size();
+  makecontext(&thread->context, &Ranks::enter, 0);
+  member.running.push_back(std::move(thread));
 }
 
 void Ranks::leave(Member& member, unsigned block) {

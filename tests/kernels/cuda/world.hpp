@@ -106,6 +106,7 @@ class Ranks {
   void yield();
   void start(Member& member);
   void let_in(Device& device);
+  void let_in(Member& member, const Launch& launch, unsigned index);
   void leave(Member& member, unsigned block);
   bool is_launched(const Member& member) const;
   void finish(Member& member);
