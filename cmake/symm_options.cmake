@@ -9,9 +9,8 @@ endif()
 target_include_directories(symm_options INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR}/generated)
 target_link_libraries(symm_options INTERFACE Threads::Threads)
 
-
-# A sanitizer's build takes twice as long, half of it in GoogleTest, CLI11 and json. The others do without: GCC 12 warns of what is
-# in a system header once that is precompiled, all of it false alarms, and the release keeps its warnings.
+# A sanitizer's build takes twice as long, and a good part of it json. The others do without: GCC 12 warns of what is in a system header once
+# that is precompiled, all of it false alarms, and the release keeps its warnings. (Tests are not optimised, and then it does not.)
 set(SYMM_PRECOMPILED_HEADERS ${SYMM_SANITIZE})
 if(SYMM_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(symm_options INTERFACE -Wno-array-bounds -Wno-stringop-overflow)

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL]
+# symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
 #            [SANITIZED filter])
 #
 # A GoogleTest program, each of whose cases is a test of its own. What takes several processors at once (ranks that spin for
-# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL. SANITIZED is a gtest filter: the cases that
-# also run under sanitizers, where they take many times as long; all, if it is not given. The room is a label by itself. Labels that ./dev knows:
+# each other) says so by PROCESSORS; what is upset by any neighbour, by SERIAL; what computes more than it calls, and is to be
+# optimised also where tests are not, by COMPUTES. SANITIZED is a gtest filter: the cases that also run under sanitizers, where
+# they take many times as long; all, if it is not given. The room is a label by itself. Labels that ./dev knows:
 #   slow     not run under sanitizers
 #   no_asan  not run under AddressSanitizer
 #   no_tsan  not run under ThreadSanitizer (programs that fork ranks, whose threads it cannot follow)
 function(symm_gtest name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL" "PROCESSORS;TIMEOUT;SANITIZED" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "SERIAL;COMPUTES" "PROCESSORS;TIMEOUT;SANITIZED" "SOURCES;LIBRARIES;LABELS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "symm_gtest(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -22,11 +23,9 @@ function(symm_gtest name)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE symm_options ${arg_LIBRARIES} GTest::gtest GTest::gtest_main)
-  if(SYMM_UNITY)
-    # The library is as fast as it is in any case; nobody waits for what only calls it.
-    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
-  if(SYMM_PRECOMPILED_HEADERS)
+  if(SYMM_UNITY AND arg_COMPUTES)
+    target_compile_options(${name} PRIVATE -O1)
+  elseif(SYMM_UNITY)
     target_precompile_headers(${name} REUSE_FROM symm_test_headers)
   endif()
 
