@@ -82,9 +82,13 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
       return {Status::peer_failed, peer, pid, format("%s: rank %d (pid %lld) has left the group", what.c_str(), peer, pid)};
     case WaitError::mismatch: {
       const auto text = [](uint64_t packed, uint64_t count) { return CallSignature::unpacked(packed, count).text(); };
-      return {Status::mismatch, peer, pid,
-              format("rank %d makes %s, rank %d makes %s", context.rank, text(record.my_detail, record.my_count).c_str(), peer,
-                     text(record.peer_detail, record.peer_count).c_str())};
+      const std::string mine = text(record.my_detail, record.my_count);
+      const std::string theirs = text(record.peer_detail, record.peer_count);
+      // Both may find it: they say the same, as on the host.
+      const int wrong = std::max(peer, context.rank);
+      return {Status::mismatch, wrong, valid ? context.pids[static_cast<size_t>(wrong)] : 0,
+              format("rank %d makes %s, rank %d makes %s", std::min(peer, context.rank),
+                     (peer < context.rank ? theirs : mine).c_str(), wrong, (peer < context.rank ? mine : theirs).c_str())};
     }
     case WaitError::unknown_memory:
       return {Status::mismatch, peer, pid,

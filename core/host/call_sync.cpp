@@ -47,18 +47,41 @@ const std::byte* CallSync::await_entry(int peer) {
   if (peer != rank_) {
     await_word(entry.op, op_, peer);
     calls_.known[static_cast<size_t>(peer)] = op_;
-    if (entry.hash != prepared_.hash) report_mismatch(peer);
+    if (entry.hash != prepared_.hash) report_mismatch();
   }
   return entry.payload;
 }
 
-void CallSync::report_mismatch(int peer) {
-  const CallSignature its = controls_[peer].signature(op_);
-  const std::string theirs = its.text();
-  const std::string ours = prepared_.input.text();
-  controls_.fail(
-      {Status::mismatch, peer, controls_.context().pids[static_cast<size_t>(peer)],
-       format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, rank_, ours.c_str(), peer, theirs.c_str())});
+// All ranks that find it shall say the same, so they look at what all make: what most make is right, of equals what the lowest
+// rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
+void CallSync::report_mismatch() {
+  constexpr uint64_t kSoonMs = 200;
+  const Revocation& revocation = *controls_.context().revocation;
+  const auto entered = [&](int rank) { return rank == rank_ || reached(controls_[rank].entry(op_).op, op_); };
+  const auto all_entered = [&] {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (!entered(rank) && !revocation.departed(rank)) return revocation.revoked();
+    }
+    return true;
+  };
+  retry_until(all_entered, Deadline::after_ms(std::min(kSoonMs, deadline_.get().remaining_ns() / 1'000'000)));
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (entered(rank)) ranks.push_back(rank);
+  }
+  const auto hash_of = [&](int rank) { return rank == rank_ ? prepared_.hash : controls_[rank].entry(op_).hash; };
+  const auto like = [&](int rank) {
+    return std::count_if(ranks.begin(), ranks.end(), [&](int other) { return hash_of(other) == hash_of(rank); });
+  };
+  const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
+  const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return hash_of(rank) != hash_of(right); });
+  const auto text_of = [&](int rank) {
+    const CallSignature& mine = prepared_.input;
+    return (rank == rank_ ? mine : controls_[rank].signature(op_)).text();
+  };
+  controls_.fail({Status::mismatch, wrong, controls_.context().pids[static_cast<size_t>(wrong)],
+                  format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, right, text_of(right).c_str(), wrong,
+                         text_of(wrong).c_str())});
 }
 
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {

@@ -41,7 +41,7 @@ class CallSync final : public Sync {
 
  private:
   void await_former_call();
-  [[noreturn]] void report_mismatch(int peer);
+  [[noreturn]] void report_mismatch();
   void await_word(Word& word, uint32_t target, int peer);
 
   Controls& controls_;
