@@ -12,7 +12,7 @@ using namespace symm::capi;
 namespace {
 
 const symm_collective_options_t kDefaults = SYMM_COLLECTIVE_OPTIONS_INIT;
-constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, timeout_ms);
+constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, failure);
 
 // What the caller asks for: nothing is added to it later, and nothing changed.
 CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
@@ -47,48 +47,52 @@ symm_status_t symm_collective_options_init(symm_collective_options_t* options, s
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); });
+  return guard([&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); }, options);
 }
 
 symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype,
                                   symm_op_t op, const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); });
+  return guard([&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); }, options);
 }
 
 symm_status_t symm_allgather(symm_group_t* group, const void* send, void* recv, size_t send_count, symm_dtype_t dtype,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
+  return guard([&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); },
+               options);
 }
 
 symm_status_t symm_broadcast(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                              const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
+  return guard([&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); }, options);
 }
 
 symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                           int32_t root, const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); });
+  return guard([&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); }, options);
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype,
                             const symm_collective_options_t* options, void* stream) {
-  return guard([&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
+  return guard([&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); }, options);
 }
 
 symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
                                    const symm_collective_options_t* options, symm_plan_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_plan_info_t, reason), [&] {
-    Group& owner = *group_of(group);
-    const auto [size, collective, send, recv, count, dtype, op, root] =
-        read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, root), "call");
-    const PlanReport report = plan_collective(
-        owner, make_call(owner, static_cast<Collective>(collective), send, recv, count, dtype, op, root, options, nullptr));
-    symm_plan_info_t filled{};
-    filled.algorithm = static_cast<int32_t>(report.algorithm);
-    filled.slices = report.slices;
-    filled.chunk_bytes = report.chunk_bytes;
-    filled.nontemporal = report.nontemporal ? 1 : 0;
-    write_text(filled.reason, report.reason);
-    return filled;
-  });
+  return fill_struct(
+      out, SYMM_FIRST_SIZE(symm_plan_info_t, reason),
+      [&] {
+        Group& owner = *group_of(group);
+        const auto [size, collective, send, recv, count, dtype, op, root] =
+            read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, root), "call");
+        const PlanReport report = plan_collective(
+            owner, make_call(owner, static_cast<Collective>(collective), send, recv, count, dtype, op, root, options, nullptr));
+        symm_plan_info_t filled{};
+        filled.algorithm = static_cast<int32_t>(report.algorithm);
+        filled.slices = report.slices;
+        filled.chunk_bytes = report.chunk_bytes;
+        filled.nontemporal = report.nontemporal ? 1 : 0;
+        write_text(filled.reason, report.reason);
+        return filled;
+      },
+      options);
 }

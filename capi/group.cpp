@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <symm/symm.h>
 
+#include <algorithm>
+
 #include "capi/objects.hpp"
 #include "capi/waits.hpp"
 
@@ -10,6 +12,8 @@ using namespace symm::capi;
 namespace {
 
 const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
+const symm_group_shrink_options_t kShrinkDefaults = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+constexpr size_t kShrinkOptionsSize = SYMM_FIRST_SIZE(symm_group_shrink_options_t, failure);
 constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, name);
 constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
 
@@ -66,6 +70,40 @@ symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, 
   });
 }
 
+symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* ranks, size_t count, symm_group_t** out) {
+  return produce(out, "out", [&] {
+    const std::shared_ptr<Group> parent = group_of(group);
+    require(ranks, "ranks");
+    if (count == 0) throw Error(Status::invalid_argument, "count: is 0");
+    return make_handle<symm_group_t>(parent->create_from_ranks({ranks, count}));
+  });
+}
+
+symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t* options, size_t struct_size) {
+  return init_struct(options, struct_size, kShrinkOptionsSize, kShrinkDefaults, "options");
+}
+
+symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {
+  return produce(
+      out, "out",
+      [&] {
+        const std::shared_ptr<Group> parent = group_of(group);
+        const symm_group_shrink_options_t given = read_struct(options, kShrinkDefaults, kShrinkOptionsSize, "options");
+        return make_handle<symm_group_t>(parent->shrink(given.timeout_ms, given.name));
+      },
+      options);
+}
+
+symm_status_t symm_group_translate_rank(symm_group_t* group, symm_group_t* other, int32_t rank, int32_t* out_rank) {
+  return produce(out_rank, "out_rank", [&] {
+    const Group& there = *slot_of<Group>(other, "other").object;
+    there.require_rank("rank", rank);
+    const int found = group_of(group)->rank_of(there, rank);
+    if (found < 0) throw Error(Status::not_found, "no such rank");
+    return found;
+  });
+}
+
 symm_status_t symm_group_rank(symm_group_t* group, int32_t* out_rank) {
   return guard([&] { require(out_rank, "out_rank") = group_of(group)->rank(); });
 }
@@ -109,6 +147,58 @@ symm_status_t symm_group_status(symm_group_t* group, symm_group_status_t* out) {
   });
 }
 
+symm_status_t symm_group_failed_ranks(symm_group_t* group, int32_t* out_ranks, size_t capacity, size_t* out_count) {
+  return produce(out_count, "out_count", [&] {
+    if (out_ranks == nullptr && capacity != 0) throw Error(Status::invalid_argument, "out_ranks: is NULL, but capacity is not 0");
+    const std::vector<int> ranks = group_of(group)->gone_ranks();
+    std::copy_n(ranks.begin(), std::min(capacity, ranks.size()), out_ranks);
+    return ranks.size();
+  });
+}
+
+symm_status_t symm_group_failure_fd(symm_group_t* group, int32_t* out_fd) {
+  return produce(out_fd, "out_fd", [&] { return group_of(group)->failure_fd(); });
+}
+
+symm_status_t symm_peer_info(symm_group_t* group, int32_t rank, symm_peer_info_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_peer_info_t, uuid), [&] {
+    const Group& of = *group_of(group);
+    of.require_rank("rank", rank);
+    const PeerFacts& facts = of.facts(rank);
+    const std::vector<int> gone = of.gone_ranks();
+    symm_peer_info_t filled{};
+    filled.rank = rank;
+    filled.backend = facts.backend;
+    filled.device = facts.device;
+    filled.alive = std::find(gone.begin(), gone.end(), rank) == gone.end() ? 1 : 0;
+    filled.pid = of.identity(rank).pid;
+    write_text(filled.host, facts.host);
+    write_text(filled.machine, facts.machine);
+    write_text(filled.uuid, facts.uuid);
+    return filled;
+  });
+}
+
+symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_group_stats_t, slept_ns), [&] {
+    Group& of = *group_of(group);
+    const GroupStats& stats = of.transport().stats();
+    symm_group_stats_t filled{};
+    for (size_t i = 0; i < GroupStats::kKinds; ++i) {
+      filled.collective_calls[i] = stats.collectives[i].calls.value();
+      filled.collective_bytes[i] = stats.collectives[i].bytes.value();
+      filled.algorithm_calls[i] = stats.algorithms[i].value();
+    }
+    for (const Counter& barriers : stats.barriers) filled.barriers += barriers.value();
+    filled.signals_sent = stats.signals_sent.value();
+    filled.signals_taken = stats.signals_taken.value();
+    filled.failures = stats.failures.value();
+    filled.sleeps = of.revocation().sleeps();
+    filled.slept_ns = of.revocation().slept_ns();
+    return filled;
+  });
+}
+
 symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
   return guard([&] {
     Group& of = *group_of(group);
@@ -119,7 +209,7 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
 }
 
 symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t* options) {
-  return guard([&] { group_of(group)->finalize(read_wait(options).timeout_ms); });
+  return guard([&] { group_of(group)->finalize(read_wait(options).timeout_ms); }, options);
 }
 
 symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_stream) {
@@ -131,7 +221,7 @@ symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_
 }
 
 symm_status_t symm_group_synchronize(symm_group_t* group, void* stream, const symm_wait_options_t* options) {
-  return guard([&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); });
+  return guard([&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); }, options);
 }
 
 symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {

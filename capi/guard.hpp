@@ -5,21 +5,38 @@
 
 #include <symm/symm.h>
 
+#include <cstddef>
+
 #include "core/base/error.hpp"
 
 namespace symm::capi {
 
-// Remember the failure for symm_last_error() and symm_last_failure(), and return its status. Newlines become spaces: a message is
-// one line.
-symm_status_t fail(const Failure& failure) noexcept;
+// Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink too, and return its status. Newlines
+// become spaces: a message is one line.
+symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
+void require_sink(const symm_failure_t& sink);
 
-template <class Function>
-symm_status_t guard(Function&& function) noexcept {
+struct NoOptions {
+  size_t struct_size;
+  symm_failure_t* failure;
+};
+
+// Where the options of a call want its failure; null: nowhere. They are not checked yet.
+template <class Options>
+symm_failure_t* sink_of(const Options* options) noexcept {
+  const bool has_one = options != nullptr && options->struct_size >= offsetof(Options, failure) + sizeof(void*);
+  return has_one ? options->failure : nullptr;
+}
+
+template <class Function, class Options = NoOptions>
+symm_status_t guard(Function&& function, const Options* options = nullptr) noexcept {
+  symm_failure_t* const sink = sink_of(options);
   try {
+    if (sink != nullptr) require_sink(*sink);
     function();
     return SYMM_OK;
   } catch (...) {
-    return fail(current_failure());
+    return fail(current_failure(), sink);
   }
 }
 
@@ -30,12 +47,14 @@ T& require(T* pointer, const char* argument) {
 }
 
 // Write what `make` returns to *out, which is checked before anything is done.
-template <class T, class Make>
-symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
-  return guard([&] {
-    require(out, argument);
-    *out = make();
-  });
+template <class T, class Make, class Options = NoOptions>
+symm_status_t produce(T* out, const char* argument, Make&& make, const Options* options = nullptr) noexcept {
+  return guard(
+      [&] {
+        require(out, argument);
+        *out = make();
+      },
+      options);
 }
 
 }  // namespace symm::capi

@@ -12,7 +12,7 @@ using namespace symm::capi;
 namespace {
 
 const symm_heap_options_t kHeapDefaults = SYMM_HEAP_OPTIONS_INIT;
-constexpr size_t kHeapOptionsSize = SYMM_FIRST_SIZE(symm_heap_options_t, timeout_ms);
+constexpr size_t kHeapOptionsSize = SYMM_FIRST_SIZE(symm_heap_options_t, failure);
 
 }  // namespace
 
@@ -21,12 +21,15 @@ symm_status_t symm_heap_options_init(symm_heap_options_t* options, size_t struct
 }
 
 symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
-  return produce(out, "out", [&] {
-    const auto& of = group_of(group);
-    const symm_heap_options_t given = read_struct(options, kHeapDefaults, kHeapOptionsSize, "options");
-    return make_handle<symm_heap_t>(
-        Heap::create(of, bytes, {placement_of(given), given.alignment, name_of(given.name), given.timeout_ms}));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        const auto& of = group_of(group);
+        const symm_heap_options_t given = read_struct(options, kHeapDefaults, kHeapOptionsSize, "options");
+        return make_handle<symm_heap_t>(
+            Heap::create(of, bytes, {placement_of(given), given.alignment, name_of(given.name), given.timeout_ms}));
+      },
+      options);
 }
 
 symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {

@@ -15,8 +15,8 @@ namespace {
 
 const symm_ipc_export_options_t kExportDefaults = SYMM_IPC_EXPORT_OPTIONS_INIT;
 const symm_ipc_import_options_t kImportDefaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
-constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, hold_imports);
-constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, device);
+constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, failure);
+constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, failure);
 
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
 
@@ -32,35 +32,41 @@ symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, s
 
 symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
                               size_t capacity, size_t* out_size, void* stream) {
-  return produce(out_size, "out_size", [&] {
-    if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
-    const symm_ipc_export_options_t given = read_struct(options, kExportDefaults, kExportOptionsSize, "options");
-    if (given.hold_imports != 0 && given.hold_ms == 0) {
-      throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
-    }
-    const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
-    if (token.size() > capacity) {
-      throw Error(Status::invalid_argument,
-                  format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
-    }
-    std::memcpy(out_token, token.data(), token.size());
-    return token.size();
-  });
+  return produce(
+      out_size, "out_size",
+      [&] {
+        if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
+        const symm_ipc_export_options_t given = read_struct(options, kExportDefaults, kExportOptionsSize, "options");
+        if (given.hold_imports != 0 && given.hold_ms == 0) {
+          throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+        }
+        const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
+        if (token.size() > capacity) {
+          throw Error(Status::invalid_argument,
+                      format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+        }
+        std::memcpy(out_token, token.data(), token.size());
+        return token.size();
+      },
+      options);
 }
 
 symm_status_t symm_ipc_import(const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out,
                               void* stream) {
-  return produce(out, "out", [&] {
-    if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
-    const symm_ipc_import_options_t given = read_struct(options, kImportDefaults, kImportOptionsSize, "options");
-    if (given.device < SYMM_DEVICE_AUTO)
-      throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
-    ipc::ImportOptions asked;
-    asked.timeout_ms = given.timeout_ms;
-    asked.directory = given.directory == nullptr ? "" : given.directory;
-    asked.device = given.device;
-    return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
+        const symm_ipc_import_options_t given = read_struct(options, kImportDefaults, kImportOptionsSize, "options");
+        if (given.device < SYMM_DEVICE_AUTO)
+          throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
+        ipc::ImportOptions asked;
+        asked.timeout_ms = given.timeout_ms;
+        asked.directory = given.directory == nullptr ? "" : given.directory;
+        asked.device = given.device;
+        return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
+      },
+      options);
 }
 
 symm_status_t symm_ipc_pointer(symm_ipc_t* ipc, void** out_pointer) {

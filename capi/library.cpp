@@ -37,17 +37,23 @@ SYMM_SAME(SYMM_LOG_DEBUG, symm::log::Level::debug);
 namespace symm::capi {
 namespace {
 // Plain memory: no destructor to run when a thread ends, nothing to allocate when memory is short.
-thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0, ""};
+thread_local symm_failure_t last_failure{sizeof(symm_failure_t), SYMM_OK, -1, 0, 0, 0, ""};
+constexpr size_t kFailureSize = SYMM_FIRST_SIZE(symm_failure_t, message);
 }  // namespace
 
-symm_status_t fail(const Failure& failure) noexcept {
+symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept {
   last_failure.status = static_cast<symm_status_t>(failure.status);
   last_failure.rank = failure.rank;
   last_failure.pid = failure.pid;
+  last_failure.os_error = failure.os_error;
+  last_failure.cuda_result = failure.cuda_result;
   write_text(last_failure.message, failure.message);
   std::replace(std::begin(last_failure.message), std::end(last_failure.message), '\n', ' ');
+  if (sink != nullptr && sink->struct_size >= kFailureSize) write_struct(last_failure, sink);
   return last_failure.status;
 }
+
+void require_sink(const symm_failure_t& sink) { require_struct_size(sink.struct_size, kFailureSize, "options.failure"); }
 
 }  // namespace symm::capi
 
@@ -66,13 +72,28 @@ symm_status_t symm_last_failure(symm_failure_t* out) {
   return fill_struct(out, SYMM_FIRST_SIZE(symm_failure_t, message), [] { return last_failure; });
 }
 
-symm_status_t symm_set_log_callback(symm_log_callback_t callback, void* user, symm_log_level_t level) {
-  return guard([&] {
-    if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) {
-      throw Error(Status::invalid_argument, format("level: %d is not known", level));
-    }
-    log::set_callback(callback, user, static_cast<log::Level>(level));
+namespace {
+
+log::Level known(symm_log_level_t level) {
+  if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) throw Error(Status::unsupported, format("level: %d is not known", level));
+  return static_cast<log::Level>(level);
+}
+
+}  // namespace
+
+symm_status_t symm_log_add_listener(symm_log_callback_t callback, void* user, symm_log_level_t level, uint64_t* out_id) {
+  return produce(out_id, "out_id", [&] {
+    if (callback == nullptr) throw Error(Status::invalid_argument, "callback: is NULL");
+    return log::add_listener(callback, user, known(level));
   });
+}
+
+symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64_t* out_id) {
+  return produce(out_id, "out_id", [&] { return log::add_descriptor(fd, known(level)); });
+}
+
+symm_status_t symm_log_remove_listener(uint64_t id) {
+  return guard([&] { log::remove_listener(id); });
 }
 
 symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {

@@ -15,9 +15,9 @@ namespace {
 const symm_alloc_options_t kAllocDefaults = SYMM_ALLOC_OPTIONS_INIT;
 const symm_adopt_options_t kAdoptDefaults = SYMM_ADOPT_OPTIONS_INIT;
 const symm_rendezvous_options_t kRendezvousDefaults = SYMM_RENDEZVOUS_OPTIONS_INIT;
-constexpr size_t kAllocOptionsSize = SYMM_FIRST_SIZE(symm_alloc_options_t, name);
-constexpr size_t kAdoptOptionsSize = SYMM_FIRST_SIZE(symm_adopt_options_t, name);
-constexpr size_t kRendezvousOptionsSize = SYMM_FIRST_SIZE(symm_rendezvous_options_t, timeout_ms);
+constexpr size_t kAllocOptionsSize = SYMM_FIRST_SIZE(symm_alloc_options_t, failure);
+constexpr size_t kAdoptOptionsSize = SYMM_FIRST_SIZE(symm_adopt_options_t, failure);
+constexpr size_t kRendezvousOptionsSize = SYMM_FIRST_SIZE(symm_rendezvous_options_t, failure);
 
 }  // namespace
 
@@ -34,20 +34,26 @@ symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t* options, s
 }
 
 symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
-  return produce(out, "out", [&] {
-    Group& of = *group_of(group);
-    const symm_alloc_options_t given = read_struct(options, kAllocDefaults, kAllocOptionsSize, "options");
-    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        Group& of = *group_of(group);
+        const symm_alloc_options_t given = read_struct(options, kAllocDefaults, kAllocOptionsSize, "options");
+        return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
+      },
+      options);
 }
 
 symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options,
                                 symm_buffer_t** out) {
-  return produce(out, "out", [&] {
-    Group& of = *group_of(group);
-    const symm_adopt_options_t given = read_struct(options, kAdoptDefaults, kAdoptOptionsSize, "options");
-    return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name_of(given.name)));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        Group& of = *group_of(group);
+        const symm_adopt_options_t given = read_struct(options, kAdoptDefaults, kAdoptOptionsSize, "options");
+        return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name_of(given.name)));
+      },
+      options);
 }
 
 symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
@@ -74,12 +80,15 @@ void symm_buffer_release(symm_buffer_t* buffer) { release<Buffer>(buffer); }
 
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options,
                               symm_memory_t** out) {
-  return produce(out, "out", [&] {
-    const auto& of = group_of(group);
-    const auto& block = buffer_of(buffer);
-    const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
-    return make_handle<symm_memory_t>(Memory::rendezvous(of, block, given.tag, given.timeout_ms));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        const auto& of = group_of(group);
+        const auto& block = buffer_of(buffer);
+        const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
+        return make_handle<symm_memory_t>(Memory::rendezvous(of, block, given.tag, given.timeout_ms));
+      },
+      options);
 }
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
@@ -160,12 +169,14 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
                            const symm_wait_options_t* options, void* stream) {
-  return guard([&] {
-    Group& of = *group_of(group);
-    if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
-    if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
-    of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
-  });
+  return guard(
+      [&] {
+        Group& of = *group_of(group);
+        if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
+        if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
+        of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
+      },
+      options);
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
@@ -174,7 +185,7 @@ symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, 
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
                                void* stream) {
-  return guard([&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
+  return guard([&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); }, options);
 }
 
 symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
@@ -184,29 +195,33 @@ symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t cha
 
 symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
                                      const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
-  return guard([&] {
-    const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
-    memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
-  });
+  return guard(
+      [&] {
+        const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
+        memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
+      },
+      options);
 }
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
                                 const symm_wait_options_t* options, size_t* out_index, void* stream) {
-  return guard([&] {
-    Memory& of = *memory_of(memory);
-    const size_t step = require(waits, "waits").struct_size;
-    if (count == 0 || count > Memory::kMostWaits)
-      throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
-    std::vector<symm::SignalWait> all;
-    for (size_t i = 0; i < count; ++i) {
-      const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
-      if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
-      const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
-      all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
-    }
-    if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
-    of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
-  });
+  return guard(
+      [&] {
+        Memory& of = *memory_of(memory);
+        const size_t step = require(waits, "waits").struct_size;
+        if (count == 0 || count > Memory::kMostWaits)
+          throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
+        std::vector<symm::SignalWait> all;
+        for (size_t i = 0; i < count; ++i) {
+          const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
+          if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
+          const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
+          all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
+        }
+        if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+        of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
+      },
+      options);
 }
 
 symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
@@ -253,16 +268,20 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard([&] {
-    memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms,
-                                  stream);
-  });
+  return guard(
+      [&] {
+        memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value,
+                                      read_wait(options).timeout_ms, stream);
+      },
+      options);
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard([&] {
-    memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms,
-                                  stream);
-  });
+  return guard(
+      [&] {
+        memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value,
+                                      read_wait(options).timeout_ms, stream);
+      },
+      options);
 }

@@ -13,7 +13,8 @@
 namespace symm::capi {
 
 // End of the struct's last field in its first release, which sizeof would round up.
-#define SYMM_FIRST_SIZE(type, last_field) (offsetof(type, last_field) + sizeof(type::last_field))
+#define SYMM_FIRST_SIZE(type, last_field) \
+  (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
 
 inline void require_struct_size(size_t size, size_t first, const char* argument) {
   if (size < first) {
@@ -61,12 +62,14 @@ symm_status_t init_struct(T* to, size_t struct_size, size_t first, const T& defa
 }
 
 // Write what `fill` returns to a caller's struct, which is checked before anything is done.
-template <class T, class Fill>
-symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
-  return guard([&] {
-    require_struct_size(require(out, "out").struct_size, first, "out");
-    write_struct<T>(fill(), out);
-  });
+template <class T, class Fill, class Options = NoOptions>
+symm_status_t fill_struct(T* out, size_t first, Fill&& fill, const Options* options = nullptr) noexcept {
+  return guard(
+      [&] {
+        require_struct_size(require(out, "out").struct_size, first, "out");
+        write_struct<T>(fill(), out);
+      },
+      options);
 }
 
 // A bit that a newer library may know.

@@ -70,7 +70,7 @@ def said(field):
 
 def kind_of(field):
     if field.type.kind == "array":
-        return "str"
+        return "str" if field.type.of.name == "char" else "tuple[int, ...]"
     return name_of(field.type.name) if field.type.name.startswith("symm_") else "bool" if is_bool(field) else "int"
 
 
@@ -78,6 +78,8 @@ def letter(type_):
     """As the package struct names it."""
     if type_.kind == "array" and type_.of.name == "char":
         return f"{type_.count}s"
+    if type_.kind == "array":
+        return f"{type_.count}{letter(type_.of)}"
     letters = {(4, True): "i", (4, False): "I", (8, True): "q", (8, False): "Q"}
     return letters[type_.bytes, type_.signed]
 
@@ -86,8 +88,8 @@ def letter(type_):
 
 # How native/*.i let parameters travel: parameters of C in a row, what stands for them in Python, and what they add to the result.
 TRAVEL = [
-    ("callback user", "descriptor: int", None), ("ranks count", "ranks: Sequence[int] | None", None),
-    ("out_links capacity", "capacity: int", "list[int]"), ("out_token capacity out_size", None, "bytes"),
+    ("ranks count", "ranks: Sequence[int] | None", None), ("out_links capacity", "capacity: int", "list[int]"),
+    ("out_ranks capacity out_count", "capacity: int", "list[int]"), ("out_token capacity out_size", None, "bytes"),
     ("waits count", "waits: Sequence[tuple[int, int, int, int]]", None),
     ("out_seen", "wants_seen: bool", "int | None"), ("out_index", "wants_index: bool", "int | None"),
     ("token token_size", "token: bytes", None), ("config", "config: tuple[Any, ...]", None),
@@ -109,7 +111,8 @@ def stub(header):
     names = [m.name for m in header.macros if m.value != 2**64 - 1]  # which the extension has no word for
     names += [constant.name for enum in header.enums for constant in enum.constants]
     constants = "\n".join(f"{name}: int" for name in names)
-    functions = "\n".join(signature(function) for function in header.functions if not function.name.endswith("_init"))
+    functions = "\n".join(signature(function) for function in header.functions
+                          if not function.name.endswith("_init") and function.name != "symm_log_add_listener")
     return (TITLE.format("What native/raw.i makes of the header.") +
             "\nfrom collections.abc import Sequence\nfrom typing import Any\n\n_Address = int | None\n\n" +
             f"{constants}\n\n{functions}\n{OWN.lstrip()}")

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
@@ -254,8 +255,10 @@ class Transport {
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }
+  GroupStats& stats() noexcept { return stats_; }
 
  protected:
+  GroupStats stats_;
   explicit Transport(DeviceTransport& device) noexcept : device_(&device) {}
 
  private:

@@ -55,7 +55,7 @@ Error system_error(int error_number, const char* call, const std::string& what) 
   const bool memory = error_number == ENOMEM || error_number == ENOSPC || error_number == EDQUOT;
   std::string message = format("%s: %s (errno %d)", call, text, error_number);
   if (!what.empty()) message += ": " + what;
-  return {memory ? Status::out_of_memory : Status::system, std::move(message)};
+  return Error({memory ? Status::out_of_memory : Status::system, -1, 0, std::move(message), error_number, 0});
 }
 
 }  // namespace symm

@@ -40,11 +40,13 @@ struct Failure {
   int rank = -1;
   int64_t pid = 0;
   std::string message;
+  int32_t os_error = 0;     // errno of the system call that failed, 0 if it was none
+  int32_t cuda_result = 0;  // CUresult of the driver call that failed, 0 if it was none
 };
 
 class Error : public std::exception {
  public:
-  Error(Status status, std::string message) : failure_{status, -1, 0, std::move(message)} {}
+  Error(Status status, std::string message) : failure_{status, -1, 0, std::move(message), 0, 0} {}
   explicit Error(Failure failure) : failure_(std::move(failure)) {}
   const char* what() const noexcept override { return failure_.message.c_str(); }
   Status status() const noexcept { return failure_.status; }

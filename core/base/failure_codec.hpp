@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A Failure as it travels between processes: in packets, in votes, in stores.
-//    0  i32 status    4  i32 rank    8  i64 pid    16  text, to the end
+//    0  i32 status      4  i32 rank           8  i64 pid
+//   16  i32 os_error   20  i32 cuda_result   24  text, to the end
 #pragma once
 
 #include "core/base/error.hpp"
@@ -9,7 +10,7 @@
 
 namespace symm {
 
-inline constexpr size_t kFailureHeader = 16;
+inline constexpr size_t kFailureHeader = 24;
 inline constexpr size_t kMaxFailureText = 512;
 
 // Long text is cut, never through the middle of a character; control characters become blanks.

@@ -1,39 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/base/log.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
-#include <atomic>
+
+#include <algorithm>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
-#include <shared_mutex>
+#include <vector>
 
 #include "core/base/environment.hpp"
+#include "core/base/per_process.hpp"
+#include "core/base/wait.hpp"
 
 namespace symm::log {
 namespace {
 
-struct Sink {
-  Callback callback = nullptr;
-  void* user = nullptr;
-};
+constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
+const char* name_of(Level level) { return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1]; }
 
-// Shared while a message is delivered, exclusive while the sink changes: so set_callback() returns only when the former callback
-// is not running. Leaked, because the monitor thread may log while static objects are destroyed.
-std::shared_mutex& mutex() {
-  static auto* instance = new std::shared_mutex;
-  return *instance;
-}
-Sink sink;
+struct Listener {
+  Callback callback = nullptr;  // else the descriptor
+  void* user = nullptr;
+  PeerFd fd;
+  Level level{};
+  uint64_t id = 0;
+  std::atomic<bool> removed{false};
+  Word running{0};  // threads inside
+};
+thread_local const Listener* inside = nullptr;
+
+// No lock is held while a listener runs: whoever delivers holds the list as it was.
+struct Listeners {
+  using List = std::vector<std::shared_ptr<Listener>>;
+  std::mutex mutex;
+  std::shared_ptr<const List> list = std::make_shared<const List>();
+  uint64_t next = 1;
+};
+using Everybody = PerProcess<Listeners>;
 
 int level_of_environment() {
-  const char* name = environment("SYMM_LOG");
-  const char* names[] = {"error", "warning", "info", "debug"};
-  for (int i = 0; i < 4; ++i) {
-    if (std::strcmp(name, names[i]) == 0) return i + 1;
-  }
-  return 0;
+  static const int level = [] {
+    const auto* found = std::find_if(std::begin(kNames), std::end(kNames), [name = environment("SYMM_LOG")](const char* known) {
+      return std::strcmp(name, known) == 0;
+    });
+    return found == std::end(kNames) ? 0 : static_cast<int>(found - kNames) + 1;
+  }();
+  return level;
 }
 
 std::atomic<int>& threshold() {
@@ -41,12 +57,94 @@ std::atomic<int>& threshold() {
   return value;
 }
 
+void replace(Listeners& all, std::shared_ptr<const Listeners::List> list) {
+  int finest = level_of_environment();
+  for (const auto& listener : *list) finest = std::max(finest, static_cast<int>(listener->level));
+  threshold() = finest;
+  all.list = std::move(list);
+}
+
+uint64_t add(std::shared_ptr<Listener> listener) {
+  Listeners& all = Everybody::current();
+  const std::lock_guard lock(all.mutex);
+  auto list = std::make_shared<Listeners::List>(*all.list);
+  const uint64_t id = listener->id = all.next++;
+  list->push_back(std::move(listener));
+  replace(all, std::move(list));
+  return id;
+}
+
+std::shared_ptr<const Listeners::List> everybody() {
+  Listeners& all = Everybody::current();
+  const std::lock_guard lock(all.mutex);
+  return all.list;
+}
+
+// Never blocks for long, whatever the descriptor is: a reader that does not keep up loses lines.
+void write_line(int fd, Level level, const char* message) {
+  pollfd writable{fd, POLLOUT, 0};
+  if (!poll_until({&writable, 1}, Deadline::after_ms(0)) || writable.revents != POLLOUT) return;
+  char line[544];
+  const int length = std::snprintf(line, sizeof line, "%s: %s\n", name_of(level), message);
+  if (length > 0 && ::write(fd, line, static_cast<size_t>(length)) < 0) return;
+}
+
+void deliver(Listener& to, Level level, const char* message) {
+  if (level > to.level) return;
+  const Listener* outer = std::exchange(inside, &to);
+  to.running.fetch_add(1);
+  if (!to.removed.load()) {
+    if (to.callback != nullptr) {
+      to.callback(to.user, static_cast<int32_t>(level), message);
+    } else {
+      write_line(to.fd.get(), level, message);
+    }
+  }
+  to.running.fetch_sub(1);
+  wake_all(to.running);
+  inside = outer;
+}
+
 }  // namespace
 
-void set_callback(Callback callback, void* user, Level level) {
-  const std::unique_lock lock(mutex());
-  sink = {callback, user};
-  threshold() = callback != nullptr ? static_cast<int>(level) : level_of_environment();
+uint64_t add_listener(Callback callback, void* user, Level level) {
+  const auto listener = std::make_shared<Listener>();
+  listener->callback = callback;
+  listener->user = user;
+  listener->level = level;
+  return add(listener);
+}
+
+uint64_t add_descriptor(int fd, Level level) {
+  const auto listener = std::make_shared<Listener>();
+  Fd copy(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!copy && errno == EBADF) throw Error(Status::invalid_argument, format("fd: %d is not open", fd));
+  if (!copy) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "fd");
+  listener->fd = PeerFd(std::move(copy));
+  listener->level = level;
+  return add(listener);
+}
+
+void remove_listener(uint64_t id) {
+  constexpr uint64_t kPatienceMs = 60'000;
+  Listeners& all = Everybody::current();
+  std::shared_ptr<Listener> gone;
+  {
+    const std::lock_guard lock(all.mutex);
+    auto list = std::make_shared<Listeners::List>(*all.list);
+    const auto found = std::find_if(list->begin(), list->end(), [id](const auto& listener) { return listener->id == id; });
+    if (found == list->end()) throw Error(Status::not_found, "no such listener");
+    gone = *found;
+    list->erase(found);
+    replace(all, std::move(list));
+  }
+  gone->removed.store(true);
+  const Deadline deadline = Deadline::after_ms(kPatienceMs);
+  const uint32_t own = inside == gone.get() ? 1 : 0;
+  for (uint32_t running = gone->running.load(); running > own; running = gone->running.load()) {
+    if (deadline.expired()) throw Error(Status::timeout, "the listener did not return from its last message");
+    sleep_while(gone->running, running, nullptr, 0, deadline);
+  }
 }
 
 bool enabled(Level level) noexcept { return static_cast<int>(level) <= threshold().load(std::memory_order_relaxed); }
@@ -58,11 +156,13 @@ void write(Level level, const char* pattern, ...) noexcept {
   va_start(arguments, pattern);
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
-  const std::shared_lock lock(mutex());
-  if (sink.callback != nullptr) {
-    sink.callback(sink.user, static_cast<int32_t>(level), message);
-    return;
+  std::replace(message, message + std::strlen(message), '\n', ' ');
+  try {
+    for (const auto& listener : *everybody()) deliver(*listener, level, message);
+  } catch (const std::exception&) {
+    // Out of memory: the message is lost.
   }
+  if (static_cast<int>(level) > level_of_environment()) return;
   // Only when the user asked for it with SYMM_LOG. One write() so that lines of several ranks do not mix.
   char line[544];
   const int length = std::snprintf(line, sizeof line, "symm: %s\n", message);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where messages that are not errors go: the user's callback, or stderr if SYMM_LOG names a level, or nowhere.
+// Where messages that are not errors go: to listeners, which are functions or descriptors, and to stderr if SYMM_LOG names a
+// level. A forked child has no listeners.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,13 @@ enum class Level : int32_t {
 };
 using Callback = void (*)(void* user, int32_t level, const char* message);
 
-void set_callback(Callback callback, void* user, Level level);
+uint64_t add_listener(Callback callback, void* user, Level level);
+// A line for each message, "warning: ...", written whole or not at all. The descriptor is duplicated.
+uint64_t add_descriptor(int fd, Level level);
+// When it returns, the listener is not running and will not run again; the listener itself may remove itself. Throws
+// Error(not_found) for a number that is not there, Error(timeout) if it was still running at the deadline.
+void remove_listener(uint64_t id);
+
 bool enabled(Level level) noexcept;
 [[gnu::format(printf, 2, 3)]] void write(Level level, const char* pattern, ...) noexcept;
 

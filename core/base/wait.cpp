@@ -243,6 +243,7 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
   words = words.first(std::min(words.size(), kMostWatched - 1));
   std::array<Watched, kMostWatched> watched;
   WaitEnd end = WaitEnd::reached;
+  const uint64_t began = now_ns();
   for (;;) {
     watched[words.size()] = {&revocation.events(), revocation.events().load(std::memory_order_seq_cst)};
     for (size_t i = 0; i < words.size(); ++i) watched[i] = {words[i], words[i]->load(std::memory_order_seq_cst)};
@@ -266,6 +267,7 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
     }
   }
   if (registered) waiter.fetch_sub(1, std::memory_order_relaxed);
+  revocation.count_sleep(now_ns() - began);
   return end;
 }
 

@@ -91,6 +91,14 @@ class Revocation {
   // Grows with every event of the above; waiters sleep on it besides their own word.
   const Word& events() const noexcept { return events_; }
 
+  // Waits that did not end while they spun, for statistics.
+  void count_sleep(uint64_t ns) const noexcept {
+    sleeps_.fetch_add(1, std::memory_order_relaxed);
+    slept_ns_.fetch_add(ns, std::memory_order_relaxed);
+  }
+  uint64_t sleeps() const noexcept { return sleeps_.load(std::memory_order_relaxed); }
+  uint64_t slept_ns() const noexcept { return slept_ns_.load(std::memory_order_relaxed); }
+
  private:
   void announce() noexcept;
   struct Listeners;
@@ -100,6 +108,7 @@ class Revocation {
   Failure failure_;
   std::shared_ptr<Listeners> listeners_;
   std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
+  mutable std::atomic<uint64_t> sleeps_{0}, slept_ns_{0};
 };
 
 // Processors, one bit each. Those beyond are not counted.

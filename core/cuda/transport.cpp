@@ -71,6 +71,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
+  stats_.barriers = std::vector<Counter>(1);
   comm_.rank = context_.rank;
   comm_.size = context_.size;
   comm_.record = mailbox_.record_on_device();
@@ -180,6 +181,7 @@ void CudaTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
   for (const int32_t rank : ranks) args.ranks |= 1U << rank;
   if (ranks.empty()) args.ranks = (1U << context_.size) - 1U;
   kernels_.launch(kernels_.find("symm_barrier"), {1, 32, stream_of(stream)}, args);
+  stats_.barriers[0].add_shared(1);
   order_.record_use(stream_of(stream));
 }
 
@@ -365,6 +367,7 @@ void CudaTransport::collective(const CollectiveCall& call) {
     kernels_.launch(kernels_.find("symm_check"), {1, 32, stream}, args);
   }
   launch_collective(call, input, chosen);
+  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm));
   order_.after(stream, capture);
 }
 

@@ -73,8 +73,10 @@ void check(const Group& group, const CollectiveCall& call) {
 }  // namespace
 
 void run_collective(Group& group, const CollectiveCall& call) {
-  check(group, call);
-  group.transport().collective(call);
+  group.transport().stats().counted([&] {
+    check(group, call);
+    group.transport().collective(call);
+  });
 }
 
 PlanReport plan_collective(Group& group, const CollectiveCall& call) {

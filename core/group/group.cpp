@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/group/group.hpp"
-#include "core/backends.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
+
+#include "core/backends.hpp"
 
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
+#include "core/base/process.hpp"
+#include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
 
 namespace symm {
@@ -16,6 +23,37 @@ namespace {
 constexpr uint64_t kCreation = INT64_MAX;    // sequence of the first exchange, with which no rendezvous collides
 constexpr int kFinalizeChannel = kChannels;  // one more than users have
 
+// Groups made of one by different calls have different ids.
+constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
+constexpr uint64_t kShrunk = 0x73687275'6e6b656e;
+
+PeerFacts own_facts(const Backend& backend) {
+  PeerFacts facts;
+  facts.backend = static_cast<int32_t>(backend.kind());
+  facts.device = backend.device();
+  gethostname(facts.host, sizeof facts.host - 1);
+  write_text(facts.machine, process::boot_id());
+  write_text(facts.uuid, std::string(device_info(backend.kind(), backend.device()).uuid));
+  return facts;
+}
+
+// The rank that became `index` when those gone were left out; `otherwise` if there is none.
+int rank_of_living(const std::vector<bool>& gone, int index, int otherwise) {
+  for (size_t rank = 0; rank < gone.size() && index >= 0; ++rank) {
+    if (!gone[rank] && index-- == 0) return static_cast<int>(rank);
+  }
+  return otherwise;
+}
+
+// Of a peer, whose words are checked.
+PeerFacts checked(PeerFacts facts) {
+  for (auto* text : {&facts.host, &facts.machine, &facts.uuid}) {
+    (*text)[sizeof *text - 1] = '\0';
+    std::replace_if(std::begin(*text), std::begin(*text) + std::strlen(*text), is_control, ' ');
+  }
+  return facts;
+}
+
 }  // namespace
 
 Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
@@ -23,7 +61,6 @@ Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
   size_ = static_cast<int>(members_.size());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
   revocation_ = std::make_shared<Revocation>(size_);
-  mesh_->attach(id_, members_, revocation_);
 }
 
 Group::~Group() { mesh_->detach(id_); }
@@ -45,14 +82,21 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
 }
 
 std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
-                                   std::shared_ptr<Backend> inherited, std::string bootstrap, Deadline deadline) {
-  std::shared_ptr<Group> group(new Group(std::move(mesh), std::move(members), id));
-  group->config_ = config;
-  group->name_ = config.name;
-  group->bootstrap_ = std::move(bootstrap);
-  group->create_timeout_ms_ = config.create_timeout_ms;
-  group->timeout_ms_ = config.timeout_ms;
-  group->backend_ = std::move(inherited);
+                                   std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline) {
+  std::shared_ptr<Group> group;
+  try {
+    group.reset(new Group(mesh, std::move(members), id));
+    group->config_ = config;
+    group->name_ = config.name;
+    group->bootstrap_ = bootstrap;
+    group->create_timeout_ms_ = config.create_timeout_ms;
+    group->timeout_ms_ = config.timeout_ms;
+    group->backend_ = std::move(inherited);
+    mesh->attach(id, group->members_, group->revocation_);
+  } catch (...) {
+    mesh->broadcast_failure(id, current_failure());
+    throw;
+  }
   try {
     group->connect_transport(deadline);
   } catch (...) {
@@ -66,6 +110,7 @@ std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> 
 }
 
 void Group::connect_transport(Deadline deadline) {
+  facts_.resize(members_.size());
   Phases phases;
   phases.prepare = [&] {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
@@ -82,7 +127,12 @@ void Group::connect_transport(Deadline deadline) {
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
     transport_ = backend_->make_transport(std::move(context));
-    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain())}, transport_->share()};
+    facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
+    OutgoingMessage share = transport_->share();
+    const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
+    share.body.insert(share.body.end(), facts.begin(), facts.end());
+    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain()), fnv1a(std::as_bytes(std::span(members_)))},
+                 std::move(share)};
   };
   phases.agree = [](std::span<const Vote> votes) {
     for (size_t peer = 0; peer < votes.size(); ++peer) {
@@ -91,11 +141,47 @@ void Group::connect_transport(Deadline deadline) {
         throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
       if (votes[peer].value[1] != votes[0].value[1])
         throw Error({Status::unavailable, rank, 0, format("rank %d is on another machine than rank 0", rank)});
+      if (votes[peer].value[2] != votes[0].value[2])
+        throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
     }
   };
-  phases.accept = [&](int peer, Message message) { transport_->connect(peer, std::move(message), identity(peer)); };
+  phases.accept = [&](int peer, Message message) {
+    PeerFacts& facts = facts_[static_cast<size_t>(peer)];
+    std::memcpy(&facts, message.body.data() + message.body.size() - sizeof facts, sizeof facts);
+    facts = checked(facts);
+    message.body.resize(message.body.size() - sizeof facts);
+    transport_->connect(peer, std::move(message), identity(peer));
+  };
   phases.finish = [&] { transport_->ready(); };
   exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
+}
+
+template <class Choose>
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose) {
+  std::vector<int> members;
+  GroupConfig config;
+  try {
+    Part part = choose();
+    members = std::move(part.ranks);
+    for (int& rank : members) rank = members_[static_cast<size_t>(rank)];
+    config = config_;
+    config.name = std::move(part.name);
+  } catch (...) {
+    mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
+    throw;
+  }
+  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline);
+}
+
+template <class Choose>
+std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
+  try {
+    return form_part(id, deadline, choose);
+  } catch (...) {
+    // A rank that heard of a death in a vote of the whole never came to the part, and is missed there; the whole knows why.
+    revocation_->throw_if_revoked();
+    throw Error(blamed(current_failure()));
+  }
 }
 
 std::shared_ptr<Group> Group::split(int color, int key) {
@@ -118,24 +204,76 @@ std::shared_ptr<Group> Group::split(int color, int key) {
     throw;
   }
   if (color < 0) return nullptr;
-  std::vector<int> chosen;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
-  }
-  std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
-    return static_cast<int64_t>(votes[static_cast<size_t>(a)].value[1]) <
-           static_cast<int64_t>(votes[static_cast<size_t>(b)].value[1]);
-  });
-  for (int& rank : chosen) rank = members_[static_cast<size_t>(rank)];
-  GroupConfig config = config_;
-  config.name = name_ + "/" + std::to_string(color);
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
+  return part(id, deadline, [&] {
+    std::vector<int> chosen;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (votes[static_cast<size_t>(rank)].value[0] == vote.value[0]) chosen.push_back(rank);
+    }
+    std::stable_sort(chosen.begin(), chosen.end(), [&](int a, int b) {
+      return static_cast<int64_t>(votes[static_cast<size_t>(a)].value[1]) <
+             static_cast<int64_t>(votes[static_cast<size_t>(b)].value[1]);
+    });
+    return Part{std::move(chosen), name_ + "/" + std::to_string(color)};
+  });
+}
+
+std::shared_ptr<Group> Group::create_from_ranks(std::span<const int32_t> ranks) {
+  require_usable();
+  require_ranks(ranks);
+  uint64_t set = 0;  // the same in any order, so that those meet who name another one
+  for (const int32_t rank : ranks) set += mix(kFromRanks, static_cast<uint64_t>(rank));
+  uint64_t sequence = 0;
   try {
-    return form(mesh_, std::move(chosen), id, config, backend_, bootstrap_, deadline);
-  } catch (const Error&) {
-    // A rank that heard of a death in the vote above never came to the part, and is missed there; the whole knows why.
+    const std::lock_guard lock(sequence_mutex_);
+    sequence = parts_[set]++;
+  } catch (...) {
+    fail(blamed(current_failure()));  // this rank would be out of step
+    mesh_->broadcast_failure(mix(mix(id_, set), 0), current_failure());
     revocation_->throw_if_revoked();
-    throw;
+  }
+  return part(mix(mix(id_, set), sequence), create_deadline(), [&] {
+    return Part{{ranks.begin(), ranks.end()}, name_ + "/" + std::to_string(ranks[0]) + ".." + std::to_string(ranks.back())};
+  });
+}
+
+// The living agree on who lives, form a group, and agree on how that went; until all have one and nobody has died meanwhile.
+std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
+  if (finalized_.load(std::memory_order_relaxed)) throw Error(Status::invalid_handle, "group: it was finalized");
+  const Deadline deadline = Deadline::after_ms(timeout_ms != 0 ? timeout_ms : create_timeout_ms_);
+  uint64_t call = 0;
+  {
+    const std::lock_guard lock(sequence_mutex_);
+    call = shrinks_++;
+  }
+  Topic topic{MessageKind::agreement, id_, call, 0};
+  View view = agree(*this, topic, {}, deadline);
+  if (view.by >= 0) throw Error(view.failure);
+  for (;;) {
+    ++topic.sequence;
+    const auto living = [&] {
+      Part part{{}, name != nullptr ? name : name_};
+      for (int rank = 0; rank < size_; ++rank) {
+        if (!view.gone[static_cast<size_t>(rank)]) part.ranks.push_back(rank);
+      }
+      return part;
+    };
+    Failure trouble;
+    std::shared_ptr<Group> made;
+    try {
+      made = form_part(mix(mix(id_ ^ kShrunk, call), topic.sequence), deadline, living);
+    } catch (...) {
+      trouble = current_failure();
+      trouble.rank = rank_of_living(view.gone, trouble.rank, rank_);
+      trouble.pid = identity(trouble.rank).pid;
+      trouble.message = "in the group of the survivors: " + trouble.message;
+    }
+    View after = agree(*this, topic, trouble, deadline);
+    const bool nobody_died = after.gone == view.gone;
+    if (after.by < 0 && nobody_died) return made;
+    made.reset();
+    if (after.by >= 0 && (nobody_died || after.failure.status != Status::peer_failed)) throw Error(after.failure);
+    view = std::move(after);
   }
 }
 
@@ -145,6 +283,51 @@ int Group::unwatched_peers() const {
     if (peer != rank_ && !identity(peer).same_process && !identity(peer).watched) ++count;
   }
   return count;
+}
+
+std::vector<int> Group::gone_ranks() const {
+  std::vector<int> ranks;
+  const Failure failure = revocation_->failure();
+  for (int rank = 0; rank < size_; ++rank) {
+    const bool told = failure.status == Status::peer_failed && failure.rank == rank;  // by another, who noticed first
+    if (told || mesh_->is_gone(members_[static_cast<size_t>(rank)], id_)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+// Groups of one origin know each other's ranks; others are recognised by their process, where it is one rank's alone.
+int Group::rank_of(const Group& other, int rank_there) const {
+  const auto find = [](const Group& in, const auto& is_it) {
+    int found = -1;
+    for (int rank = 0; rank < in.size_; ++rank) {
+      if (!is_it(rank)) continue;
+      if (found >= 0) return -1;
+      found = rank;
+    }
+    return found;
+  };
+  if (mesh_ == other.mesh_) {
+    const int member = other.members_[static_cast<size_t>(rank_there)];
+    return find(*this, [&](int rank) { return members_[static_cast<size_t>(rank)] == member; });
+  }
+  if (rank_there == other.rank_) return rank_;
+  const auto& process = other.identity(rank_there).process;
+  if (find(other, [&](int rank) { return other.identity(rank).process == process; }) < 0) return -1;
+  return find(*this, [&](int rank) { return identity(rank).process == process; });
+}
+
+int Group::failure_fd() {
+  const std::lock_guard lock(failure_fd_mutex_);
+  if (failure_fd_) return failure_fd_->get();
+  Fd made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made) throw system_error(errno, "eventfd");
+  const auto fd = std::make_shared<PeerFd>(std::move(made));
+  failure_listener_ = revocation_->listen([fd, revocation = revocation_.get()] {
+    const uint64_t one = 1;
+    if (revocation->revoked() && ::write(fd->get(), &one, sizeof one) < 0) return;  // it is readable already
+  });
+  failure_fd_ = fd;
+  return fd->get();
 }
 
 void Group::require_usable() const {
@@ -158,6 +341,18 @@ void Group::require_rank(const char* argument, int rank) const {
     throw Error(Status::invalid_argument, format("%s: %d is not in 0 .. %d", argument, rank, size_ - 1));
 }
 
+void Group::require_ranks(std::span<const int32_t> ranks) const {
+  // No set of those seen is made: who fails here for want of memory would leave the others to their deadline.
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    require_rank("ranks", ranks[i]);
+    const auto before = ranks.first(i);
+    if (std::find(before.begin(), before.end(), ranks[i]) != before.end())
+      throw Error(Status::invalid_argument, format("ranks: %d is named twice", ranks[i]));
+  }
+  if (std::find(ranks.begin(), ranks.end(), rank_) == ranks.end())
+    throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
+}
+
 void Group::require_channel(int channel) const {
   if (channel < 0 || channel >= kChannels) {
     throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, kChannels - 1));
@@ -166,29 +361,26 @@ void Group::require_channel(int channel) const {
 
 Failure Group::blamed(Failure failure) const {
   if (failure.rank >= 0) return failure;
-  return {failure.status, rank_, identity(rank_).pid, format("rank %d: %s", rank_, failure.message.c_str())};
+  failure.rank = rank_;
+  failure.pid = identity(rank_).pid;
+  failure.message = format("rank %d: %s", rank_, failure.message.c_str());
+  return failure;
 }
 
 void Group::fail(const Failure& failure) noexcept {
   if (!revocation_->revoke(failure)) return;
+  mesh_->broadcast_failure(id_, failure);  // before the log, whose listeners may hold this thread up
   log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
              failure.message.c_str());
-  mesh_->broadcast_failure(id_, failure);
 }
 
 void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
-  require_usable();
-  require_channel(channel);
-  bool among = ranks.empty();
-  std::vector<bool> seen(ranks.empty() ? 0 : static_cast<size_t>(size_));
-  for (const int32_t rank : ranks) {
-    require_rank("ranks", rank);
-    if (seen[static_cast<size_t>(rank)]) throw Error(Status::invalid_argument, format("ranks: %d is named twice", rank));
-    seen[static_cast<size_t>(rank)] = true;
-    among = among || rank == rank_;
-  }
-  if (!among) throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
-  transport_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
+  transport_->stats().counted([&] {
+    require_usable();
+    require_channel(channel);
+    if (!ranks.empty()) require_ranks(ranks);
+    transport_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
+  });
 }
 
 void Group::finalize(uint64_t timeout_ms) {
@@ -213,6 +405,25 @@ void Group::send(int peer, const Topic& topic, std::span<const std::byte> body, 
 
 Message Group::receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, Deadline deadline) {
   return mesh_->receive(members_[static_cast<size_t>(peer)], topic, body_size, fd_count, revocation_.get(), deadline);
+}
+
+void Group::send_if_there(int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline) {
+  constexpr uint64_t kFullQueueMs = 1'000;  // of a rank that is stopped, perhaps
+  const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
+  try {
+    mesh_->send(members_[static_cast<size_t>(peer)], topic, body, {}, Deadline::after_ms(std::min(left_ms, kFullQueueMs)));
+  } catch (const Error& error) {
+    if (error.status() != Status::peer_failed && error.status() != Status::timeout) throw;
+  }
+}
+
+std::optional<Mesh::News> Group::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size,
+                                             Deadline deadline) {
+  std::vector<int> members;
+  for (const int peer : peers) members.push_back(members_[static_cast<size_t>(peer)]);
+  auto news = mesh_->receive_any(members, topic, body_size, deadline);
+  if (news) news->peer = peers[static_cast<size_t>(std::find(members.begin(), members.end(), news->peer) - members.begin())];
+  return news;
 }
 
 uint64_t Group::next_sequence(uint64_t tag) {

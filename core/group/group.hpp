@@ -7,11 +7,13 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
+#include "core/base/peer_fd.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"
 
@@ -34,11 +36,24 @@ struct GroupConfig {
 
 inline constexpr int kChannels = 64;
 
+// What a rank says of itself when a group is formed.
+struct PeerFacts {
+  int32_t backend = 0;
+  int32_t device = 0;
+  char host[64] = "";
+  char machine[64] = "";  // boot id of the kernel
+  char uuid[64] = "";     // of the device
+};
+
 class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> create(const GroupConfig& config);
   // Null if color is negative.
   std::shared_ptr<Group> split(int color, int key);
+  // [collective over `ranks`, in this order]
+  std::shared_ptr<Group> create_from_ranks(std::span<const int32_t> ranks);
+  // [collective over the living] Also of a revoked group. `name`: null for this group's.
+  std::shared_ptr<Group> shrink(uint64_t timeout_ms, const char* name);
   ~Group();
 
   int rank() const noexcept { return rank_; }
@@ -53,11 +68,16 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : timeout_ms_; }
   Deadline create_deadline() const noexcept { return Deadline::after_ms(create_timeout_ms_); }
   int unwatched_peers() const;
+  std::vector<int> gone_ranks() const;  // known to be dead, or to have left
+  const PeerFacts& facts(int rank) const { return facts_[static_cast<size_t>(rank)]; }
+  int rank_of(const Group& other, int rank_there) const;  // -1: not in this group
+  int failure_fd();                                       // readable once the group is revoked
   uint64_t rejected_connections() const { return mesh_->rejected_connections(); }
 
   // Throws if the group was revoked or finalized: asked by every call that does work.
   void require_usable() const;
   void require_rank(const char* argument, int rank) const;
+  void require_ranks(std::span<const int32_t> ranks) const;  // distinct, this one among them
   void require_channel(int channel) const;
 
   // What all heaps of the group were asked so far, as a number that collectives compare; 0 unless ranks check each other.
@@ -78,6 +98,9 @@ class Group : public std::enable_shared_from_this<Group> {
   // The mesh, spoken to in group ranks.
   void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline);
   Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, Deadline deadline);
+  // The same for those that may be gone: not at all if it is, and the first news of any, where revocations do not matter.
+  void send_if_there(int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline);
+  std::optional<Mesh::News> receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
   const PeerIdentity& identity(int peer) const { return mesh_->peer(members_[static_cast<size_t>(peer)]); }
   // Number of the next exchange with this tag: the same on all ranks if they make their calls in the same order.
   uint64_t next_sequence(uint64_t tag);
@@ -85,7 +108,17 @@ class Group : public std::enable_shared_from_this<Group> {
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
   static std::shared_ptr<Group> form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
-                                     std::shared_ptr<Backend> inherited, std::string bootstrap, Deadline deadline);
+                                     std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline);
+  // Ranks of this group that are to form another one.
+  struct Part {
+    std::vector<int> ranks;
+    std::string name;
+  };
+  template <class Choose>  // Part()
+  std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose);
+  // The same; its failures are of this group.
+  template <class Choose>
+  std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
   void connect_transport(Deadline deadline);
 
   std::shared_ptr<Mesh> mesh_;
@@ -107,7 +140,13 @@ class Group : public std::enable_shared_from_this<Group> {
       0};  // a sum, so that the order of heaps, which threads may have to themselves, is no matter
   std::mutex sequence_mutex_;
   std::unordered_map<uint64_t, uint64_t> sequences_;
+  std::unordered_map<uint64_t, uint64_t> parts_;  // made of each set of ranks
   uint64_t splits_ = 0;
+  uint64_t shrinks_ = 0;
+  std::vector<PeerFacts> facts_;  // by group rank
+  std::mutex failure_fd_mutex_;
+  std::shared_ptr<PeerFd> failure_fd_;
+  std::shared_ptr<void> failure_listener_;
 };
 
 }  // namespace symm

@@ -128,11 +128,16 @@ void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, voi
   require_signal(rank, channel);
   require_known(is_valid(op), static_cast<int>(op), "op");
   group_->transport().send_signal(*view_, rank, channel, op, value, stream);
+  group_->transport().stats().signals_sent.add_shared(1);
 }
 
 void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* stream) {
-  require_signal(rank, channel);
-  group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_default(timeout_ms), stream);
+  GroupStats& stats = group_->transport().stats();
+  stats.counted([&] {
+    require_signal(rank, channel);
+    group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_default(timeout_ms), stream);
+  });
+  stats.signals_taken.add_shared(1);
 }
 
 SignalState Memory::look_at_signal(int rank, int channel) {

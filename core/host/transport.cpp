@@ -41,7 +41,9 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values)
       calls_(context_.size),
       scratch_(static_cast<size_t>(context_.size)),
       operands_(context_.directory, context_.rank, context_.size),
-      barriers_(static_cast<size_t>(context_.channels) + 1) {}
+      barriers_(static_cast<size_t>(context_.channels) + 1) {
+  stats_.barriers = std::vector<Counter>(barriers_.size());
+}
 
 // ---- barriers and signals
 
@@ -53,6 +55,7 @@ void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
   } else {
     barrier_of_some(ranks, channel, timeout_ms);
   }
+  stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
 void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
@@ -266,20 +269,20 @@ void HostTransport::collective(const CollectiveCall& call) {
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
-  Plan settled;
-  if (prepared.plan.entered) {
+  Plan plan = prepared.plan;
+  if (plan.entered) {
     const int unknown = operands_.exchange(call, sync);
     if (unknown >= 0) {
       controls_.fail({Status::mismatch, unknown, context_.pids[static_cast<size_t>(unknown)],
                       format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
                              unknown, context_.rank)});
     }
-    settled = settle(prepared.input, prepared.plan, operands_.all_symmetric());
+    plan = settle(prepared.input, plan, operands_.all_symmetric());
   }
-  run({call, prepared.plan.entered ? settled : prepared.plan, context_.rank, context_.size, operands_.peer_send(),
-       operands_.peer_recv(), scratch_.data(), sync});
+  run({call, plan, context_.rank, context_.size, operands_.peer_send(), operands_.peer_recv(), scratch_.data(), sync});
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
+  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(plan.algorithm));
 }
 
 PlanReport HostTransport::plan(const CollectiveCall& call) {

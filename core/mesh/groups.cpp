@@ -2,6 +2,7 @@
 #include "core/mesh/groups.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace symm {
 namespace {
@@ -39,7 +40,7 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
         continue;
       }
       if (news->failure) {
-        notices.push_back({attached.revocation, std::move(news->failure), as_rank, pid});
+        notices.push_back({attached.revocation, of_member(std::move(*news->failure), as_rank, member), as_rank, pid});
       } else {
         left = true;
       }
@@ -78,6 +79,23 @@ std::vector<int> Groups::others(uint64_t group) const {
   std::vector<int> members = found->second.members;
   std::erase(members, rank_);
   return members;
+}
+
+std::vector<int> Groups::concerned(uint64_t group) const {
+  if (groups_.count(group) != 0 || detached(group)) return others(group);
+  std::vector<int> all(early_.size());
+  std::iota(all.begin(), all.end(), 0);
+  std::erase(all, rank_);
+  return all;
+}
+
+// Who could not come to a group does not say by which rank it is known there.
+Failure Groups::of_member(Failure failure, int index, int peer) const {
+  if (failure.rank >= 0) return failure;
+  failure.rank = index;
+  failure.pid = peers_.identity(peer).pid;
+  failure.message = peers_.name(peer, index) + ": " + failure.message;
+  return failure;
 }
 
 std::shared_ptr<Revocation> Groups::revocation(uint64_t group) const {
@@ -137,7 +155,7 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
   const int index = found->second.index_of(peer);
   if (index < 0) return {};
   if (failure.rank >= static_cast<int>(found->second.members.size())) failure.rank = index;
-  return {{found->second.revocation, std::move(failure), index, 0}};
+  return {{found->second.revocation, of_member(std::move(failure), index, peer), index, 0}};
 }
 
 Notices Groups::leave_all(int peer) {

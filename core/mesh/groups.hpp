@@ -33,6 +33,7 @@ class Groups {
   bool detached(uint64_t group) const;
   std::vector<uint64_t> attached() const;
   std::vector<int> others(uint64_t group) const;                   // mesh ranks, without this one
+  std::vector<int> concerned(uint64_t group) const;                // the same; of a group never attached, all peers
   std::shared_ptr<Revocation> revocation(uint64_t group) const;    // null if not attached
   int rank_in(uint64_t group, int peer) const;                     // the mesh rank itself if not attached
   std::optional<Failure> failure(int peer, uint64_t group) const;  // why nothing more comes from the peer in this group
@@ -55,6 +56,7 @@ class Groups {
     std::optional<Failure> failure;  // else the peer left it
   };
   void note_early(int peer, Early early);
+  Failure of_member(Failure failure, int index, int peer) const;
   std::deque<Early>& early(int peer) { return early_[static_cast<size_t>(peer)]; }
 
   const int rank_;

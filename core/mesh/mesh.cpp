@@ -2,6 +2,7 @@
 #include "core/mesh/mesh.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "core/base/process.hpp"
 #include "core/mesh/mesh_process.hpp"
@@ -86,15 +87,44 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
     return arrival || failure;
   });
   if (failure) throw Error(std::move(*failure));
+  if (ended) return checked(peer, topic, std::move(*arrival), body_size, fd_count);
+  const int64_t pid = this->peer(peer).pid;
+  const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
+  throw Error({Status::timeout, as_rank, pid, name_of_peer(as_rank, pid) + " sent nothing before the deadline"});
+}
+
+std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
+  require_process();
+  for (const int peer : peers) require_peer(peer);
+  std::optional<Arrival> arrival;
+  News news;
+  const bool ended = events_->await(nullptr, deadline, [&](Known& known) {
+    const auto found = std::find_if(peers.begin(), peers.end(), [&](int peer) {
+      arrival = known.inbox.take(peer, topic);
+      return arrival || known.groups.failure(peer, topic.group);
+    });
+    if (found != peers.end()) news.peer = *found;
+    return found != peers.end();
+  });
+  if (!ended) return std::nullopt;
+  if (arrival) news.message = checked(news.peer, topic, std::move(*arrival), body_size, 0);
+  return news;
+}
+
+bool Mesh::is_gone(int peer, uint64_t group) const {
+  return peer != rank_ && events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
+}
+
+Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
   const int64_t pid = this->peer(peer).pid;
   const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
   const std::string name = name_of_peer(as_rank, pid);
-  if (!ended) throw Error({Status::timeout, as_rank, pid, name + " sent nothing before the deadline"});
-  if (arrival->fds_lost) {
-    throw Error(Status::system,
-                format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()));
+  if (arrival.fds_lost) {
+    throw Error({Status::system, -1, 0,
+                 format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE,
+                 0});
   }
-  Message& message = arrival->message;
+  Message& message = arrival.message;
   if (message.body.size() != body_size || message.fds.size() != fd_count) {
     const std::string how = format("broke the protocol: %zu bytes and %zu descriptors came where %zu and %zu belong",
                                    message.body.size(), message.fds.size(), body_size, fd_count);
@@ -127,7 +157,7 @@ void Mesh::detach(uint64_t group) noexcept {
 void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   if (in_child()) return;
   try {
-    for (const int member : events_->look([&](Known& known) { return known.groups.others(group); })) {
+    for (const int member : events_->look([&](Known& known) { return known.groups.concerned(group); })) {
       post(member, wire::Type::failure, group, &failure);
     }
   } catch (const std::bad_alloc&) {

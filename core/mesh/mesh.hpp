@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,6 +37,7 @@ enum class MessageKind : uint16_t {
   split = 18,        // colour and key
   segment = 19,      // rendezvous: block and pad
   out_of_band = 20,  // rendezvous: what a transport has to agree on
+  agreement = 21,    // who of a group lives
 };
 
 // What a message is about; sender and receiver must name the same.
@@ -56,6 +58,7 @@ inline constexpr size_t kMaxBody = wire::kMaxBody;
 inline constexpr size_t kMaxFds = wire::kMaxFds;
 
 class PeerEvents;
+struct Arrival;
 
 class Mesh {
  public:
@@ -82,12 +85,23 @@ class Mesh {
   Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
                   Deadline deadline);
 
+  // What comes first: a message on `topic` from one of `peers`, or that one of them is gone (no message). Revocations do not
+  // matter. Nothing at the deadline.
+  struct News {
+    int peer = -1;
+    std::optional<Message> message;
+  };
+  std::optional<News> receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
+  // Has `peer` died, or left `group`?
+  bool is_gone(int peer, uint64_t group) const;
+
   // Let `group`, whose ranks are `members` (mesh ranks, in group order), hear of deaths, departures and aborts: from now on the
   // mesh calls revocation->revoke()/depart() with *group* ranks. Events that came before are replayed.
   void attach(uint64_t group, std::vector<int> members, std::shared_ptr<Revocation> revocation);
   // Tell the other members that this rank left `group`, drop its unread messages, forget its revocation. Never waits.
   void detach(uint64_t group) noexcept;
-  // Tell the other members why the group is revoked; their revocation takes over status, rank, pid and message. Never waits.
+  // Tell the other members why the group is revoked; their revocation takes over status, rank, pid and message. Never waits. All
+  // peers are told of a group that could not be attached here; a failure without a rank is this rank's.
   void broadcast_failure(uint64_t group, const Failure& failure) noexcept;
   // To all peers, once; never waits.
   void say_bye() noexcept;
@@ -97,6 +111,7 @@ class Mesh {
   bool in_child() const noexcept;
   void require_process() const;
   void require_peer(int peer) const;
+  Message checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count);
   void post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept;
   void pass_on_failure(uint64_t group) noexcept;
 

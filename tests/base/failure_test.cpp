@@ -26,7 +26,9 @@ Status status_of(const Exception& exception) {
 
 TEST(FailureCodec, RoundTrip) {
   Failure found;
-  ASSERT_EQ(decode(Reader(encoded({Status::aborted, 2, 99, "enough"})), found), nullptr);
+  ASSERT_EQ(decode(Reader(encoded({Status::aborted, 2, 99, "enough", 24, 719})), found), nullptr);
+  EXPECT_EQ(found.os_error, 24);
+  EXPECT_EQ(found.cuda_result, 719);
   EXPECT_EQ(found.status, Status::aborted);
   EXPECT_EQ(found.rank, 2);
   EXPECT_EQ(found.pid, 99);
@@ -48,9 +50,9 @@ TEST(FailureCodec, WhatIsImpossibleIsRefused) {
   const auto good = encoded({Status::aborted, 2, 99, "enough"});
   Failure found;
   for (size_t size = 0; size < kFailureHeader; ++size) EXPECT_NE(decode(Reader({good.data(), size}), found), nullptr);
-  for (const size_t at : {3U, 7U, 15U, 16U}) {  // status, rank, pid, text
+  for (const size_t at : {3U, 7U, 15U, 19U, 23U, 24U}) {  // status, rank, pid, os_error, cuda_result, text
     auto bad = good;
-    bad[at] = at == 16 ? std::byte{'\n'} : bad[at] ^ std::byte{0x80};
+    bad[at] = at == 24 ? std::byte{'\n'} : bad[at] ^ std::byte{0x80};
     EXPECT_NE(decode(Reader(bad), found), nullptr) << at;
   }
   EXPECT_NE(decode(Reader(good), found, 5), nullptr);

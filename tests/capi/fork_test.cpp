@@ -58,4 +58,17 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
 }
 
 }  // namespace
+TEST(Fork, a_child_has_no_listeners_of_the_log) {
+  static std::atomic<int> heard;
+  const auto listen = [](void*, symm_log_level_t, const char*) { ++heard; };
+  const symm::LogListener listener(+listen, nullptr, SYMM_LOG_DEBUG);
+  support::create({"thread://log-parent", ""}, 0, 1);
+  EXPECT_GT(heard.exchange(0), 0);
+  support::Process child([] {
+    support::create({"thread://log-child", ""}, 0, 1);
+    return std::to_string(heard);
+  });
+  EXPECT_EQ(child.result(), "0");
+}
+
 }  // namespace support

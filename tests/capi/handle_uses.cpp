@@ -15,6 +15,15 @@ namespace symm_test {
 const std::vector<HandleUse>& handle_uses() {
   static const std::vector<HandleUse> rows = {
       SYMM_USE(group, symm_group_split, 0, 0, w.out<symm_group_t*>()),
+      SYMM_USE(group, symm_group_create_from_ranks, std::array<int32_t, 1>{}.data(), 1, w.out<symm_group_t*>()),
+      SYMM_USE(group, symm_group_shrink, nullptr, w.out<symm_group_t*>()),
+      SYMM_USE(group, symm_group_translate_rank, w.group, 0, w.out<int32_t>()),
+      {"symm_group_translate_rank", "other",
+       [](World& w, void* h) { return symm_group_translate_rank(w.group, static_cast<symm_group_t*>(h), 0, w.out<int32_t>()); }},
+      SYMM_USE(group, symm_group_failed_ranks, nullptr, 0, w.out<size_t>()),
+      SYMM_USE(group, symm_group_failure_fd, w.out<int32_t>()),
+      SYMM_USE(group, symm_peer_info, 0, w.out_struct<symm_peer_info_t>()),
+      SYMM_USE(group, symm_group_stats, w.out_struct<symm_group_stats_t>()),
       SYMM_USE(group, symm_group_rank, w.out<int32_t>()),
       SYMM_USE(group, symm_group_size, w.out<int32_t>()),
       SYMM_USE(group, symm_group_info, w.out_struct<symm_group_info_t>()),
@@ -96,8 +105,10 @@ const std::vector<Exemption>& exemptions() {
   static const std::vector<Exemption> rows = {
       {nullptr, "timeout_ms", "every number is a deadline"},
       {"symm_status_string", "status", "an unknown one has a name too"},
-      {"symm_set_log_callback", "callback", "NULL stops messages"},
-      {"symm_set_log_callback", "user", "is passed on unseen"},
+      {"symm_log_add_listener", "user", "is passed on unseen"},
+      {"symm_log_remove_listener", "id", "one that is not there is NOT_FOUND, which names nothing"},
+      {"symm_group_create_from_ranks", "count", "goes with ranks"},
+      {"symm_group_failed_ranks", "capacity", "may be smaller than the count"},
       {"symm_group_create", "config", "NULL means the defaults; its fields have rows of their own"},
       {"symm_group_split", "color", "negative means no group"},
       {"symm_group_split", "key", "any order is an order"},

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <functional>
 #include <set>
 #include <string>
 #include <thread>
@@ -12,8 +15,10 @@
 
 namespace {
 
-std::string fail_with_level(int32_t level) {
-  EXPECT_EQ(symm_set_log_callback(nullptr, nullptr, level), SYMM_ERR_INVALID_ARGUMENT);
+std::string fail_with_device(int32_t device) {
+  symm_device_info_t info{};
+  info.struct_size = sizeof info;
+  EXPECT_EQ(symm_device_info(SYMM_BACKEND_HOST, device, &info), SYMM_ERR_INVALID_ARGUMENT);
   return symm_last_error();
 }
 
@@ -24,16 +29,16 @@ TEST(LastError, is_empty_before_the_first_failure) {
 }
 
 TEST(LastError, belongs_to_its_thread) {
-  const std::string mine = fail_with_level(77);
+  const std::string mine = fail_with_device(77);
   EXPECT_NE(mine.find("77"), std::string::npos) << mine;
   std::string theirs;
-  std::thread([&] { theirs = fail_with_level(88); }).join();
+  std::thread([&] { theirs = fail_with_device(88); }).join();
   EXPECT_NE(theirs.find("88"), std::string::npos) << theirs;
   EXPECT_EQ(symm_last_error(), mine);
 }
 
 TEST(LastError, success_leaves_it_alone) {
-  const std::string before = fail_with_level(77);
+  const std::string before = fail_with_device(77);
   size_t bytes = 0;
   int32_t devices = 0;
   ASSERT_EQ(symm_dtype_size(SYMM_DTYPE_F16, &bytes), SYMM_OK);
@@ -78,7 +83,7 @@ TEST(LastFailure, is_nothing_before_the_first_failure) {
 }
 
 TEST(LastFailure, says_what_symm_last_error_says_and_nobody_is_to_blame_for_an_argument) {
-  const std::string message = fail_with_level(77);
+  const std::string message = fail_with_device(77);
   const symm_failure_t failure = last_failure();
   EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
   EXPECT_EQ(failure.rank, -1);
@@ -97,6 +102,119 @@ TEST(LastFailure, names_the_rank_that_did_not_come_and_its_process) {
   EXPECT_EQ(failure.status, SYMM_ERR_TIMEOUT);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.pid, getpid());
+}
+
+// A runtime that moves a task to another thread between the call and the question has the failure all the same.
+TEST(LastFailure, is_delivered_into_the_options_of_the_call) {
+  const symm::Group group = support::create({"thread://delivered", ""}, 0, 1);
+  const symm::Buffer buffer = group.allocate(64);
+  const std::pair<const char*, std::function<symm_status_t(symm_failure_t*)>> calls[] = {
+      {"algorithm",
+       [&](symm_failure_t* failure) {
+         symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+         options.algorithm = -7;
+         options.failure = failure;
+         float value = 0;
+         return symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
+       }},
+      {"channel",
+       [&](symm_failure_t* failure) {
+         symm_wait_options_t options = SYMM_WAIT_OPTIONS_INIT;
+         options.failure = failure;
+         return symm_barrier(group.get(), nullptr, 0, -1, &options, nullptr);
+       }},
+      {"size",
+       [&](symm_failure_t* failure) {
+         symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+         options.failure = failure;
+         symm_buffer_t* made = nullptr;
+         return symm_alloc(group.get(), 0, &options, &made);
+       }},
+      {"pointer",
+       [&](symm_failure_t* failure) {
+         symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT;
+         options.failure = failure;
+         symm_buffer_t* made = nullptr;
+         return symm_buffer_adopt(group.get(), nullptr, 64, &options, &made);
+       }},
+      {"buffer",
+       [&](symm_failure_t* failure) {
+         symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+         options.failure = failure;
+         symm_memory_t* made = nullptr;
+         return symm_rendezvous(group.get(), nullptr, &options, &made);
+       }},
+      {"group",
+       [&](symm_failure_t* failure) {
+         symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+         options.failure = failure;
+         symm_group_t* made = nullptr;
+         return symm_group_shrink(nullptr, &options, &made);
+       }},
+      {"size",
+       [&](symm_failure_t* failure) {
+         symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+         options.failure = failure;
+         std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+         size_t size = 0;
+         return symm_ipc_export(buffer.span().data(), 65, &options, token, sizeof token, &size, nullptr);
+       }},
+      {"token",
+       [&](symm_failure_t* failure) {
+         symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+         options.failure = failure;
+         symm_ipc_t* made = nullptr;
+         return symm_ipc_import("nonsense", 8, &options, &made, nullptr);
+       }},
+  };
+  for (const auto& [word, call] : calls) {
+    SCOPED_TRACE(word);
+    symm_failure_t failure{};
+    failure.struct_size = sizeof failure;
+    symm_status_t status = SYMM_OK;
+    std::thread([&, call = std::ref(call)] { status = call(&failure); }).join();
+    fail_with_device(77);  // this thread knows another failure
+    EXPECT_NE(status, SYMM_OK);
+    EXPECT_EQ(failure.status, status);
+    EXPECT_NE(std::string(failure.message).find(word), std::string::npos) << failure.message;
+    symm_failure_t too_short{};
+    EXPECT_EQ(call(&too_short), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(symm_last_error()).find("options.failure"), std::string::npos) << symm_last_error();
+    EXPECT_STREQ(too_short.message, "");
+  }
+  symm_failure_t untouched{};
+  untouched.struct_size = sizeof untouched;
+  untouched.status = 4711;
+  symm_wait_options_t options = SYMM_WAIT_OPTIONS_INIT;
+  options.failure = &untouched;
+  EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, &options, nullptr), SYMM_OK);
+  EXPECT_EQ(untouched.status, 4711);
+}
+
+// Of the rank to blame, on all ranks.
+TEST(LastFailure, has_the_error_number_of_the_system_call) {
+  const support::Bootstrap meeting;
+  support::as_processes(2, [&](int rank) {
+    const symm::Group group = support::create(meeting.processes(), rank, 2);
+    const symm::Buffer buffer = group.allocate(64);
+    group.barrier();
+    if (rank == 1) {
+      const rlimit none{3, 3};  // no descriptor for the pad
+      ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    }
+    symm_memory_t* memory = nullptr;
+    EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_SYSTEM);
+    const symm_failure_t failure = last_failure();
+    EXPECT_EQ(failure.os_error, EMFILE) << failure.message;
+    EXPECT_EQ(failure.cuda_result, 0);
+    EXPECT_EQ(failure.rank, 1);
+    try {
+      group.rendezvous(buffer);
+      if (rank == 1) ADD_FAILURE() << "there is no descriptor still";
+    } catch (const symm::Error& error) {
+      EXPECT_EQ(error.os_error(), EMFILE) << error.what();
+    }
+  });
 }
 
 TEST(StatusString, every_status_has_a_name_of_its_own) {

@@ -15,6 +15,10 @@ symm_status_t create(World& w, Change change) {
   return symm_group_create(&config, w.out<symm_group_t*>());
 }
 
+const WrongSize<symm_group_shrink_options_t> kShrink;
+constexpr int32_t kSome[] = {0, 7};
+constexpr int32_t kZeros[] = {0, 0};
+
 symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_INTERNAL; }
 symm_status_t unused_get(void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_INTERNAL; }
 
@@ -81,6 +85,29 @@ const std::vector<Refusal>& group_refusals() {
        }},
 
       SYMM_REFUSE(symm_group_split, out, "NULL", INVALID_ARGUMENT, w.group, 0, 0, nullptr),
+      SYMM_REFUSE(symm_group_create_from_ranks, ranks, "NULL", INVALID_ARGUMENT, w.group, nullptr, 1, w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_create_from_ranks, ranks, "not in the group", INVALID_ARGUMENT, w.group, kSome + 1, 1,
+                  w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group, kZeros, 2, w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_create_from_ranks, count, "0", INVALID_ARGUMENT, w.group, kSome, 0, w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_create_from_ranks, out, "NULL", INVALID_ARGUMENT, w.group, kSome, 1, nullptr),
+      SYMM_REFUSE(symm_group_shrink_options_init, options, "NULL", INVALID_ARGUMENT, nullptr, 32),
+      SYMM_REFUSE(symm_group_shrink_options_init, struct_size, "0", INVALID_ARGUMENT, w.out<symm_group_shrink_options_t>(), 0),
+      SYMM_REFUSE(symm_group_shrink, options, "short", INVALID_ARGUMENT, w.group, kShrink.small(), w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_shrink, options, "newer", UNSUPPORTED, w.group, kShrink.newer(), w.out<symm_group_t*>()),
+      SYMM_REFUSE(symm_group_shrink, out, "NULL", INVALID_ARGUMENT, w.group, nullptr, nullptr),
+      SYMM_REFUSE(symm_group_translate_rank, rank, "-1", INVALID_ARGUMENT, w.group, w.group, -1, w.out<int32_t>()),
+      SYMM_REFUSE(symm_group_translate_rank, rank, "= size", INVALID_ARGUMENT, w.group, w.group, 1, w.out<int32_t>()),
+      SYMM_REFUSE(symm_group_translate_rank, out_rank, "NULL", INVALID_ARGUMENT, w.group, w.group, 0, nullptr),
+      SYMM_REFUSE(symm_group_failed_ranks, out_ranks, "NULL", INVALID_ARGUMENT, w.group, nullptr, 1, w.out<size_t>()),
+      SYMM_REFUSE(symm_group_failed_ranks, out_count, "NULL", INVALID_ARGUMENT, w.group, nullptr, 0, nullptr),
+      SYMM_REFUSE(symm_group_failure_fd, out_fd, "NULL", INVALID_ARGUMENT, w.group, nullptr),
+      SYMM_REFUSE(symm_peer_info, rank, "-1", INVALID_ARGUMENT, w.group, -1, w.out_struct<symm_peer_info_t>()),
+      SYMM_REFUSE(symm_peer_info, rank, "= size", INVALID_ARGUMENT, w.group, 1, w.out_struct<symm_peer_info_t>()),
+      SYMM_REFUSE(symm_peer_info, out, "NULL", INVALID_ARGUMENT, w.group, 0, nullptr),
+      SYMM_REFUSE(symm_peer_info, out, "struct_size 0", INVALID_ARGUMENT, w.group, 0, w.out_struct<symm_peer_info_t>(0)),
+      SYMM_REFUSE(symm_group_stats, out, "NULL", INVALID_ARGUMENT, w.group, nullptr),
+      SYMM_REFUSE(symm_group_stats, out, "struct_size 0", INVALID_ARGUMENT, w.group, w.out_struct<symm_group_stats_t>(0)),
       SYMM_REFUSE(symm_group_rank, out_rank, "NULL", INVALID_ARGUMENT, w.group, nullptr),
       SYMM_REFUSE(symm_group_size, out_size, "NULL", INVALID_ARGUMENT, w.group, nullptr),
       SYMM_REFUSE(symm_group_info, out, "NULL", INVALID_ARGUMENT, w.group, nullptr),

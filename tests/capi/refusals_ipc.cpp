@@ -6,13 +6,13 @@ namespace {
 
 symm_ipc_export_options_t* export_options(size_t struct_size, uint64_t hold_ms, uint64_t hold_imports) {
   static symm_ipc_export_options_t options;
-  options = {struct_size, hold_ms, hold_imports};
+  options = {struct_size, hold_ms, hold_imports, nullptr};
   return &options;
 }
 
 symm_ipc_import_options_t* import_options(size_t struct_size, int32_t device) {
   static symm_ipc_import_options_t options;
-  options = {struct_size, 0, nullptr, device};
+  options = {struct_size, 0, nullptr, device, nullptr};
   return &options;
 }
 

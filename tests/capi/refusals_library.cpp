@@ -3,10 +3,21 @@
 
 namespace symm_test {
 
+namespace {
+void ignore(void*, symm_log_level_t, const char*) {}
+}  // namespace
+
 const std::vector<Refusal>& library_refusals() {
   static const std::vector<Refusal> rows = {
-      SYMM_REFUSE(symm_set_log_callback, level, "0", INVALID_ARGUMENT, nullptr, nullptr, 0),
-      SYMM_REFUSE(symm_set_log_callback, level, "one too many", INVALID_ARGUMENT, nullptr, nullptr, SYMM_LOG_DEBUG + 1),
+      SYMM_REFUSE(symm_log_add_listener, callback, "NULL", INVALID_ARGUMENT, nullptr, nullptr, SYMM_LOG_INFO, w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_add_listener, level, "0", UNSUPPORTED, ignore, nullptr, 0, w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_add_listener, level, "one too many", UNSUPPORTED, ignore, nullptr, SYMM_LOG_DEBUG + 1,
+                  w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_add_listener, out_id, "NULL", INVALID_ARGUMENT, ignore, nullptr, SYMM_LOG_INFO, nullptr),
+      SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1, SYMM_LOG_INFO, w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_to_fd, fd, "not open", INVALID_ARGUMENT, 1 << 20, SYMM_LOG_INFO, w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_to_fd, level, "one too many", UNSUPPORTED, 2, SYMM_LOG_DEBUG + 1, w.out<uint64_t>()),
+      SYMM_REFUSE(symm_log_to_fd, out_id, "NULL", INVALID_ARGUMENT, 2, SYMM_LOG_INFO, nullptr),
 
       SYMM_REFUSE(symm_dtype_size, dtype, "0", INVALID_ARGUMENT, 0, w.out<size_t>()),
       SYMM_REFUSE(symm_dtype_size, dtype, "33 bits", INVALID_ARGUMENT, SYMM_DTYPE_F32 + 1, w.out<size_t>()),

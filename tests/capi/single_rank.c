@@ -28,8 +28,8 @@ enum {
   BYTES = COUNT * (int)sizeof(int32_t)
 };
 
-static const symm_wait_options_t a_second = {sizeof(symm_wait_options_t), 1000};
-static const symm_wait_options_t a_moment = {sizeof(symm_wait_options_t), 1};
+static const symm_wait_options_t a_second = {sizeof(symm_wait_options_t), 1000, NULL};
+static const symm_wait_options_t a_moment = {sizeof(symm_wait_options_t), 1, NULL};
 
 static void count_messages(void* user, symm_log_level_t level, const char* message) {
   if (level >= SYMM_LOG_ERROR && message != NULL) ++*(int*)user;
@@ -37,6 +37,7 @@ static void count_messages(void* user, symm_log_level_t level, const char* messa
 
 static void library(void) {
   static int messages;
+  uint64_t listener = 0;
   size_t bytes = 0;
   int32_t count = 0;
   int32_t links = -1;
@@ -45,8 +46,10 @@ static void library(void) {
   symm_failure_t failure;
   EXPECT(symm_version() == SYMM_VERSION);
   EXPECT(symm_build_info()[0] == '{');
-  CHECK(symm_set_log_callback(count_messages, &messages, SYMM_LOG_DEBUG));
-  CHECK(symm_set_log_callback(NULL, NULL, SYMM_LOG_ERROR));
+  CHECK(symm_log_add_listener(count_messages, &messages, SYMM_LOG_DEBUG, &listener));
+  CHECK(symm_log_remove_listener(listener));
+  CHECK(symm_log_to_fd(2, SYMM_LOG_ERROR, &listener));
+  CHECK(symm_log_remove_listener(listener));
   CHECK(symm_dtype_size(SYMM_DTYPE_I32, &bytes));
   EXPECT(bytes == 4);
   memset(&failure, 0, sizeof failure);
@@ -80,6 +83,35 @@ static void queries(symm_group_t* group) {
   EXPECT(info.multicast == 0 && info.multicast_reason[0] != '\0');
   CHECK(symm_group_status(group, &status));
   EXPECT(status.status == SYMM_OK && status.failed_rank == -1 && status.message[0] == '\0');
+}
+
+static void survivors(symm_group_t* group) {
+  symm_group_shrink_options_t options;
+  const int32_t ranks[] = {0};
+  int32_t rank = -1, fd = -1;
+  size_t count = 1;
+  symm_peer_info_t peer;
+  symm_group_stats_t stats;
+  symm_group_t *rest = NULL, *part = NULL;
+  CHECK(symm_group_shrink_options_init(&options, sizeof options));
+  CHECK(symm_group_shrink(group, &options, &rest));
+  CHECK(symm_group_create_from_ranks(group, ranks, 1, &part));
+  CHECK(symm_group_translate_rank(group, rest, 0, &rank));
+  EXPECT(rank == 0);
+  CHECK(symm_group_failed_ranks(group, NULL, 0, &count));
+  EXPECT(count == 0);
+  CHECK(symm_group_failure_fd(group, &fd));
+  EXPECT(fd >= 0);
+  memset(&peer, 0, sizeof peer);
+  peer.struct_size = sizeof peer;
+  CHECK(symm_peer_info(group, 0, &peer));
+  EXPECT(peer.alive == 1 && peer.pid > 0 && peer.machine[0] != '\0');
+  memset(&stats, 0, sizeof stats);
+  stats.struct_size = sizeof stats;
+  CHECK(symm_group_stats(group, &stats));
+  EXPECT(stats.failures == 0);
+  symm_group_release(part);
+  symm_group_release(rest);
 }
 
 static void memory_calls(symm_group_t* group, symm_buffer_t* buffer, symm_memory_t* memory) {
@@ -274,6 +306,7 @@ int main(void) {
   config.name = "single";
   CHECK(symm_group_create(&config, &group));
   queries(group);
+  survivors(group);
   CHECK(symm_group_split(group, 3, 0, &half));
   none = group; /* must be overwritten */
   CHECK(symm_group_split(group, -1, 0, &none));

@@ -98,6 +98,8 @@ void check_output(const char* what, const std::function<symm_status_t(T*)>& call
 TEST_F(StructSize, outputs_keep_to_their_size) {
   check_output<symm_device_info_t>("symm_device_info", [](auto* out) { return symm_device_info(SYMM_BACKEND_HOST, 0, out); });
   check_output<symm_failure_t>("symm_last_failure", [](auto* out) { return symm_last_failure(out); });
+  check_output<symm_peer_info_t>("symm_peer_info", [&](auto* out) { return symm_peer_info(group, 0, out); });
+  check_output<symm_group_stats_t>("symm_group_stats", [&](auto* out) { return symm_group_stats(group, out); });
   check_output<symm_group_info_t>("symm_group_info", [&](auto* out) { return symm_group_info(group, out); });
   check_output<symm_group_status_t>("symm_group_status", [&](auto* out) { return symm_group_status(group, out); });
   check_output<symm_plan_info_t>("symm_collective_plan", [&](auto* out) {

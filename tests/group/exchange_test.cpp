@@ -168,4 +168,29 @@ TEST(OutOfMemory, InARendezvousIsTheSameOnAll) {
   });
 }
 
+TEST(OutOfMemory, InASplitIsTheSameOnAll) {
+  run_out_of_memory([](int rank, const auto& run_short) {
+    const auto group = create(rank, 2);
+    run_short(0);
+    return group->split(0, 0);
+  });
+}
+
+TEST(OutOfMemory, WhereSomeRanksFormAGroupIsTheSameOnThese) {
+  run_out_of_memory([](int rank, const auto& run_short) {
+    const auto group = create(rank, 2);
+    const int32_t ranks[] = {0, 1};
+    run_short(0);
+    return group->create_from_ranks(ranks);
+  });
+}
+
+TEST(OutOfMemory, WhileTheLivingAgreeIsTheSameOnAll) {
+  run_out_of_memory([](int rank, const auto& run_short) {
+    const auto group = create(rank, 2);
+    run_short(0);
+    return group->shrink(0, nullptr);
+  });
+}
+
 }  // namespace

@@ -92,10 +92,10 @@ DeathLog::DeathLog() {
     const std::lock_guard lock(log->mutex_);
     log->text_ += std::string(message) + "\n";
   };
-  log::set_callback(note, this, log::Level::debug);
+  listener_ = log::add_listener(note, this, log::Level::debug);
 }
 
-DeathLog::~DeathLog() { log::set_callback(nullptr, nullptr, log::Level::error); }
+DeathLog::~DeathLog() { log::remove_listener(listener_); }
 
 bool DeathLog::await(int rank, int64_t pid) const {
   const std::string gone = format("rank %d (pid %lld) is gone", rank, static_cast<long long>(pid));

@@ -72,6 +72,7 @@ class DeathLog {
  private:
   mutable std::mutex mutex_;
   std::string text_;
+  uint64_t listener_ = 0;
 };
 // Lets this process open so many more descriptors, whatever holes its starter left between those it has.
 void leave_descriptors(int more);

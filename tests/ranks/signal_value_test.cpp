@@ -31,7 +31,7 @@ TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
     for (const auto& row : rows) {
       const auto holds = [&](uint64_t value) {
         uint64_t seen = 0;
-        const symm_wait_options_t soon{sizeof soon, 5};
+        const symm_wait_options_t soon{sizeof soon, 5, nullptr};
         const symm_status_t status =
             symm_wait_signal_value(block.memory.get(), peer, 2, row.compare, value, &soon, &seen, nullptr);
         EXPECT_EQ(seen, status == SYMM_OK ? kHigh + 2 : 0);

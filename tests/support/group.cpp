@@ -70,7 +70,7 @@ void as_threads(int size, const GroupBody& body, uint64_t flags) {
 }
 
 symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm) {
-  const symm_collective_options_t options{sizeof options, algorithm, 0};
+  const symm_collective_options_t options{sizeof options, algorithm, 0, nullptr};
   return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
 }
 

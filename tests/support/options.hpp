@@ -14,7 +14,7 @@ struct Passed {
   operator const Struct*() const { return &value; }
 };
 
-inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) { return {{sizeof(symm_wait_options_t), timeout_ms}}; }
+inline Passed<symm_wait_options_t> within(uint64_t timeout_ms) { return {{sizeof(symm_wait_options_t), timeout_ms, nullptr}}; }
 
 inline Passed<symm_rendezvous_options_t> tagged(uint64_t tag) {
   Passed<symm_rendezvous_options_t> made{SYMM_RENDEZVOUS_OPTIONS_INIT};

@@ -46,6 +46,8 @@ KEEPS_THE_LOCK(symm_ipc_size)
 
 // Defaults are set in C, where the structs are filled.
 %rename("$ignore", regextarget=1) "^symm_.*_init$";
+// Python code does not run on threads of the library: messages go to a descriptor.
+%ignore symm_log_add_listener;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;
 

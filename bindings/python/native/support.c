@@ -12,7 +12,7 @@ PyObject* set_error_factory(PyObject* factory) {
 }
 
 void symm_py_raise(PyObject* cause) {
-  symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, ""};
+  symm_failure_t failure = {sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
   PyObject* exception;
   symm_last_failure(&failure);
   if (error_factory == NULL) {

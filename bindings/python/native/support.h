@@ -33,8 +33,4 @@ typedef struct {
 int symm_py_group_config(PyObject* from, symm_group_config_t* to, symm_py_store* store);
 void symm_py_store_done(symm_py_store* store);
 
-/* Writes one record "<level><message>\n" to the descriptor in `user`, or drops it if there is no room. */
-void symm_py_log_to_descriptor(void* user, symm_log_level_t level, const char* message);
-void* symm_py_log_target(int descriptor);
-
 #endif

@@ -57,6 +57,7 @@ OUT_INTEGER(symm_topology_class_t, out_class, PyLong_FromLong)
 OUT_INTEGER(size_t, out_bytes, PyLong_FromSize_t)
 OUT_INTEGER(size_t, out_size, PyLong_FromSize_t)
 OUT_INTEGER(size_t, out_offset, PyLong_FromSize_t)
+OUT_INTEGER(uint64_t, out_id, PyLong_FromUnsignedLong)
 OUT_INTEGER(uint64_t, out_pending, PyLong_FromUnsignedLong)
 OUT_INTEGER(uint64_t, out_value, PyLong_FromUnsignedLong)
 
@@ -83,20 +84,23 @@ WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
   free(ranks$argnum);
 }
 
-// The matrix of links: its capacity goes in, a list comes out.
-%typemap(in) (int32_t *out_links, size_t capacity) (int32_t *links = NULL) {
-  const Py_ssize_t capacity = PyLong_AsSsize_t($input);
-  if (capacity < 0) {
+// Lists that the library fills: their capacity goes in, they come out.
+%fragment("symm_py_room", "header") {
+static int symm_py_room(PyObject *from, int32_t **to, size_t *capacity) {
+  const Py_ssize_t asked = PyLong_AsSsize_t(from);
+  if (asked < 0) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "capacity: is negative");
-    SWIG_fail;
+    return 0;
   }
-  links = (int32_t *)calloc(capacity > 0 ? (size_t)capacity : 1, sizeof *links);
-  if (links == NULL) {
-    PyErr_NoMemory();
-    SWIG_fail;
-  }
-  $1 = capacity > 0 ? links : NULL;
-  $2 = (size_t)capacity;
+  *to = (int32_t *)calloc(asked > 0 ? (size_t)asked : 1, sizeof **to);
+  if (*to == NULL) PyErr_NoMemory();
+  *capacity = (size_t)asked;
+  return *to != NULL;
+}
+}
+%typemap(in, fragment="symm_py_room") (int32_t *out_links, size_t capacity) (int32_t *links = NULL) {
+  if (!symm_py_room($input, &links, &$2)) SWIG_fail;
+  $1 = $2 > 0 ? links : NULL;
 }
 %typemap(argout) (int32_t *out_links, size_t capacity) {
   $result = symm_py_append($result, symm_py_list($1, $2));
@@ -104,13 +108,16 @@ WANTED_INTEGER(size_t, out_index, PyLong_FromSize_t)
 %typemap(freearg) (int32_t *out_links, size_t capacity) {
   free(links$argnum);
 }
-
-// Log messages go to a descriptor, so that no Python runs on threads of the library. A negative one stops them.
-%typemap(in) (symm_log_callback_t callback, void *user) {
-  const long descriptor = PyLong_AsLong($input);
-  if (descriptor == -1 && PyErr_Occurred()) SWIG_fail;
-  $1 = descriptor < 0 ? NULL : symm_py_log_to_descriptor;
-  $2 = symm_py_log_target((int)descriptor);
+%typemap(in, fragment="symm_py_room") (int32_t *out_ranks, size_t capacity, size_t *out_count) (int32_t *ranks = NULL, size_t there = 0) {
+  if (!symm_py_room($input, &ranks, &$2)) SWIG_fail;
+  $1 = ranks;
+  $3 = &there;
+}
+%typemap(argout) (int32_t *out_ranks, size_t capacity, size_t *out_count) {
+  $result = symm_py_append($result, symm_py_list($1, *$3 < $2 ? *$3 : $2));
+}
+%typemap(freearg) (int32_t *out_ranks, size_t capacity, size_t *out_count) {
+  free(ranks$argnum);
 }
 
 // Tokens are bytes.

@@ -68,6 +68,9 @@ class Line:
         a, b, m, c = (int(part) for part in self.text("f").split(":"))
         return (a * rank + b * i) % m + c
 
+    def ranks(self, key: str) -> list[int]:
+        return [int(rank) for rank in self.text(key, "").split(":") if rank]
+
     def timeout(self) -> float | None:
         return self.integer("timeout_ms", 0) / 1000 or None
 
@@ -145,6 +148,15 @@ class Runner:
         if part is not None:
             self.things[name] = part
 
+    def do_create_from_ranks(self, line: Line) -> None:
+        self.things[line.text("as")] = self.group(line).create_from_ranks(line.ranks("ranks"))
+
+    def do_shrink(self, line: Line) -> None:
+        self.things[line.text("as")] = self.group(line).shrink()
+
+    def do_expect_failed(self, line: Line) -> None:
+        assert self.group(line).failed_ranks() == line.ranks("ranks")
+
     def do_finalize(self, line: Line) -> None:
         self.group(line).finalize()
 
@@ -167,8 +179,7 @@ class Runner:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def do_barrier(self, line: Line) -> None:
-        among = [int(rank) for rank in line.text("among", "").split(":") if rank]
-        self.group(line).barrier(among or None, channel=line.integer("channel", 0), timeout=line.timeout())
+        self.group(line).barrier(line.ranks("among") or None, channel=line.integer("channel", 0), timeout=line.timeout())
 
     # ---- memory
 

@@ -2,6 +2,7 @@
 """Nothing hangs, and the exception names the rank."""
 
 import os
+import select
 import signal
 import time
 
@@ -78,10 +79,13 @@ def test_ranks_that_disagree(ranks):
         with pytest.raises(symm.MismatchError, match="rank 0") as caught:
             group.allreduce(np.ones(4 + group.rank, np.float32))
         assert group.status().status is symm.Status.MISMATCH
-        return caught.value.rank
+        assert caught.value.rank == group.status().failed_rank
+        return str(caught.value), caught.value.rank
 
-    # Where both find it in the same moment each blames the other, whose call is not its own.
-    assert set(ranks(2, body)) <= {0, 1}
+    # Both find it, and say the same.
+    said = ranks(2, body)
+    assert said[0] == said[1]
+    assert said[0][1] == 1
 
 
 def test_blocks_that_differ(ranks):
@@ -120,3 +124,33 @@ def test_many_threads_on_one_group(alone):
             alone.empty(4)
 
     on_threads(8, work)
+
+
+def test_survivors_go_on(ranks):
+    def body(group):
+        readable = lambda: select.select([group.failure_fd()], [], [], 0)[0]  # noqa: E731
+        assert not readable()
+        group.barrier()
+        if group.rank == 1:
+            group.abort("enough")
+        else:
+            select.select([group.failure_fd()], [], [], 20)
+        with pytest.raises(symm.AbortedError):
+            group.barrier(channel=1)
+        assert readable()
+        assert group.failed_ranks() == []
+        with group.shrink(name="rest") as rest:
+            assert (rest.rank, rest.size, rest.info().name) == (group.rank, 3, "rest")
+            assert rest.allreduce(np.ones(4, np.float32)).tolist() == [3] * 4
+            assert rest.stats().collective_calls[symm.Collective.ALLREDUCE] == 1
+            part = rest.create_from_ranks([2, 0]) if rest.rank != 1 else None
+            if part is not None:
+                assert [rest.translate_rank(part, rank) for rank in range(2)] == [2, 0]
+                assert part.translate_rank(rest, 1) is None
+                part.close()
+            peer = rest.peer_info(1)
+            assert peer.alive
+            assert peer.backend is symm.Backend.HOST
+        return peer.machine
+
+    assert len(set(ranks(3, body))) == 1

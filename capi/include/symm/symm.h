@@ -31,9 +31,11 @@
  *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
- *               symm_group_status() names the rank. Only release and the query calls remain useful; a new
- *               group of the survivors is made by symm_group_create(). A captured CUDA graph does not ask the
- *               library: replayed after a revocation it ends by itself, and what it stores is undefined.
+ *               symm_group_status() names the rank. Only release, the query calls and symm_group_shrink(), which makes
+ *               a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA
+ *               graph does not ask the library: replayed after a revocation it ends by itself, and what it stores is
+ *               undefined. The thread that made a failing call asks symm_last_failure(); where tasks change threads
+ *               between two calls, the options of a call carry a symm_failure_t of the caller's.
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
@@ -197,18 +199,6 @@ enum symm_group_flag_values {
 /** No deadline. */
 #define SYMM_TIMEOUT_INFINITE UINT64_MAX
 
-/** How long a call may wait; NULL means the defaults. */
-typedef struct {
-  size_t struct_size;
-  uint64_t timeout_ms; /**< 0: the group's */
-} symm_wait_options_t;
-
-#define SYMM_WAIT_OPTIONS_INIT \
-  { sizeof(symm_wait_options_t), 0 }
-
-/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
-SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
-
 /* ---- handles --------------------------------------------------------------------------------------- */
 
 typedef struct symm_group symm_group_t;   /**< ranks that share memory */
@@ -233,12 +223,15 @@ SYMM_API const char *symm_status_string(symm_status_t status);
  *  the next failing call on this thread. Never NULL. Since 0.1. */
 SYMM_API const char *symm_last_error(void);
 
-/** The last failure of this thread, whole. Filled by symm_last_failure(). */
+/** A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the
+ * failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only. */
 typedef struct {
   size_t struct_size;
   symm_status_t status; /**< SYMM_OK before the first failure */
   int32_t rank;         /**< the rank to blame, as numbered in the group of the call; -1: nobody in particular */
   int64_t pid;          /**< its process, as its own machine numbers it; 0: not known */
+  int32_t os_error;     /**< errno of the system call that failed, on the rank to blame; 0: it was none */
+  int32_t cuda_result;  /**< CUresult of the driver call that failed, on the rank to blame; 0: it was none */
   char message[1024];   /**< as symm_last_error() */
 } symm_failure_t;
 
@@ -248,14 +241,42 @@ typedef struct {
  *  @return INVALID_ARGUMENT for NULL or a struct_size smaller than that of 0.1. */
 SYMM_API symm_status_t symm_last_failure(symm_failure_t *out);
 
-/** Receives log messages, possibly from the library's monitor thread. Must not call into the library. */
+/** How long a call may wait; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t timeout_ms;     /**< 0: the group's */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+} symm_wait_options_t;
+
+#define SYMM_WAIT_OPTIONS_INIT \
+  { sizeof(symm_wait_options_t), 0, NULL }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
+
+/** Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the
+ *  library, but for symm_log_remove_listener(). */
 typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const char *message);
 
-/** Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]
- *  Without a callback the library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go
- *  to stderr. When the call returns, the former callback is not running and will not run again. Since 0.1.
- *  @return INVALID_ARGUMENT for an unknown level. */
-SYMM_API symm_status_t symm_set_log_callback(symm_log_callback_t callback, void *user, symm_log_level_t level);
+/** Send log messages of at most `level` to `callback`, for the whole process, beside all other listeners. [local]
+ *  The library prints nothing, unless SYMM_LOG=error|warning|info|debug names a level: then messages go to stderr as well. A
+ *  forked child has no listeners. Since 0.2.
+ *  @param[out] out_id  for symm_log_remove_listener().
+ *  @return INVALID_ARGUMENT (callback), UNSUPPORTED for an unknown level. */
+SYMM_API symm_status_t symm_log_add_listener(symm_log_callback_t callback, void *user, symm_log_level_t level, uint64_t *out_id);
+
+/** The same, to a descriptor: for languages whose code must not run on threads of the library. [local] Each message is a line,
+ *  "error: ...", "warning: ...", "info: ..." or "debug: ...", of at most 543 bytes, written at once. A pipe or socket that is
+ * full, because nobody reads it, loses lines and never holds up the library. Since 0.2.
+ *  @param fd           duplicated; the caller may close it.
+ *  @param[out] out_id  for symm_log_remove_listener(), which closes the duplicate.
+ *  @return INVALID_ARGUMENT (fd is not open), UNSUPPORTED for an unknown level, SYSTEM. */
+SYMM_API symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64_t *out_id);
+
+/** End a listener. [local] When the call returns, the callback is not running, but for a callback that ends itself, and will not
+ * run again. Since 0.2.
+ *  @return NOT_FOUND if there is no such listener, TIMEOUT if the callback has not returned within 60 seconds. */
+SYMM_API symm_status_t symm_log_remove_listener(uint64_t id);
 
 /** Size of one element in bytes. [local] Since 0.1.
  *  @return INVALID_ARGUMENT for an unknown dtype. */
@@ -362,6 +383,43 @@ SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm
  *  @return as symm_group_create(). */
 SYMM_API symm_status_t symm_group_split(symm_group_t *group, int32_t color, int32_t key, symm_group_t **out);
 
+/** Form a group of some ranks of another. [collective over `ranks`] [blocking, create_timeout_ms] The others take no part. Since
+ * 0.2.
+ *  @param ranks  distinct ranks of `group`, this one among them, the same in the same order on all of these: ranks[i] becomes
+ * rank i.
+ *  @param count  > 0.
+ *  @return as symm_group_create(); MISMATCH if the order differs. */
+SYMM_API symm_status_t symm_group_create_from_ranks(symm_group_t *group, const int32_t *ranks, size_t count, symm_group_t **out);
+
+/** How to shrink a group; NULL means the defaults. */
+typedef struct {
+  size_t struct_size;
+  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
+  const char *name;        /**< of the new group; NULL: that of the old one */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
+} symm_group_shrink_options_t;
+
+#define SYMM_GROUP_SHRINK_OPTIONS_INIT \
+  { sizeof(symm_group_shrink_options_t), 0, NULL, NULL }
+
+/** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
+SYMM_API symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t *options, size_t struct_size);
+
+/** Form a group of those ranks of `group` that are alive and have not released it, in their old order. [collective over these]
+ *  [blocking, options.timeout_ms] Also and above all after a failure: `group` may be revoked, and stays as it is. Ranks that die
+ *  meanwhile are left out; all others get the same group, or the same failure. symm_group_translate_rank() tells who became who.
+ *  Since 0.2.
+ *  @param options  NULL for the defaults.
+ *  @return TIMEOUT (a rank lives and did not come; when it has been killed, or has released the group, the call can be made
+ * again), PEER_FAILED (others take this rank for dead), otherwise as symm_group_create(). */
+SYMM_API symm_status_t symm_group_shrink(symm_group_t *group, const symm_group_shrink_options_t *options, symm_group_t **out);
+
+/** Which rank of `group` is rank `rank` of `other`. [local] For groups made of one another, by split, shrink and the like,
+ * always; for others as long as a process is one rank of each. Since 0.2.
+ *  @param rank  of `other`.
+ *  @return NOT_FOUND if it is not in `group`. */
+SYMM_API symm_status_t symm_group_translate_rank(symm_group_t *group, symm_group_t *other, int32_t rank, int32_t *out_rank);
+
 /** This process's rank in the group. [local] Since 0.1. */
 SYMM_API symm_status_t symm_group_rank(symm_group_t *group, int32_t *out_rank);
 
@@ -400,6 +458,53 @@ typedef struct {
 /** Ask whether the group was revoked, and why. [local] Never waits. Since 0.1. */
 SYMM_API symm_status_t symm_group_status(symm_group_t *group, symm_group_status_t *out);
 
+/** Which ranks this rank knows to be dead, or to have released the group. [local] Never waits. Since 0.2.
+ *  @param[out] out_ranks  receives the first `capacity` of them, in ascending order; NULL with capacity 0 asks for the count
+ * only.
+ *  @param capacity        ranks that out_ranks holds.
+ *  @param[out] out_count  how many there are. */
+SYMM_API symm_status_t symm_group_failed_ranks(symm_group_t *group, int32_t *out_ranks, size_t capacity, size_t *out_count);
+
+/** A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status().
+ *  [local] The group's, valid as long as the group; not to be read, written or closed, and not there in a forked child. What
+ * fails on a CUDA stream revokes the group only when a call on the group, symm_group_status() for one, finds it. Since 0.2.
+ *  @return SYSTEM. */
+SYMM_API symm_status_t symm_group_failure_fd(symm_group_t *group, int32_t *out_fd);
+
+/** What is known of one rank of a group. Filled by symm_peer_info(). */
+typedef struct {
+  size_t struct_size;
+  int32_t rank;
+  symm_backend_t backend;
+  int32_t device;   /**< as that rank's process numbers it */
+  int32_t alive;    /**< 0 once its death or departure was noticed */
+  int64_t pid;      /**< as seen from here; 0 if its process is in another pid namespace */
+  char host[64];    /**< its host name */
+  char machine[64]; /**< boot id of its kernel: ranks with the same one can share memory */
+  char uuid[64];    /**< of its GPU; for the host back end, the boot id */
+} symm_peer_info_t;
+
+/** Describe rank `rank` of a group, this one or another. [local] Since 0.2.
+ *  @return INVALID_ARGUMENT. */
+SYMM_API symm_status_t symm_peer_info(symm_group_t *group, int32_t rank, symm_peer_info_t *out);
+
+/** What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats(). */
+typedef struct {
+  size_t struct_size;
+  uint64_t collective_calls[32]; /**< by symm_collective_t */
+  uint64_t collective_bytes[32]; /**< by symm_collective_t: count times the size of an element, of each call */
+  uint64_t algorithm_calls[32];  /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
+  uint64_t barriers;
+  uint64_t signals_sent;
+  uint64_t signals_taken;
+  uint64_t failures; /**< collectives, barriers and waits for signals that failed */
+  uint64_t sleeps;   /**< waits on the host that did not end while they spun */
+  uint64_t slept_ns; /**< how long those took, in sum */
+} symm_group_stats_t;
+
+/** Ask what was done on a group. [local] Never waits. Since 0.2. */
+SYMM_API symm_status_t symm_group_stats(symm_group_t *group, symm_group_stats_t *out);
+
 /** Revoke the group on all ranks: pending and later calls return ABORTED. [local] Never waits; any thread; idempotent.
  *  @param reason  shown in the messages; NULL for none. Since 0.1. */
 SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
@@ -428,10 +533,11 @@ typedef struct {
   uint64_t flags;    /**< enum symm_alloc_flag_values */
   int32_t numa_node; /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
   const char *name;  /**< shown in messages, cut to 63 bytes; NULL: "" */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_alloc_options_t;
 
 #define SYMM_ALLOC_OPTIONS_INIT \
-  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, NULL }
+  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, NULL, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
@@ -451,11 +557,12 @@ SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, const symm_a
 /** How to adopt; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  const char *name; /**< shown in messages, cut to 63 bytes; NULL: "" */
+  const char *name;        /**< shown in messages, cut to 63 bytes; NULL: "" */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_adopt_options_t;
 
 #define SYMM_ADOPT_OPTIONS_INIT \
-  { sizeof(symm_adopt_options_t), NULL }
+  { sizeof(symm_adopt_options_t), NULL, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
@@ -500,12 +607,13 @@ SYMM_API void symm_buffer_release(symm_buffer_t *buffer);
 /** How to meet; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t tag;        /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
-  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
+  uint64_t tag;            /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
+  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_rendezvous_options_t;
 
 #define SYMM_RENDEZVOUS_OPTIONS_INIT \
-  { sizeof(symm_rendezvous_options_t), 0, 0 }
+  { sizeof(symm_rendezvous_options_t), 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options, size_t struct_size);
@@ -661,15 +769,16 @@ SYMM_API symm_status_t symm_memory_record_use(symm_memory_t *memory, void *strea
 /** How to make a heap; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t flags;      /**< as in symm_alloc_options_t */
-  int32_t numa_node;   /**< as there */
-  uint64_t alignment;  /**< of the block, and so the most that a piece can have; as there */
-  const char *name;    /**< as there */
-  uint64_t timeout_ms; /**< 0: the group's create_timeout_ms */
+  uint64_t flags;          /**< as in symm_alloc_options_t */
+  int32_t numa_node;       /**< as there */
+  uint64_t alignment;      /**< of the block, and so the most that a piece can have; as there */
+  const char *name;        /**< as there */
+  uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_heap_options_t;
 
 #define SYMM_HEAP_OPTIONS_INIT \
-  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, NULL, 0 }
+  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, NULL, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
@@ -856,10 +965,11 @@ typedef struct {
   size_t struct_size;
   symm_algorithm_t algorithm; /**< force one; must be the same on all ranks */
   uint64_t timeout_ms;        /**< 0: the group's */
+  symm_failure_t *failure;    /**< NULL, or receives the failure of this call */
 } symm_collective_options_t;
 
 #define SYMM_COLLECTIVE_OPTIONS_INIT \
-  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0 }
+  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
 SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options, size_t struct_size);
@@ -948,12 +1058,13 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
 /** How to export; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t hold_ms;      /**< keep the memory for this token, though its buffer is released, for as long from now; 0: do not */
-  uint64_t hold_imports; /**< or until so many imports of this token were made; 0: only hold_ms ends it */
+  uint64_t hold_ms;        /**< keep the memory for this token, though its buffer is released, for as long from now; 0: do not */
+  uint64_t hold_imports;   /**< or until so many imports of this token were made; 0: only hold_ms ends it */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_ipc_export_options_t;
 
 #define SYMM_IPC_EXPORT_OPTIONS_INIT \
-  { sizeof(symm_ipc_export_options_t), 0, 0 }
+  { sizeof(symm_ipc_export_options_t), 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
 SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *options, size_t struct_size);
@@ -976,13 +1087,14 @@ SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size, const s
 /** How to import; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t timeout_ms;   /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
-  const char *directory; /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
-  int32_t device;        /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
+  uint64_t timeout_ms;     /**< for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000 */
+  const char *directory;   /**< where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path */
+  int32_t device;          /**< CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory */
+  symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_ipc_import_options_t;
 
 #define SYMM_IPC_IMPORT_OPTIONS_INIT \
-  { sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO }
+  { sizeof(symm_ipc_import_options_t), 0, NULL, SYMM_DEVICE_AUTO, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
 SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *options, size_t struct_size);

@@ -49,10 +49,18 @@ class Error : public std::runtime_error {
   int32_t rank() const noexcept { return rank_; }
   // Its process, as its own machine numbers it; 0: not known.
   int64_t pid() const noexcept { return pid_; }
+  // errno of the system call and CUresult of the driver call that failed; 0: it was none.
+  int32_t os_error() const noexcept { return os_error_; }
+  int32_t cuda_result() const noexcept { return cuda_result_; }
 
  private:
   Error(symm_status_t status, const char *call, const symm_failure_t &failure)
-      : std::runtime_error(text(status, call, failure.message)), status_(status), rank_(failure.rank), pid_(failure.pid) {}
+      : std::runtime_error(text(status, call, failure.message)),
+        status_(status),
+        rank_(failure.rank),
+        pid_(failure.pid),
+        os_error_(failure.os_error),
+        cuda_result_(failure.cuda_result) {}
   static symm_failure_t last_failure() noexcept {
     symm_failure_t failure{};
     failure.struct_size = sizeof failure;
@@ -67,12 +75,37 @@ class Error : public std::runtime_error {
   symm_status_t status_;
   int32_t rank_ = -1;
   int64_t pid_ = 0;
+  int32_t os_error_ = 0;
+  int32_t cuda_result_ = 0;
 };
 
 // Throw Error unless `status`, which the C function `call` has returned on this thread, is SYMM_OK. For C calls of one's own.
 inline void check(symm_status_t status, const char *call) {
   if (status != SYMM_OK) throw Error(status, call);
 }
+
+// Messages of the library, for as long as this lives. Moving is free. [local]
+class LogListener {
+ public:
+  // To `callback`, on any thread. symm_log_add_listener().
+  LogListener(symm_log_callback_t callback, void *user, symm_log_level_values level) {
+    check(symm_log_add_listener(callback, user, level, &id_), "symm_log_add_listener");
+  }
+  // To a descriptor, a line each. symm_log_to_fd().
+  LogListener(int32_t fd, symm_log_level_values level) { check(symm_log_to_fd(fd, level, &id_), "symm_log_to_fd"); }
+  LogListener(LogListener &&other) noexcept : id_(std::exchange(other.id_, 0)) {}
+  LogListener &operator=(LogListener &&other) noexcept {
+    std::swap(id_, other.id_);
+    return *this;
+  }
+  // symm_log_remove_listener().
+  ~LogListener() {
+    if (id_ != 0) symm_log_remove_listener(id_);
+  }
+
+ private:
+  uint64_t id_ = 0;
+};
 
 // ---- data -------------------------------------------------------------------------------------------
 
@@ -157,10 +190,10 @@ Struct sized() {
   return made;
 }
 
-inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms}; }
+inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms, nullptr}; }
 
 inline symm_collective_options_t in_c(const Options &options) {
-  return {sizeof(symm_collective_options_t), options.algorithm, options.timeout_ms};
+  return {sizeof(symm_collective_options_t), options.algorithm, options.timeout_ms, nullptr};
 }
 
 // The elements of `send` and `recv`, which must be of one type.
@@ -480,8 +513,28 @@ class Group : public Handle<symm_group_t> {
     return Group(made);
   }
 
+  // Of the ranks named, in their order. symm_group_create_from_ranks(). [collective over `ranks`] [blocking]
+  Group create_from_ranks(Span<const int32_t> ranks) const {
+    symm_group_t *made = nullptr;
+    check(symm_group_create_from_ranks(get(), ranks.data(), ranks.size(), &made), "symm_group_create_from_ranks");
+    return Group(made);
+  }
+  // Of those that live, also when this group is revoked. symm_group_shrink(). [collective over these] [blocking]
+  Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
+    symm_group_t *made = nullptr;
+    check(symm_group_shrink(get(), &options, &made), "symm_group_shrink");
+    return Group(made);
+  }
+
   int32_t rank() const noexcept { return rank_; }
   int32_t size() const noexcept { return size_; }
+  // Which rank of this group is rank `rank` of `other`; -1: none. symm_group_translate_rank(). [local]
+  int32_t translate_rank(const Group &other, int32_t rank) const {
+    int32_t found = -1;
+    const symm_status_t status = symm_group_translate_rank(get(), other.get(), rank, &found);
+    if (status != SYMM_ERR_NOT_FOUND) check(status, "symm_group_translate_rank");
+    return found;
+  }
   // symm_group_info(). [local]
   symm_group_info_t info() const {
     auto info = detail::sized<symm_group_info_t>();
@@ -493,6 +546,32 @@ class Group : public Handle<symm_group_t> {
     auto status = detail::sized<symm_group_status_t>();
     check(symm_group_status(get(), &status), "symm_group_status");
     return status;
+  }
+  // The ranks known to be dead or gone, ascending. symm_group_failed_ranks(). [local]
+  std::vector<int32_t> failed_ranks() const {
+    std::vector<int32_t> ranks(static_cast<size_t>(size_));
+    size_t count = 0;
+    check(symm_group_failed_ranks(get(), ranks.data(), ranks.size(), &count), "symm_group_failed_ranks");
+    ranks.resize(count);
+    return ranks;
+  }
+  // Readable once the group is revoked; the group's own. symm_group_failure_fd(). [local]
+  int32_t failure_fd() const {
+    int32_t fd = -1;
+    check(symm_group_failure_fd(get(), &fd), "symm_group_failure_fd");
+    return fd;
+  }
+  // symm_peer_info(). [local]
+  symm_peer_info_t peer_info(int32_t rank) const {
+    auto info = detail::sized<symm_peer_info_t>();
+    check(symm_peer_info(get(), rank, &info), "symm_peer_info");
+    return info;
+  }
+  // symm_group_stats(). [local]
+  symm_group_stats_t stats() const {
+    auto stats = detail::sized<symm_group_stats_t>();
+    check(symm_group_stats(get(), &stats), "symm_group_stats");
+    return stats;
   }
   // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
   void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }

@@ -304,6 +304,13 @@ class Runner {
       {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
       {"create", [this](Row row) { create(row.text("as"), row.text("as"), row.size("timeout_ms")); }},
       {"split", [this](Row row) { split(row); }},
+      {"create_from_ranks",
+       [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},
+      {"shrink", [this](Row row) { things_->groups[row.text("as")] = group(row).shrink(); }},
+      {"expect_failed",
+       [this](Row row) {
+         if (group(row).failed_ranks() != row.ranks("ranks")) throw std::runtime_error("other ranks have failed");
+       }},
       {"finalize", [this](Row row) { group(row).finalize(); }},
       {"abort", [this](Row row) { group(row).abort(row.text("reason").c_str()); }},
       {"synchronize", [this](Row row) { group(row).synchronize(nullptr, timeout(row)); }},

@@ -38,7 +38,7 @@ Owned::Owned(size_t bytes) {
 }
 
 Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms, uint64_t hold_imports) {
-  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports};
+  const symm_ipc_export_options_t options{sizeof options, hold_ms, hold_imports, nullptr};
   const symm::Token made = symm::ipc_export(symm::Span(static_cast<const std::byte*>(pointer), bytes), options);
   Token token{made.size(), {}};
   std::memcpy(token.bytes, made.data(), made.size());

@@ -223,7 +223,7 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
   constexpr int kBlocks = 64;
   exporter([&] {
     std::string warning;
-    check(symm_set_log_callback(remember, &warning, SYMM_LOG_WARNING));
+    const symm::LogListener listener(remember, &warning, SYMM_LOG_WARNING);
     std::vector<std::unique_ptr<Owned>> owned;
     for (int i = 0; i < kBlocks; ++i) {
       owned.push_back(std::make_unique<Owned>(4096));
@@ -237,7 +237,6 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     EXPECT_NE(warning.find("pid " + std::to_string(facts->tokens[0].size) + " (64)"), std::string::npos) << warning;
     EXPECT_EQ(ipc_stats().limbo_blocks, static_cast<uint64_t>(kBlocks));
     EXPECT_EQ(ipc_stats().limbo_bytes, size_t{kBlocks} * 4096);
-    check(symm_set_log_callback(nullptr, nullptr, SYMM_LOG_WARNING));
     go_on();
     expect_eventually("limbo is empty", [] { return ipc_collect().blocks_in_limbo == 0; });
   });

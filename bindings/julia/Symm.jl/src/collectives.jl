@@ -4,9 +4,9 @@
 # `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`.
 
 @inline options(::Nothing, ::Nothing) = C_NULL
-options(algorithm, timeout) = Ref(symm_collective_options_t(
-    sizeof(symm_collective_options_t), algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm), milliseconds(timeout)
-))
+options(algorithm, timeout) = options_with(
+    symm_collective_options_t, algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm), milliseconds(timeout)
+)
 
 # A collective of C; `more` is what it takes between the type and the options.
 @inline function collective(f, group, from, to, count, T, more...; algorithm=nothing, timeout=nothing, stream=nothing)

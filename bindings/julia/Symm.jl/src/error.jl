@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    SymmError(status, message, rank=nothing, pid=nothing)
+    SymmError(status, message, rank=nothing, pid=nothing, os_error=nothing, cuda_result=nothing)
 
 What a failed call throws. `status` is one of `Symm.SYMM_ERR_*`; `message` is the library's own: one line that names the argument, the rank
 or the system call. `rank` is the rank to blame, as numbered in the group of the call, `pid` its process; `nothing` if nobody in particular, or not known.
+`os_error` is the errno of the system call that failed there, `cuda_result` the CUresult of the driver call; `nothing` if it was none.
 """
 struct SymmError <: Exception
     status::symm_status_t
     message::String
     rank::Union{Int,Nothing}
     pid::Union{Int,Nothing}
+    os_error::Union{Int,Nothing}
+    cuda_result::Union{Int,Nothing}
 end
-SymmError(status, message) = SymmError(status, message, nothing, nothing)
+SymmError(status, message) = SymmError(status, message, nothing, nothing, nothing, nothing)
 
 Base.showerror(io::IO, e::SymmError) = print(io, "SymmError: ", status_name(e.status), ": ", e.message)
 
@@ -35,7 +38,9 @@ function last_failure()
     out = sized(symm_failure_t)
     symm_last_failure(out)
     failure = fields(out)
+    unless(none, value) = value == none ? nothing : Int(value)
     return SymmError(
-        failure.status, failure.message, failure.rank < 0 ? nothing : Int(failure.rank), failure.pid == 0 ? nothing : Int(failure.pid)
+        failure.status, failure.message, unless(-1, failure.rank), unless(0, failure.pid), unless(0, failure.os_error),
+        unless(0, failure.cuda_result),
     )
 end

@@ -127,22 +127,25 @@ mutable struct symm_memory_t end
 mutable struct symm_heap_t end
 mutable struct symm_ipc_t end
 
-"""Receives log messages, possibly from the library's monitor thread. Must not call into the library."""
+"""Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the library, but for symm_log_remove_listener()."""
 const symm_log_callback_t = Ptr{Cvoid}
 
-"""How long a call may wait; NULL means the defaults."""
-struct symm_wait_options_t
-    struct_size::Csize_t
-    timeout_ms::UInt64  # 0: the group's
-end
-
-"""The last failure of this thread, whole. Filled by symm_last_failure()."""
+"""A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only."""
 struct symm_failure_t
     struct_size::Csize_t
     status::symm_status_t  # SYMM_OK before the first failure
     rank::Int32  # the rank to blame, as numbered in the group of the call; -1: nobody in particular
     pid::Int64  # its process, as its own machine numbers it; 0: not known
+    os_error::Int32  # errno of the system call that failed, on the rank to blame; 0: it was none
+    cuda_result::Int32  # CUresult of the driver call that failed, on the rank to blame; 0: it was none
     message::NTuple{1024, UInt8}  # as symm_last_error()
+end
+
+"""How long a call may wait; NULL means the defaults."""
+struct symm_wait_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64  # 0: the group's
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """What is known of one device. Filled by symm_device_info()."""
@@ -188,6 +191,14 @@ struct symm_group_config_t
     name::Cstring  # tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
 end
 
+"""How to shrink a group; NULL means the defaults."""
+struct symm_group_shrink_options_t
+    struct_size::Csize_t
+    timeout_ms::UInt64  # 0: the group's create_timeout_ms
+    name::Cstring  # of the new group; NULL: that of the old one
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
+end
+
 """What is known of a group. Filled by symm_group_info()."""
 struct symm_group_info_t
     struct_size::Csize_t
@@ -214,18 +225,47 @@ struct symm_group_status_t
     message::NTuple{256, UInt8}  # "" while status is SYMM_OK
 end
 
+"""What is known of one rank of a group. Filled by symm_peer_info()."""
+struct symm_peer_info_t
+    struct_size::Csize_t
+    rank::Int32
+    backend::symm_backend_t
+    device::Int32  # as that rank's process numbers it
+    alive::Int32  # 0 once its death or departure was noticed
+    pid::Int64  # as seen from here; 0 if its process is in another pid namespace
+    host::NTuple{64, UInt8}  # its host name
+    machine::NTuple{64, UInt8}  # boot id of its kernel: ranks with the same one can share memory
+    uuid::NTuple{64, UInt8}  # of its GPU; for the host back end, the boot id
+end
+
+"""What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats()."""
+struct symm_group_stats_t
+    struct_size::Csize_t
+    collective_calls::NTuple{32, UInt64}  # by symm_collective_t
+    collective_bytes::NTuple{32, UInt64}  # by symm_collective_t: count times the size of an element, of each call
+    algorithm_calls::NTuple{32, UInt64}  # by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO
+    barriers::UInt64
+    signals_sent::UInt64
+    signals_taken::UInt64
+    failures::UInt64  # collectives, barriers and waits for signals that failed
+    sleeps::UInt64  # waits on the host that did not end while they spun
+    slept_ns::UInt64  # how long those took, in sum
+end
+
 """How to allocate; NULL means the defaults."""
 struct symm_alloc_options_t
     struct_size::Csize_t
     flags::UInt64  # enum symm_alloc_flag_values
     numa_node::Int32  # of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread
     name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """How to adopt; NULL means the defaults."""
 struct symm_adopt_options_t
     struct_size::Csize_t
     name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """How to meet; NULL means the defaults."""
@@ -233,6 +273,7 @@ struct symm_rendezvous_options_t
     struct_size::Csize_t
     tag::UInt64  # calls with equal tags meet, in the order in which they are made; 0 is as good as any
     timeout_ms::UInt64  # 0: the group's create_timeout_ms
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """What is known of a memory. Filled by symm_memory_info()."""
@@ -270,6 +311,7 @@ struct symm_heap_options_t
     alignment::UInt64  # of the block, and so the most that a piece can have; as there
     name::Cstring  # as there
     timeout_ms::UInt64  # 0: the group's create_timeout_ms
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """What is known of a heap. Filled by symm_heap_info()."""
@@ -301,6 +343,7 @@ struct symm_collective_options_t
     struct_size::Csize_t
     algorithm::symm_algorithm_t  # force one; must be the same on all ranks
     timeout_ms::UInt64  # 0: the group's
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """The algorithm chosen for a call, and why. Filled by symm_collective_plan()."""
@@ -330,6 +373,7 @@ struct symm_ipc_export_options_t
     struct_size::Csize_t
     hold_ms::UInt64  # keep the memory for this token, though its buffer is released, for as long from now; 0: do not
     hold_imports::UInt64  # or until so many imports of this token were made; 0: only hold_ms ends it
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """How to import; NULL means the defaults."""
@@ -338,6 +382,7 @@ struct symm_ipc_import_options_t
     timeout_ms::UInt64  # for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000
     directory::Cstring  # where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path
     device::Int32  # CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
 """What is known of an import. Filled by symm_ipc_info()."""
@@ -391,10 +436,8 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_info_t, symm_group_status_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
-"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
-@call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
 """Version of the loaded library, encoded like SYMM_VERSION. [local]"""
 @call symm_version()::UInt32
 """Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. [local]"""
@@ -405,8 +448,14 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_last_error()::Cstring
 """What the last failing call on this thread failed of, and who is to blame. [local]"""
 @call symm_last_failure(out::Ptr{symm_failure_t})::symm_status_t
-"""Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. [local]"""
-@call symm_set_log_callback(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t)::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_wait_options_init(options::Ptr{symm_wait_options_t}, struct_size::Csize_t)::symm_status_t
+"""Send log messages of at most `level` to `callback`, for the whole process, beside all other listeners. [local]"""
+@call symm_log_add_listener(callback::Ptr{Cvoid}, user::Ptr{Cvoid}, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
+"""The same, to a descriptor: for languages whose code must not run on threads of the library. [local]"""
+@call symm_log_to_fd(fd::Int32, level::symm_log_level_t, out_id::Ptr{UInt64})::symm_status_t
+"""End a listener. [local]"""
+@call symm_log_remove_listener(id::UInt64)::symm_status_t
 """Size of one element in bytes. [local]"""
 @call symm_dtype_size(dtype::symm_dtype_t, out_bytes::Ptr{Csize_t})::symm_status_t
 """Number of devices of a back end."""
@@ -423,6 +472,14 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @waiting symm_group_create_without_callbacks symm_group_create(config::Ptr{symm_group_config_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
 """Divide a group. [collective over `group`] [blocking, create_timeout_ms]"""
 @waiting symm_group_split(group::Ptr{symm_group_t}, color::Int32, key::Int32, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+"""Form a group of some ranks of another. [collective over `ranks`] [blocking, create_timeout_ms]"""
+@waiting symm_group_create_from_ranks(group::Ptr{symm_group_t}, ranks::Ptr{Int32}, count::Csize_t, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+"""Set the first `struct_size` bytes of `options` to the defaults. [local]"""
+@call symm_group_shrink_options_init(options::Ptr{symm_group_shrink_options_t}, struct_size::Csize_t)::symm_status_t
+"""Form a group of those ranks of `group` that are alive and have not released it, in their old order. [collective over these] [blocking, options.timeout_ms]"""
+@waiting symm_group_shrink(group::Ptr{symm_group_t}, options::Ptr{symm_group_shrink_options_t}, out::Ptr{Ptr{symm_group_t}})::symm_status_t
+"""Which rank of `group` is rank `rank` of `other`. [local]"""
+@call symm_group_translate_rank(group::Ptr{symm_group_t}, other::Ptr{symm_group_t}, rank::Int32, out_rank::Ptr{Int32})::symm_status_t
 """This process's rank in the group. [local]"""
 @call symm_group_rank(group::Ptr{symm_group_t}, out_rank::Ptr{Int32})::symm_status_t
 """Number of ranks. [local]"""
@@ -431,6 +488,14 @@ const STRUCTS = (symm_wait_options_t, symm_failure_t, symm_device_info_t, symm_s
 @call symm_group_info(group::Ptr{symm_group_t}, out::Ptr{symm_group_info_t})::symm_status_t
 """Ask whether the group was revoked, and why. [local]"""
 @call symm_group_status(group::Ptr{symm_group_t}, out::Ptr{symm_group_status_t})::symm_status_t
+"""Which ranks this rank knows to be dead, or to have released the group. [local]"""
+@call symm_group_failed_ranks(group::Ptr{symm_group_t}, out_ranks::Ptr{Int32}, capacity::Csize_t, out_count::Ptr{Csize_t})::symm_status_t
+"""A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status(). [local]"""
+@call symm_group_failure_fd(group::Ptr{symm_group_t}, out_fd::Ptr{Int32})::symm_status_t
+"""Describe rank `rank` of a group, this one or another. [local]"""
+@call symm_peer_info(group::Ptr{symm_group_t}, rank::Int32, out::Ptr{symm_peer_info_t})::symm_status_t
+"""Ask what was done on a group. [local]"""
+@call symm_group_stats(group::Ptr{symm_group_t}, out::Ptr{symm_group_stats_t})::symm_status_t
 """Revoke the group on all ranks: pending and later calls return ABORTED. [local]"""
 @call symm_group_abort(group::Ptr{symm_group_t}, reason::Cstring)::symm_status_t
 """Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. [collective] [blocking, options.timeout_ms]"""

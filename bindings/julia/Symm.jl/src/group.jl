@@ -97,6 +97,76 @@ function Base.split(group::Group, color::Integer, key::Integer=group.rank)
 end
 
 """
+    create_from_ranks(group, ranks)
+
+A group of some ranks of `group` (they count from 0), in this order; only they call it, with the same list.
+"""
+create_from_ranks(group::Group, ranks) =
+    Group(given(Ptr{symm_group_t}, symm_group_create_from_ranks, group, collect(Int32, ranks), length(ranks)))
+
+"""
+    shrink(group; name=nothing, timeout=nothing)
+
+A group of the ranks that live and have not closed `group`, in their old order, also after a failure: `group` may be revoked, and stays as it
+is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out. A rank that lives and does not
+come is `SYMM_ERR_TIMEOUT`; once it is gone the call can be made again.
+"""
+function shrink(group::Group; name=nothing, timeout=nothing)
+    text = name === nothing ? "" : Base.cconvert(Cstring, String(name))
+    GC.@preserve text begin
+        address = name === nothing ? Cstring(C_NULL) : Base.unsafe_convert(Cstring, text)
+        options = options_with(symm_group_shrink_options_t, milliseconds(timeout), address)
+        return Group(given(Ptr{symm_group_t}, symm_group_shrink, group, options))
+    end
+end
+
+"""
+    translate_rank(group, other, rank)
+
+Which rank of `group` is rank `rank` of `other`; `nothing` if it is not in `group`.
+"""
+function translate_rank(group::Group, other::Group, rank::Integer)
+    found = Ref{Int32}(-1)
+    status = symm_group_translate_rank(group, other, rank, found)
+    status == SYMM_ERR_NOT_FOUND && return nothing
+    check(status)
+    return Int(found[])
+end
+
+"""
+    failed_ranks(group)
+
+The ranks that this rank knows to be dead, or to have closed the group, ascending. Never waits.
+"""
+function failed_ranks(group::Group)
+    ranks = zeros(Int32, group.size)
+    count = given(Csize_t, symm_group_failed_ranks, group, ranks, length(ranks))
+    return Int.(ranks[1:count])
+end
+
+"""
+    failure_fd(group)
+
+A descriptor that becomes readable when the group is revoked, for event loops; the group's, not to be closed.
+"""
+failure_fd(group::Group) = RawFD(given(Int32, symm_group_failure_fd, group))
+
+"""
+    peer_info(group, rank)
+
+What is known of one rank, as a named tuple: `pid`, `host`, `machine`, `device`, `uuid`, `alive`, ...
+"""
+peer_info(group::Group, rank::Integer) = filled(symm_peer_info_t, symm_peer_info, group, rank)
+
+"""
+    stats(group)
+
+What this rank has done on the group so far, as a named tuple; element `value + 1` of `collective_calls`, `collective_bytes` and
+`algorithm_calls` is that of the collective or algorithm.
+"""
+stats(group::Group) = filled(symm_group_stats_t, symm_group_stats, group)
+
+"""
     Symm.info(group)
 
 What is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ...

@@ -37,7 +37,7 @@ function Heap(
     timeout=nothing,
 )
     return with_text(name) do text
-        options = sized_with(symm_heap_options_t, placement(host, node)..., alignment, text, milliseconds(timeout))
+        options = options_with(symm_heap_options_t, placement(host, node)..., alignment, text, milliseconds(timeout))
         Heap(given(Ptr{symm_heap_t}, symm_heap_create, group, bytes, options), group)
     end
 end

@@ -12,7 +12,7 @@ imported `imports` times.
 function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
     token, length_ = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_SIZE), Ref{Csize_t}(0)
     hold_ms = hold === nothing ? UInt64(0) : milliseconds(hold)
-    how = Ref(symm_ipc_export_options_t(sizeof(symm_ipc_export_options_t), hold_ms, imports))
+    how = options_with(symm_ipc_export_options_t, hold_ms, imports)
     piece, size = exported(A)
     check(symm_ipc_export(piece, size, how, token, length(token), length_, ipc_stream(stream)))
     return resize!(token, length_[])
@@ -43,12 +43,12 @@ function open_token(token; timeout=nothing, directory=nothing, device=nothing, s
     path = directory === nothing ? "" : Base.cconvert(Cstring, String(directory))
     out = Ref{Ptr{symm_ipc_t}}(C_NULL)
     GC.@preserve path begin
-        how = Ref(symm_ipc_import_options_t(
-            sizeof(symm_ipc_import_options_t),
+        how = options_with(
+            symm_ipc_import_options_t,
             milliseconds(timeout),
             directory === nothing ? Cstring(C_NULL) : Base.unsafe_convert(Cstring, path),
             device === nothing ? SYMM_DEVICE_AUTO : device,
-        ))
+        )
         check(symm_ipc_import(bytes_, length(bytes_), how, out, ipc_stream(stream)))
     end
     return Import(out[])

@@ -1,53 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The library logs from any thread, its monitor thread among them, where Julia code must not run: before Julia 1.9 it cannot, and after
-# it would make the monitor wait for Julia's garbage collector. So the function that the library calls is native and only writes the message to a pipe; a
-# task of Julia's reads the pipe and calls the user's function. A full pipe loses messages, and never holds up the library.
-
-# What the library passes to the writer: where to write and how.
-struct LogWriter
-    descriptor::Int64
-    format::NTuple{8,UInt8}
-end
-const LOG_FORMAT = (Vector{UInt8}("%d %s\n")..., 0x00, 0x00)
+# it would make the monitor wait for Julia's garbage collector. So the library writes lines to a pipe, and a task of Julia's reads them
+# and calls the user's function. A full pipe loses messages, and never holds up the library.
 
 mutable struct LogPipe
     callback::Any
     read_end::Int32
-    write_end::Int32
-    writer::Ptr{LogWriter}  # outlives everything; the library may hold it
+    listener::UInt64
     pending::Vector{UInt8}
 end
 const LOG_PIPE = Ref{Union{Nothing,LogPipe}}(nothing)
-
-@static if VERSION >= v"1.9"
-    # A thread that Julia does not know is adopted when it comes; this function allocates nothing.
-    function write_log(writer::Ptr{LogWriter}, level::Cint, message::Ptr{UInt8})
-        format = Ptr{UInt8}(writer) + fieldoffset(LogWriter, 2)
-        descriptor = unsafe_load(Ptr{Int64}(writer))
-        @ccall dprintf(descriptor::Cint, format::Ptr{UInt8}; level::Cint, message::Ptr{UInt8})::Cint
-        return nothing
-    end
-    log_writer() = @cfunction(write_log, Cvoid, (Ptr{LogWriter}, Cint, Ptr{UInt8}))
-else
-    # The same as above as LLVM's text, since what @cfunction makes looks for the thread's Julia state at its entry.
-    const DPRINTF = "declare i32 @dprintf(i32, i8*, ...)"
-    const WRITE_LOG = join(
-        (
-            "define void @symm_write_log(i8* %writer, i32 %level, i8* %message) {",
-            "%where = bitcast i8* %writer to i64*",
-            "%wide = load i64, i64* %where",
-            "%descriptor = trunc i64 %wide to i32",
-            "%format = getelementptr i8, i8* %writer, i64 8",
-            "%written = call i32 (i32, i8*, ...) @dprintf(i32 %descriptor, i8* %format, i32 %level, i8* %message)",
-            "ret void }",
-        ),
-        " ",
-    )
-    @eval log_writer() = Ptr{Cvoid}(Base.llvmcall(
-        ($(DPRINTF * "\n" * WRITE_LOG), "ret i64 ptrtoint (void (i8*, i32, i8*)* @symm_write_log to i64)"), Int64, Tuple{}
-    ))
-end
 
 const O_NONBLOCK, O_CLOEXEC = 0o4000, 0o2000000  # as Linux has them
 
@@ -62,8 +25,7 @@ not wait for that.
 function on_log(f, level::Symbol=:info)
     finest = value_of(LOG_LEVELS, level)
     on_log(nothing)
-    channel = open_log_pipe(f)
-    check(symm_set_log_callback(log_writer(), channel.writer, finest))
+    channel = open_log_pipe(f, finest)
     LOG_PIPE[] = channel
     @async read_log(channel)
     return nothing
@@ -72,10 +34,9 @@ end
 function on_log(::Nothing)
     channel = LOG_PIPE[]
     channel === nothing && return nothing
-    check(symm_set_log_callback(C_NULL, C_NULL, SYMM_LOG_ERROR))  # after it, nobody writes
+    check(symm_log_remove_listener(channel.listener))  # after it, nobody writes, and read_log comes to the end
     flush_log()
     LOG_PIPE[] = nothing
-    close_descriptor(channel.write_end)  # read_log comes to the end, and closes the other
     return nothing
 end
 
@@ -86,12 +47,17 @@ Deliver the messages that the library has written so far, now and on this task.
 """
 flush_log() = LOG_PIPE[] === nothing ? nothing : (drain(LOG_PIPE[]); nothing)
 
-function open_log_pipe(f)
+function open_log_pipe(f, finest)
     ends = Ref{NTuple{2,Int32}}((-1, -1))
     ccall(:pipe2, Cint, (Ptr{Cvoid}, Cint), ends, O_NONBLOCK | O_CLOEXEC) == 0 || throw(SystemError("pipe2"))
-    writer = Ptr{LogWriter}(Libc.malloc(sizeof(LogWriter)))
-    unsafe_store!(writer, LogWriter(ends[][2], LOG_FORMAT))
-    return LogPipe(f, ends[][1], ends[][2], writer, UInt8[])
+    try
+        return LogPipe(f, ends[][1], given(UInt64, symm_log_to_fd, ends[][2], finest), UInt8[])
+    catch
+        close_descriptor(ends[][1])
+        rethrow()
+    finally
+        close_descriptor(ends[][2])  # the library has its own
+    end
 end
 
 function read_log(channel)
@@ -100,7 +66,6 @@ function read_log(channel)
         drain(channel) || break
     end
     close_descriptor(channel.read_end)
-    Libc.free(channel.writer)
 end
 
 """Deliver what is in the pipe; false at its end."""
@@ -112,8 +77,8 @@ function drain(channel)
         append!(channel.pending, view(chunk, 1:Int(count)))
         while (stop = findfirst(==(UInt8('\n')), channel.pending)) !== nothing
             line = String(splice!(channel.pending, 1:stop))
-            level, message = split(chomp(line), ' '; limit=2)
-            channel.callback(name_of(LOG_LEVELS, parse(Int, level)), String(message))
+            level, message = split(chomp(line), ": "; limit=2)
+            channel.callback(Symbol(level), String(message))
         end
     end
 end

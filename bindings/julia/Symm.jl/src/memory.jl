@@ -24,7 +24,7 @@ end
 
 function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing, name::AbstractString="")
     return with_text(name) do text
-        options = sized_with(symm_alloc_options_t, placement(host, node)..., text)
+        options = options_with(symm_alloc_options_t, placement(host, node)..., text)
         Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options), bytes)
     end
 end
@@ -38,7 +38,7 @@ memory, so the owner may free its own at any time, and is never touched. Local.
 `address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
 """
 adopt(group::Group, address, bytes::Integer; name::AbstractString="") = with_text(name) do text
-    options = sized_with(symm_adopt_options_t, text)
+    options = options_with(symm_adopt_options_t, text)
     Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, operand(address), bytes, options), bytes)
 end
 
@@ -76,7 +76,7 @@ mutable struct SymmMemory <: Handle{symm_memory_t}
 end
 
 function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing)
-    options = sized_with(symm_rendezvous_options_t, tag, milliseconds(timeout))
+    options = options_with(symm_rendezvous_options_t, tag, milliseconds(timeout))
     return SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options), group)
 end
 

@@ -16,6 +16,9 @@ end
 """A reference to a `T` with these fields after its size."""
 sized_with(::Type{T}, values...) where {T} = Ref(T(sizeof(T), values...))
 
+"""Options with these fields. Their last, where a failure could be written, is left out: a failing call throws it."""
+options_with(::Type{T}, values...) where {T} = sized_with(T, values..., C_NULL)
+
 """`f(address)` of a text as C has it."""
 function with_text(f, text::AbstractString)
     kept = Base.cconvert(Cstring, String(text))
@@ -52,6 +55,7 @@ function fields(ref::Ref{T}) where {T}
     end
 end
 plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
+plain(::Type{NTuple{N,UInt64}}, address) where {N} = copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N))
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
 """Deadlines are in seconds here, `Inf` for none and `nothing` for the default."""
@@ -63,4 +67,4 @@ end
 
 """The options of a call that waits so long."""
 within(::Nothing) = C_NULL
-within(seconds) = sized_with(symm_wait_options_t, milliseconds(seconds))
+within(seconds) = options_with(symm_wait_options_t, milliseconds(seconds))

@@ -134,6 +134,9 @@ const VERBS = Dict{String,Function}(
     "await" => r -> (timedwait(() -> status(group(r)).status != Symm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> (r.things[word(r, "as")] = Group(backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r))),
     "split" => r -> split_group(r),
+    "create_from_ranks" => r -> (r.things[word(r, "as")] = create_from_ranks(group(r), among(r, "ranks"))),
+    "shrink" => r -> (r.things[word(r, "as")] = shrink(group(r))),
+    "expect_failed" => r -> same("failed", failed_ranks(group(r)), among(r, "ranks")),
     "finalize" => r -> finalize_group(group(r)),
     "abort" => r -> abort(group(r), word(r, "reason")),
     "synchronize" => r -> synchronize_group(group(r); timeout=seconds(r)),
@@ -195,7 +198,7 @@ function wait_several(r)
     return first === nothing || expect_count(r, first - 1)
 end
 
-among(r) = has(r, "among") ? parse.(Int, split(word(r, "among"), ':')) : nothing
+among(r, key="among") = has(r, key) ? parse.(Int, split(word(r, key), ':')) : nothing
 
 function expect_status(r)
     now = status(group(r))

@@ -19,11 +19,13 @@ bytes where the name says so, else in elements.
 from symm._generated import (
     DeviceInfo as DeviceInfo,
     GroupInfo as GroupInfo,
+    GroupStats as GroupStats,
     HeapInfo as HeapInfo,
     ImportInfo as ImportInfo,
     IpcReport as IpcReport,
     IpcStats as IpcStats,
     MemoryInfo as MemoryInfo,
+    PeerInfo as PeerInfo,
     Plan as Plan,
 )
 from symm._library import version as version

@@ -6,7 +6,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, fields
 from enum import IntEnum
-from typing import Any, ClassVar, TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 F = TypeVar("F", bound="Filled")
 E = TypeVar("E", bound=IntEnum)
@@ -33,13 +37,17 @@ class Filled:
     @classmethod
     def read(cls: type[F], data: bytes) -> F:
         """The struct whose bytes the extension returned."""
-        kinds: list[Any] = [field.type for field in fields(cls)]
-        values = struct.unpack_from(cls.LAYOUT, data)
-        return cls(*(_text(value) if kind is str else kind(value) for kind, value in zip(kinds, values, strict=True)))
+        values = iter(struct.unpack_from(cls.LAYOUT, data))
+        letters = cls.LAYOUT.split()[1:]
+        return cls(*(_field(field.type, letter, values) for field, letter in zip(fields(cls), letters, strict=True)))
 
 
-def _text(chars: bytes) -> str:
-    return chars.partition(b"\0")[0].decode("utf-8", "replace")
+def _field(kind: Any, letter: str, values: Iterator[Any]) -> Any:
+    if kind is str:
+        return next(values).partition(b"\0")[0].decode("utf-8", "replace")
+    if kind == tuple[int, ...]:
+        return tuple(islice(values, int(letter[:-1])))
+    return kind(next(values))
 
 
 def member(kind: type[E], value: E | str | int) -> E:

@@ -18,11 +18,15 @@ class SymmError(Exception):
         status: why.
         rank: the rank to blame, as numbered in the group of the call; None: nobody in particular.
         pid: its process, as its own machine numbers it; None: not known.
+        os_error: errno of the system call that failed, on the rank to blame; None: it was none.
+        cuda_result: CUresult of the driver call that failed, on the rank to blame; None: it was none.
     """
 
     status: Status = Status.INTERNAL
     rank: int | None = None
     pid: int | None = None
+    os_error: int | None = None
+    cuda_result: int | None = None
 
     def __init_subclass__(cls, *, status: Status | None = None) -> None:
         cls.status = cls.status if status is None else status
@@ -97,6 +101,8 @@ def error_of(failure: Failure) -> SymmError:
         error.status = failure.status
     error.rank = failure.rank if failure.rank >= 0 else None
     error.pid = failure.pid or None
+    error.os_error = failure.os_error or None
+    error.cuda_result = failure.cuda_result or None
     return error
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symm import _generated, stores
 from symm._device import CPU, CUDA
-from symm._generated import GroupInfo, MemoryInfo
+from symm._generated import GroupInfo, GroupStats, MemoryInfo, PeerInfo
 from symm._library import raw
 from symm._operand import Operand, operand
 from symm._owned import Owned
@@ -17,7 +17,7 @@ from symm._view import extents_of
 from symm.collectives import Collectives
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Backend, GroupFlag, Status, member
-from symm.errors import InvalidArgumentError
+from symm.errors import InvalidArgumentError, NotFoundError
 from symm.heap import Heap
 from symm.memory import Buffer, Memory
 
@@ -212,6 +212,36 @@ class Group(Collectives, Owned):
         part = raw.symm_group_split(self._handle, color, key)
         return Group(part) if part else None
 
+    def create_from_ranks(self, ranks: Iterable[int]) -> Group:
+        """Form a group of some ranks, in this order. [collective over `ranks`] [blocking, create_timeout]
+
+        Args:
+            ranks: distinct ranks of this group, this one among them; the same in the same order on all of these.
+        """
+        return Group(raw.symm_group_create_from_ranks(self._handle, list(ranks)))
+
+    def shrink(self, *, name: str | None = None, timeout: float | None = None) -> Group:
+        """Form a group of the ranks that live and have not closed this one, in their old order. [collective] [blocking]
+
+        Also and above all after a failure: this group may be revoked, and stays as it is. Ranks that die meanwhile are left
+        out; all others get the same group, or the same failure.
+
+        Args:
+            name: of the new group; None: that of this one.
+            timeout: seconds; None: the group's create_timeout.
+
+        Raises:
+            DeadlineError: a rank lives and did not come; once it is gone the call can be made again.
+        """
+        return Group(raw.symm_group_shrink(self._handle, (milliseconds(timeout), name)))
+
+    def translate_rank(self, other: Group, rank: int) -> int | None:
+        """Which rank of this group is rank `rank` of `other`; None: it is not in this group. [local]"""
+        try:
+            return raw.symm_group_translate_rank(self._handle, other._handle, rank)
+        except NotFoundError:
+            return None
+
     # ---- state
 
     def info(self) -> GroupInfo:
@@ -221,6 +251,22 @@ class Group(Collectives, Owned):
     def status(self) -> GroupStatus:
         """Whether the group was revoked, and why. [local] Never waits."""
         return GroupStatus.read(raw.symm_group_status(self._handle))
+
+    def failed_ranks(self) -> list[int]:
+        """The ranks that this rank knows to be dead, or to have closed the group, ascending. [local] Never waits."""
+        return raw.symm_group_failed_ranks(self._handle, self.size)
+
+    def failure_fd(self) -> int:
+        """A descriptor that becomes readable when the group is revoked, for event loops. [local] Not to be closed."""
+        return raw.symm_group_failure_fd(self._handle)
+
+    def peer_info(self, rank: int) -> PeerInfo:
+        """Describe rank `rank`: process, host, device, whether it lives. [local]"""
+        return PeerInfo.read(raw.symm_peer_info(self._handle, rank))
+
+    def stats(self) -> GroupStats:
+        """What this rank has done on the group so far. [local] ``stats().collective_calls[Collective.ALLREDUCE]``"""
+        return GroupStats.read(raw.symm_group_stats(self._handle))
 
     def abort(self, reason: str = "") -> None:
         """Revoke the group on all ranks: pending and later calls raise `AbortedError`. [local] Never waits; any thread."""

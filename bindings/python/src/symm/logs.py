@@ -14,14 +14,14 @@ import threading
 from symm._library import raw
 
 _levels = {
-    raw.SYMM_LOG_ERROR: logging.ERROR,
-    raw.SYMM_LOG_WARNING: logging.WARNING,
-    raw.SYMM_LOG_INFO: logging.INFO,
-    raw.SYMM_LOG_DEBUG: logging.DEBUG,
+    "error": (logging.ERROR, raw.SYMM_LOG_ERROR),
+    "warning": (logging.WARNING, raw.SYMM_LOG_WARNING),
+    "info": (logging.INFO, raw.SYMM_LOG_INFO),
+    "debug": (logging.DEBUG, raw.SYMM_LOG_DEBUG),
 }
 
 _lock = threading.Lock()
-_write_end: int | None = None
+_listener: int | None = None
 
 
 def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WARNING) -> None:
@@ -33,45 +33,37 @@ def log_to(logger: logging.Logger | str | None = "symm", level: int = logging.WA
         logger: a logger, its name, or None.
         level: of the package logging; what is finer than DEBUG is not there.
     """
+    global _listener
     with _lock:
-        _stop()
+        if _listener is not None:
+            raw.symm_log_remove_listener(_listener)
+            _listener = None
         if logger is not None:
-            _start(logging.getLogger(logger) if isinstance(logger, str) else logger, level)
+            _listener = _start(logging.getLogger(logger) if isinstance(logger, str) else logger, level)
 
 
-def _start(logger: logging.Logger, level: int) -> None:
-    global _write_end
-    finest = max((number for number, name in _levels.items() if name >= level), default=raw.SYMM_LOG_ERROR)
-    read_end, _write_end = os.pipe()
-    os.set_blocking(_write_end, False)
+def _start(logger: logging.Logger, level: int) -> int:
+    finest = max((number for name, number in _levels.values() if name >= level), default=raw.SYMM_LOG_ERROR)
+    read_end, write_end = os.pipe()
     threading.Thread(target=_read, args=(read_end, logger), name="symm-log", daemon=True).start()
-    raw.symm_set_log_callback(_write_end, finest)
-
-
-def _stop() -> None:
-    global _write_end
-    if _write_end is None:
-        return
-    # When the call returns, nobody writes any more; closing the pipe then ends the reader.
-    raw.symm_set_log_callback(-1, raw.SYMM_LOG_ERROR)
-    os.close(_write_end)
-    _write_end = None
+    try:
+        return raw.symm_log_to_fd(write_end, finest)
+    finally:
+        os.close(write_end)  # the library has its own; the reader ends with it
 
 
 def _read(read_end: int, logger: logging.Logger) -> None:
-    with os.fdopen(read_end, "rb") as records:
-        for record in records:
-            level = _levels.get(record[0] - ord("0"), logging.ERROR)
-            logger.log(level, "%s", record[1:].decode("utf-8", "replace").rstrip("\n"))
+    with os.fdopen(read_end, encoding="utf-8", errors="replace", newline="\n") as lines:
+        for line in lines:
+            name, _, message = line.rstrip("\n").partition(": ")
+            logger.log(_levels.get(name, (logging.ERROR, 0))[0], "%s", message)
 
 
 def _after_fork() -> None:
-    # The reader stayed in the parent, and the pipe is the parent's.
-    global _lock, _write_end
+    # The reader and the listener stayed in the parent.
+    global _lock, _listener
     _lock = threading.Lock()
-    if _write_end is not None:
-        os.close(_write_end)
-        _write_end = None
+    _listener = None
 
 
 os.register_at_fork(after_in_child=_after_fork)

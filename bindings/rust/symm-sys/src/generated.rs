@@ -9,7 +9,7 @@ pub type symm_buffer_t = symm_buffer;
 pub type symm_memory_t = symm_memory;
 pub type symm_heap_t = symm_heap;
 pub type symm_ipc_t = symm_ipc;
-/// Receives log messages, possibly from the library's monitor thread. Must not call into the library.
+/// Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the library, but for symm_log_remove_listener().
 pub type symm_log_callback_t = ::core::option::Option<
     unsafe extern "C" fn(
         user: *mut ::core::ffi::c_void,
@@ -136,11 +136,6 @@ pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 }
 
 structs! {
-/// How long a call may wait; NULL means the defaults.
-pub struct symm_wait_options_t {
-    pub struct_size: usize,
-    #[doc = "0: the group's"] pub timeout_ms: u64,
-}
 pub struct symm_group {
     _unused: [u8; 0],
 }
@@ -156,13 +151,21 @@ pub struct symm_heap {
 pub struct symm_ipc {
     _unused: [u8; 0],
 }
-/// The last failure of this thread, whole. Filled by symm_last_failure().
+/// A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only.
 pub struct symm_failure_t {
     pub struct_size: usize,
     #[doc = "SYMM_OK before the first failure"] pub status: symm_status_t,
     #[doc = "the rank to blame, as numbered in the group of the call; -1: nobody in particular"] pub rank: i32,
     #[doc = "its process, as its own machine numbers it; 0: not known"] pub pid: i64,
+    #[doc = "errno of the system call that failed, on the rank to blame; 0: it was none"] pub os_error: i32,
+    #[doc = "CUresult of the driver call that failed, on the rank to blame; 0: it was none"] pub cuda_result: i32,
     #[doc = "as symm_last_error()"] pub message: [::core::ffi::c_char; 1024usize],
+}
+/// How long a call may wait; NULL means the defaults.
+pub struct symm_wait_options_t {
+    pub struct_size: usize,
+    #[doc = "0: the group's"] pub timeout_ms: u64,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// What is known of one device. Filled by symm_device_info().
 pub struct symm_device_info_t {
@@ -221,6 +224,13 @@ pub struct symm_group_config_t {
     #[doc = "for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
     #[doc = "tells apart concurrent groups with the same bootstrap; shown in messages; NULL: \"\""] pub name: *const ::core::ffi::c_char,
 }
+/// How to shrink a group; NULL means the defaults.
+pub struct symm_group_shrink_options_t {
+    pub struct_size: usize,
+    #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+    #[doc = "of the new group; NULL: that of the old one"] pub name: *const ::core::ffi::c_char,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
+}
 /// What is known of a group. Filled by symm_group_info().
 pub struct symm_group_info_t {
     pub struct_size: usize,
@@ -245,23 +255,51 @@ pub struct symm_group_status_t {
     #[doc = "its process id where known, else 0"] pub failed_pid: i64,
     #[doc = "\"\" while status is SYMM_OK"] pub message: [::core::ffi::c_char; 256usize],
 }
+/// What is known of one rank of a group. Filled by symm_peer_info().
+pub struct symm_peer_info_t {
+    pub struct_size: usize,
+    pub rank: i32,
+    pub backend: symm_backend_t,
+    #[doc = "as that rank's process numbers it"] pub device: i32,
+    #[doc = "0 once its death or departure was noticed"] pub alive: i32,
+    #[doc = "as seen from here; 0 if its process is in another pid namespace"] pub pid: i64,
+    #[doc = "its host name"] pub host: [::core::ffi::c_char; 64usize],
+    #[doc = "boot id of its kernel: ranks with the same one can share memory"] pub machine: [::core::ffi::c_char; 64usize],
+    #[doc = "of its GPU; for the host back end, the boot id"] pub uuid: [::core::ffi::c_char; 64usize],
+}
+/// What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats().
+pub struct symm_group_stats_t {
+    pub struct_size: usize,
+    #[doc = "by symm_collective_t"] pub collective_calls: [u64; 32usize],
+    #[doc = "by symm_collective_t: count times the size of an element, of each call"] pub collective_bytes: [u64; 32usize],
+    #[doc = "by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO"] pub algorithm_calls: [u64; 32usize],
+    pub barriers: u64,
+    pub signals_sent: u64,
+    pub signals_taken: u64,
+    #[doc = "collectives, barriers and waits for signals that failed"] pub failures: u64,
+    #[doc = "waits on the host that did not end while they spun"] pub sleeps: u64,
+    #[doc = "how long those took, in sum"] pub slept_ns: u64,
+}
 /// How to allocate; NULL means the defaults.
 pub struct symm_alloc_options_t {
     pub struct_size: usize,
     #[doc = "enum symm_alloc_flag_values"] pub flags: u64,
     #[doc = "of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread"] pub numa_node: i32,
     #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// How to adopt; NULL means the defaults.
 pub struct symm_adopt_options_t {
     pub struct_size: usize,
     #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// How to meet; NULL means the defaults.
 pub struct symm_rendezvous_options_t {
     pub struct_size: usize,
     #[doc = "calls with equal tags meet, in the order in which they are made; 0 is as good as any"] pub tag: u64,
     #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// What is known of a memory. Filled by symm_memory_info().
 pub struct symm_memory_info_t {
@@ -296,6 +334,7 @@ pub struct symm_heap_options_t {
     #[doc = "of the block, and so the most that a piece can have; as there"] pub alignment: u64,
     #[doc = "as there"] pub name: *const ::core::ffi::c_char,
     #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// What is known of a heap. Filled by symm_heap_info().
 pub struct symm_heap_info_t {
@@ -324,6 +363,7 @@ pub struct symm_collective_options_t {
     pub struct_size: usize,
     #[doc = "force one; must be the same on all ranks"] pub algorithm: symm_algorithm_t,
     #[doc = "0: the group's"] pub timeout_ms: u64,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
 pub struct symm_plan_info_t {
@@ -350,6 +390,7 @@ pub struct symm_ipc_export_options_t {
     pub struct_size: usize,
     #[doc = "keep the memory for this token, though its buffer is released, for as long from now; 0: do not"] pub hold_ms: u64,
     #[doc = "or until so many imports of this token were made; 0: only hold_ms ends it"] pub hold_imports: u64,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// How to import; NULL means the defaults.
 pub struct symm_ipc_import_options_t {
@@ -357,6 +398,7 @@ pub struct symm_ipc_import_options_t {
     #[doc = "for the exporter's answer; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
     #[doc = "where $SYMM_IPC_DIRECTORY of the exporter is seen here; NULL: under the same path"] pub directory: *const ::core::ffi::c_char,
     #[doc = "CUDA ordinal for which to map; SYMM_DEVICE_AUTO: the GPU that has the memory"] pub device: i32,
+    #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// What is known of an import. Filled by symm_ipc_info().
 pub struct symm_ipc_info_t {
@@ -411,8 +453,6 @@ pub struct symm_ipc_stats_t {
 }
 
 functions! {
-/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
-pub fn symm_wait_options_init(options: *mut symm_wait_options_t, struct_size: usize) -> symm_status_t;
 /// Version of the loaded library, encoded like SYMM_VERSION. \[local\]
 pub fn symm_version() -> u32;
 /// Static JSON object: version, git revision, compiler, back ends, CUDA architectures, SIMD targets. \[local\]
@@ -423,8 +463,14 @@ pub fn symm_status_string(status: symm_status_t) -> *const ::core::ffi::c_char;
 pub fn symm_last_error() -> *const ::core::ffi::c_char;
 /// What the last failing call on this thread failed of, and who is to blame. \[local\]
 pub fn symm_last_failure(out: *mut symm_failure_t) -> symm_status_t;
-/// Send log messages of at most `level` to `callback`, for the whole process; NULL stops them. \[local\]
-pub fn symm_set_log_callback(callback: symm_log_callback_t, user: *mut ::core::ffi::c_void, level: symm_log_level_t) -> symm_status_t;
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_wait_options_init(options: *mut symm_wait_options_t, struct_size: usize) -> symm_status_t;
+/// Send log messages of at most `level` to `callback`, for the whole process, beside all other listeners. \[local\]
+pub fn symm_log_add_listener(callback: symm_log_callback_t, user: *mut ::core::ffi::c_void, level: symm_log_level_t, out_id: *mut u64) -> symm_status_t;
+/// The same, to a descriptor: for languages whose code must not run on threads of the library. \[local\]
+pub fn symm_log_to_fd(fd: i32, level: symm_log_level_t, out_id: *mut u64) -> symm_status_t;
+/// End a listener. \[local\]
+pub fn symm_log_remove_listener(id: u64) -> symm_status_t;
 /// Size of one element in bytes. \[local\]
 pub fn symm_dtype_size(dtype: symm_dtype_t, out_bytes: *mut usize) -> symm_status_t;
 /// Number of devices of a back end.
@@ -439,6 +485,14 @@ pub fn symm_group_config_init(config: *mut symm_group_config_t, struct_size: usi
 pub fn symm_group_create(config: *const symm_group_config_t, out: *mut *mut symm_group_t) -> symm_status_t;
 /// Divide a group. \[collective over `group`\] \[blocking, create_timeout_ms\]
 pub fn symm_group_split(group: *mut symm_group_t, color: i32, key: i32, out: *mut *mut symm_group_t) -> symm_status_t;
+/// Form a group of some ranks of another. \[collective over `ranks`\] \[blocking, create_timeout_ms\]
+pub fn symm_group_create_from_ranks(group: *mut symm_group_t, ranks: *const i32, count: usize, out: *mut *mut symm_group_t) -> symm_status_t;
+/// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
+pub fn symm_group_shrink_options_init(options: *mut symm_group_shrink_options_t, struct_size: usize) -> symm_status_t;
+/// Form a group of those ranks of `group` that are alive and have not released it, in their old order. \[collective over these\] \[blocking, options.timeout_ms\]
+pub fn symm_group_shrink(group: *mut symm_group_t, options: *const symm_group_shrink_options_t, out: *mut *mut symm_group_t) -> symm_status_t;
+/// Which rank of `group` is rank `rank` of `other`. \[local\]
+pub fn symm_group_translate_rank(group: *mut symm_group_t, other: *mut symm_group_t, rank: i32, out_rank: *mut i32) -> symm_status_t;
 /// This process's rank in the group. \[local\]
 pub fn symm_group_rank(group: *mut symm_group_t, out_rank: *mut i32) -> symm_status_t;
 /// Number of ranks. \[local\]
@@ -447,6 +501,14 @@ pub fn symm_group_size(group: *mut symm_group_t, out_size: *mut i32) -> symm_sta
 pub fn symm_group_info(group: *mut symm_group_t, out: *mut symm_group_info_t) -> symm_status_t;
 /// Ask whether the group was revoked, and why. \[local\]
 pub fn symm_group_status(group: *mut symm_group_t, out: *mut symm_group_status_t) -> symm_status_t;
+/// Which ranks this rank knows to be dead, or to have released the group. \[local\]
+pub fn symm_group_failed_ranks(group: *mut symm_group_t, out_ranks: *mut i32, capacity: usize, out_count: *mut usize) -> symm_status_t;
+/// A descriptor for event loops, which becomes readable, and stays so, when the group is revoked: then ask symm_group_status(). \[local\]
+pub fn symm_group_failure_fd(group: *mut symm_group_t, out_fd: *mut i32) -> symm_status_t;
+/// Describe rank `rank` of a group, this one or another. \[local\]
+pub fn symm_peer_info(group: *mut symm_group_t, rank: i32, out: *mut symm_peer_info_t) -> symm_status_t;
+/// Ask what was done on a group. \[local\]
+pub fn symm_group_stats(group: *mut symm_group_t, out: *mut symm_group_stats_t) -> symm_status_t;
 /// Revoke the group on all ranks: pending and later calls return ABORTED. \[local\]
 pub fn symm_group_abort(group: *mut symm_group_t, reason: *const ::core::ffi::c_char) -> symm_status_t;
 /// Politely end a group: wait until all ranks have arrived here, so that none sees another leave early. \[collective\] \[blocking, options.timeout_ms\]

@@ -91,7 +91,8 @@ impl Group {
     fn alloc_with<T: Element>(&self, len: usize, flags: u64, numa_node: i32) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         let struct_size = size_of::<sys::symm_alloc_options_t>();
-        let options = sys::symm_alloc_options_t { struct_size, flags, numa_node, name: ptr::null() };
+        let options =
+            sys::symm_alloc_options_t { struct_size, flags, numa_node, name: ptr::null(), failure: ptr::null_mut() };
         // SAFETY: the handle is alive.
         self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
     }

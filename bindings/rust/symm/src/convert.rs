@@ -26,6 +26,7 @@ macro_rules! from_c {
 }
 from_c! {
     u64 => u64: std::convert::identity;
+    [u64; 32] => [u64; 32]: std::convert::identity;
     i64 => i64: std::convert::identity;
     i32 => bool: |value| value != 0;
     i32 => usize: count;

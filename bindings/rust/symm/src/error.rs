@@ -23,12 +23,16 @@ pub struct Error {
     pub rank: Option<usize>,
     /// Its process id, as its own machine numbers it, where that is known.
     pub pid: Option<i64>,
+    /// `errno` of the system call that failed, on the rank to blame.
+    pub os_error: Option<i32>,
+    /// `CUresult` of the driver call that failed, on the rank to blame.
+    pub cuda_result: Option<i32>,
 }
 
 impl Error {
     /// An error of a program's own layer over the raw calls.
     pub fn from_parts(status: Status, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), rank: None, pid: None }
+        Self { status, message: message.into(), rank: None, pid: None, os_error: None, cuda_result: None }
     }
 
     pub(crate) fn argument(message: impl Into<String>) -> Self {
@@ -48,6 +52,8 @@ impl Error {
         Self {
             rank: FromC::from_c(failure.rank),
             pid: FromC::from_c(failure.pid),
+            os_error: (failure.os_error != 0).then_some(failure.os_error),
+            cuda_result: (failure.cuda_result != 0).then_some(failure.cuda_result),
             ..Self::from_parts(Status::from_raw(status), from_array(&failure.message))
         }
     }

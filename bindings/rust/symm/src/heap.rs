@@ -103,6 +103,7 @@ impl Group {
             alignment: config.alignment as u64,
             name: name.as_ptr(),
             timeout_ms: config.timeout.as_millis(),
+            failure: ptr::null_mut(),
         };
         // SAFETY: the handle is alive, and so are the options.
         let out =

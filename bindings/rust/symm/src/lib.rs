@@ -53,12 +53,12 @@ pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
 pub use element::{Bool, Element, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
-pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStatus};
+pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
 pub use heap::{Heap, HeapConfig, HeapInfo, Piece};
 pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;
-pub use log::{clear_log_callback, set_log_callback};
+pub use log::{LogListener, log_to, log_to_fd};
 pub use memory::{Found, Memory, SignalWait};
 pub use span::Span;
 pub use store::{Store, StoreError};

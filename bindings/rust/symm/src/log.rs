@@ -2,54 +2,57 @@
 //! What the library has to say besides errors.
 
 use crate::LogLevel;
+use crate::convert::given;
 use crate::error::{Result, call};
 use std::ffi::{CStr, c_char, c_void};
+use std::os::fd::{AsFd, AsRawFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Arc;
 
 type Callback = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// What the library holds a pointer to. Two boxes: the outer one gives the closure a thin address.
-static CURRENT: Mutex<Option<Box<Callback>>> = Mutex::new(None);
-
-/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the whole process, instead of the former callback.
-///
-/// It may be called from the library's own threads, and must not call into the library. A panic in it ends there.
-/// Without a callback the library prints nothing, unless the environment variable `SYMM_LOG` names a level.
-///
-/// # Errors
-/// `Unavailable` if there is no library, `InvalidArgument` for an unknown level.
-pub fn set_log_callback(level: LogLevel, callback: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Result<()> {
-    let callback: Box<Callback> = Box::new(Box::new(callback));
-    let user = ptr::from_ref::<Callback>(&callback).cast_mut().cast();
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: `user` is a callback of the type that forward() expects, and lives until the library has taken another one: it
-    // is dropped after a successful call of this function or of clear_log_callback() only.
-    call(|api| unsafe { api.symm_set_log_callback(Some(forward), user, level.as_raw()) })?;
-    *current = Some(callback);
-    Ok(())
+/// Hears messages of the library until it is dropped. After that, its callback is not running, but for a callback that drops its
+/// own listener, and will not run again.
+#[must_use = "messages end when it is dropped"]
+pub struct LogListener {
+    id: u64,
+    /// What the library holds a pointer to; None for a descriptor.
+    callback: Option<Arc<Callback>>,
 }
 
-/// No more messages. When this returns, the callback is not running and will not run again.
+/// Sends log messages up to `level` (errors are the lowest) to `callback`, for the whole process, beside all other listeners.
+///
+/// It may be called from the library's own threads, from several at once, and must not call into the library. A panic in it ends
+/// there. The library prints nothing, unless the environment variable `SYMM_LOG` names a level.
 ///
 /// # Errors
-/// `Unavailable` if there is no library.
-pub fn clear_log_callback() -> Result<()> {
-    let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
-    // SAFETY: no callback needs no user data.
-    call(|api| unsafe { api.symm_set_log_callback(None, ptr::null_mut(), LogLevel::Error.as_raw()) })?;
-    *current = None;
-    Ok(())
+/// `Unavailable` if there is no library, `Unsupported` for an unknown level.
+pub fn log_to(level: LogLevel, callback: impl Fn(LogLevel, &str) + Send + Sync + 'static) -> Result<LogListener> {
+    let callback: Arc<Callback> = Arc::new(Box::new(callback));
+    let user = Arc::as_ptr(&callback).cast_mut().cast();
+    // SAFETY: `user` is a callback of the type that forward() expects, and lives until drop() has ended the listener.
+    let id = given(0, |api, out| unsafe { api.symm_log_add_listener(Some(forward), user, level.as_raw(), out) })?;
+    Ok(LogListener { id, callback: Some(callback) })
+}
+
+/// The same, a line each (`warning: ...`), to a descriptor, which is duplicated. One that is full, because nobody reads it, loses
+/// lines and holds up nobody.
+///
+/// # Errors
+/// As [`log_to`], and `System`.
+pub fn log_to_fd(level: LogLevel, fd: impl AsFd) -> Result<LogListener> {
+    // SAFETY: the descriptor is open during the call.
+    let id = given(0, |api, out| unsafe { api.symm_log_to_fd(fd.as_fd().as_raw_fd(), level.as_raw(), out) })?;
+    Ok(LogListener { id, callback: None })
 }
 
 /// Sends log messages up to `level` to [`tracing`] as events with the target `symm`.
 ///
 /// # Errors
-/// As [`set_log_callback`].
+/// As [`log_to`].
 #[cfg(feature = "tracing")]
-pub fn log_to_tracing(level: LogLevel) -> Result<()> {
-    set_log_callback(level, |level, message| match level {
+pub fn log_to_tracing(level: LogLevel) -> Result<LogListener> {
+    log_to(level, |level, message| match level {
         LogLevel::Error => tracing::error!(target: "symm", "{message}"),
         LogLevel::Warning => tracing::warn!(target: "symm", "{message}"),
         LogLevel::Info => tracing::info!(target: "symm", "{message}"),
@@ -57,11 +60,24 @@ pub fn log_to_tracing(level: LogLevel) -> Result<()> {
     })
 }
 
+impl Drop for LogListener {
+    fn drop(&mut self) {
+        // SAFETY: any number may be asked for.
+        if call(|api| unsafe { api.symm_log_remove_listener(self.id) }).is_err() {
+            std::mem::forget(self.callback.take()); // it may be running still
+        }
+    }
+}
+
 /// # Safety
-/// Called by the library with a living [`Callback`] and a C string.
+/// Called by the library with a living [`Callback`] in an [`Arc`], and a C string.
 unsafe extern "C" fn forward(user: *mut c_void, level: i32, message: *const c_char) {
-    // SAFETY: by contract.
-    let (callback, message) = unsafe { (&*user.cast::<Callback>(), CStr::from_ptr(message)) };
+    let callback = user.cast_const().cast::<Callback>();
+    // SAFETY: by contract. The callback may drop its own listener, and lives until it has returned all the same.
+    let (callback, message) = unsafe {
+        Arc::increment_strong_count(callback);
+        (Arc::from_raw(callback), CStr::from_ptr(message))
+    };
     // A panic must not unwind into C, and there is nobody to tell.
     let _ = catch_unwind(AssertUnwindSafe(|| callback(LogLevel::from_raw(level), &message.to_string_lossy())));
 }

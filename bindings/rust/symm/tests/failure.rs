@@ -4,8 +4,9 @@
 mod ranks;
 
 use ranks::{die, died, processes_ending, threads};
+use std::io::Read;
 use std::time::Duration;
-use symm::{Op, Status};
+use symm::{Op, Status, Timeout};
 
 #[test]
 fn a_killed_peer_is_named() {
@@ -29,6 +30,22 @@ fn a_killed_peer_is_named() {
         assert!(status.failed_pid.is_some() && error.pid == status.failed_pid, "{status:?} {error:?}");
         assert_eq!(memory.wait_signal(2, 0).expect_err("rank 2 is dead").rank, Some(2));
         assert_eq!(memory.view(2).expect("still mapped").load(9), 42, "what it left can be read");
+        let rest = group.shrink(Some("rest"), Timeout::Group).expect("two are left");
+        assert_eq!((rest.size(), rest.rank(), rest.info().expect("it lives").name.as_str()), (2, group.rank(), "rest"));
+        let mut sum = [1];
+        rest.allreduce_in_place(&mut sum, Op::Sum).expect("both live");
+        assert_eq!(sum, [2]);
+        assert_eq!(group.failed_ranks().expect("it can still be asked"), [2]);
+        assert_eq!(rest.translate_rank(&group, 2).expect("a rank of the whole"), None);
+        assert_eq!(rest.translate_rank(&group, 1).expect("a rank of the whole"), Some(1));
+        let (dead, mine) = (group.peer_info(2).expect("known"), group.peer_info(group.rank()).expect("known"));
+        assert!(!dead.alive && mine.alive && mine.pid == Some(std::process::id().into()), "{dead:?} {mine:?}");
+        assert!(group.stats().expect("it can still be asked").failures >= 1);
+        assert_eq!(rest.stats().expect("it lives").collective_calls[symm::Collective::Allreduce.as_raw() as usize], 1);
+        let mut failed =
+            std::fs::File::from(group.failure_fd().expect("a descriptor").try_clone_to_owned().expect("another"));
+        assert_eq!(failed.read(&mut [0; 8]).expect("readable, since the group is revoked"), 8);
+        rest.finalize().expect("both come");
     };
     processes_ending(
         "a_killed_peer_is_named",

@@ -3,6 +3,8 @@
 
 mod ranks;
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -32,19 +34,24 @@ fn the_host_is_a_device() {
 #[test]
 fn messages_of_the_log() {
     static SAID: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
-    symm::set_log_callback(LogLevel::Debug, |level, message| {
+    let listener = symm::log_to(LogLevel::Debug, |level, message| {
         SAID.lock().unwrap().push((level, message.to_owned()));
         panic!("a panic in a callback ends there");
     })
-    .expect("a callback");
+    .expect("a listener");
+    let (mut lines, end) = UnixStream::pair().expect("two ends");
+    let to_pipe = symm::log_to_fd(LogLevel::Warning, end).expect("a listener");
     ranks::threads(2, |group| group.abort("the log is to hear of it").expect("abort"));
-    symm::clear_log_callback().expect("no callback");
+    drop((listener, to_pipe));
+    let mut text = String::new();
+    lines.read_to_string(&mut text).expect("its end, since nobody has the other");
+    assert!(text.starts_with("warning: ") && text.contains("the log is to hear of it"), "{text}");
     let heard = SAID.lock().unwrap().len();
     assert!(SAID.lock().unwrap().iter().any(|(_, message)| message.contains("the log is to hear of it")));
     ranks::threads(2, |group| group.abort("the log is not to hear of it").expect("abort"));
     assert_eq!(SAID.lock().unwrap().len(), heard);
-    let error = symm::set_log_callback(LogLevel::Unknown(77), |_, _| ()).expect_err("there is no such level");
-    assert_eq!(error.status, Status::InvalidArgument, "{error}");
+    let error = symm::log_to(LogLevel::Unknown(77), |_, _| ()).err().expect("there is no such level");
+    assert_eq!(error.status, Status::Unsupported, "{error}");
 }
 
 /// What this program prints when it is started with another library.
@@ -60,7 +67,7 @@ fn asked(library: &Path) -> String {
 fn answer() {
     println!("{:?}", symm::version());
     println!("{:?}", symm::Group::from_env());
-    println!("{:?}", symm::set_log_callback(LogLevel::Error, |_, _| ()));
+    println!("{:?}", symm::log_to(LogLevel::Error, |_, _| ()).err());
 }
 
 #[cfg(not(feature = "linked"))]
@@ -84,7 +91,7 @@ fn an_older_library_says_what_it_lacks() {
     let said = asked(&library);
     assert!(said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"), "{said}");
     assert!(
-        said.contains("no function symm_group_create") && said.contains("no function symm_set_log_callback"),
+        said.contains("no function symm_group_create") && said.contains("no function symm_log_add_listener"),
         "{said}"
     );
 }

@@ -45,9 +45,9 @@ impl Visit for Message {
 #[test]
 fn messages_become_events() {
     tracing::subscriber::set_global_default(Ear).expect("there is no other");
-    symm::log_to_tracing(LogLevel::Debug).expect("a callback");
+    let listener = symm::log_to_tracing(LogLevel::Debug).expect("a listener");
     ranks::threads(2, |group| group.abort("tracing is to hear of it").expect("abort"));
-    symm::clear_log_callback().expect("no callback");
+    drop(listener);
     let heard = HEARD.lock().unwrap();
     let found = heard.iter().find(|(_, message)| message.contains("tracing is to hear of it"));
     assert!(found.is_some_and(|(level, _)| *level <= Level::DEBUG), "{heard:?}");

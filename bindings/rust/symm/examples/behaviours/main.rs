@@ -63,6 +63,18 @@ const VERBS: &[(&str, Verb)] = &[
         assert_eq!(part.is_some(), color.is_some(), "whether there is a group");
         part.map_or(Ok(()), |part| r.add(name, Thing::Group(part)))
     }),
+    ("create_from_ranks", |r, line| {
+        let part = r.group(line).create_from_ranks(&line.ranks("ranks"))?;
+        r.add(line.text("as"), Thing::Group(part))
+    }),
+    ("shrink", |r, line| {
+        let rest = r.group(line).shrink(None, Timeout::Group)?;
+        r.add(line.text("as"), Thing::Group(rest))
+    }),
+    ("expect_failed", |r, line| {
+        assert_eq!(r.group(line).failed_ranks()?, line.ranks("ranks"), "who failed");
+        Ok(())
+    }),
     ("finalize", |r, line| r.group(line).finalize()),
     ("abort", |r, line| r.group(line).abort(line.text("reason"))),
     ("synchronize", |r, line| r.group(line).with_timeout(timeout(line)).synchronize()),

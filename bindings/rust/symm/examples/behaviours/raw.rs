@@ -32,7 +32,11 @@ pub fn run(runner: &Runner, line: &Line) -> Result<()> {
     let group: *mut sys::symm_group = runner.thing(line.text_or("group", "group")).raw().cast();
     let memory: *mut sys::symm_memory = if line.has("memory") { handle("memory").cast() } else { ptr::null_mut() };
     let (rank, channel, timeout) = (line.get_or("rank", 0), line.get_or("channel", 0), line.get_or("timeout_ms", 0));
-    let options = sys::symm_wait_options_t { struct_size: size_of::<sys::symm_wait_options_t>(), timeout_ms: timeout };
+    let options = sys::symm_wait_options_t {
+        struct_size: size_of::<sys::symm_wait_options_t>(),
+        timeout_ms: timeout,
+        failure: ptr::null_mut(),
+    };
     let none: *mut c_void = ptr::null_mut();
     // SAFETY: the library refuses what is wrong with these calls before it touches anything; that is what the table tests. Released
     // handles are recognised, since nothing was made since that could have their slot.

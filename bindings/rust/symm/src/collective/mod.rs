@@ -154,6 +154,7 @@ impl Group {
             struct_size: size_of::<sys::symm_collective_options_t>(),
             algorithm: self.algorithm.as_raw(),
             timeout_ms: self.timeout.as_millis(),
+            failure: ptr::null_mut(),
         };
         function(&options)
     }

@@ -51,6 +51,54 @@ known! {
     }
 }
 
+known! {
+    /// What is known of one rank of a group.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct PeerInfo of symm_peer_info_t {
+        /// The rank.
+        pub rank: usize;
+        /// Host or CUDA.
+        pub backend: Backend;
+        /// The device, as that rank's process numbers it.
+        pub device: usize;
+        /// Whether neither its death nor its departure was noticed.
+        pub alive: bool;
+        /// Its process as seen from here.
+        pub pid: Option<i64>;
+        /// Its host name.
+        pub host: String;
+        /// Boot id of its kernel: ranks with the same one can share memory.
+        pub machine: String;
+        /// Of its GPU; for the host back end, the boot id.
+        pub uuid: String;
+    }
+}
+
+known! {
+    /// What this rank has done on a group so far, calls that succeeded unless it says otherwise.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GroupStats of symm_group_stats_t {
+        /// By the number of the [`Collective`](crate::Collective).
+        pub collective_calls: [u64; 32];
+        /// By the number of the collective: count times the size of an element, of each call.
+        pub collective_bytes: [u64; 32];
+        /// By the number of the [`Algorithm`](crate::Algorithm); calls that needed none are under `Auto`.
+        pub algorithm_calls: [u64; 32];
+        /// Barriers.
+        pub barriers: u64;
+        /// Signals sent.
+        pub signals_sent: u64;
+        /// Signals taken.
+        pub signals_taken: u64;
+        /// Collectives, barriers and waits for signals that failed.
+        pub failures: u64;
+        /// Waits on the host that did not end while they spun.
+        pub sleeps: u64;
+        /// How long those took, in sum, in nanoseconds.
+        pub slept_ns: u64;
+    }
+}
+
 impl GroupInfo {
     pub(super) fn of(handle: &Handle<symm_group>) -> Result<Self> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.

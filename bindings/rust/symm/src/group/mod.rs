@@ -6,18 +6,19 @@ mod info;
 mod shared;
 
 pub use config::GroupConfig;
-pub use info::{GroupInfo, GroupStatus};
+pub use info::{GroupInfo, GroupStats, GroupStatus, PeerInfo};
 pub use shared::AbortHandle;
 pub(crate) use shared::Shared;
 
-use crate::convert::{given, index};
+use crate::convert::{count, filled, given, index, to_c};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
-use crate::{Algorithm, Backend, Stream, Timeout};
+use crate::{Algorithm, Backend, Status, Stream, Timeout};
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::Arc;
-use symm_sys::symm_group;
+use symm_sys::{symm_group, symm_group_shrink_options_t};
 
 /// Ranks that share memory.
 ///
@@ -115,6 +116,96 @@ impl Group {
         }
         // SAFETY: a successful split gives one reference, or NULL for no group.
         Self::from_handle(unsafe { Handle::new(out) }?).map(Some)
+    }
+
+    /// A group of some ranks of this one, in this order; only they call it, with the same list.
+    ///
+    /// # Errors
+    /// As [`GroupConfig::create`]; `Mismatch` if the order differs.
+    pub fn create_from_ranks(&self, ranks: &[usize]) -> Result<Self> {
+        let ranks: Vec<i32> = ranks.iter().map(|rank| index(*rank)).collect();
+        // SAFETY: the handle is alive, and the list has that many elements.
+        let out = given(ptr::null_mut(), |api, out| unsafe {
+            api.symm_group_create_from_ranks(self.as_raw(), ranks.as_ptr(), ranks.len(), out)
+        })?;
+        // SAFETY: a successful call gives one reference.
+        Self::from_handle(unsafe { Handle::new(out) }?)
+    }
+
+    /// A group of the ranks that live and have not released this one, in their old order, also after a failure: this group may be
+    /// revoked, and stays as it is. All that live call it, and get the same group or the same failure; who dies meanwhile is left out.
+    ///
+    /// # Errors
+    /// `Timeout` (a rank lives and did not come; once it is gone the call can be made again), otherwise as [`GroupConfig::create`].
+    pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
+        let name = name.map(|text| to_c("name", text)).transpose()?;
+        let options = symm_group_shrink_options_t {
+            struct_size: size_of::<symm_group_shrink_options_t>(),
+            timeout_ms: timeout.into().as_millis(),
+            name: name.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
+            failure: ptr::null_mut(),
+        };
+        // SAFETY: the handle is alive, and so is the name.
+        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_shrink(self.as_raw(), &options, out) })?;
+        // SAFETY: a successful call gives one reference.
+        Self::from_handle(unsafe { Handle::new(out) }?)
+    }
+
+    /// Which rank of this group is rank `rank` of `other`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank that is not in `other`.
+    pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
+        // SAFETY: both handles are alive.
+        let found = given(0, |api, out| unsafe {
+            api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), out)
+        });
+        match found {
+            Err(error) if error.status == Status::NotFound => Ok(None),
+            found => found.map(|rank| Some(count(rank))),
+        }
+    }
+
+    /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn failed_ranks(&self) -> Result<Vec<usize>> {
+        let mut ranks = vec![0; self.size()];
+        // SAFETY: the handle is alive, and the list has that many elements.
+        let failed = given(0, |api, out| unsafe {
+            api.symm_group_failed_ranks(self.as_raw(), ranks.as_mut_ptr(), ranks.len(), out)
+        })?;
+        Ok(ranks.into_iter().take(failed).map(count).collect())
+    }
+
+    /// A descriptor that becomes readable when the group is revoked, for event loops.
+    ///
+    /// # Errors
+    /// `System`, `InvalidHandle` in a forked child.
+    pub fn failure_fd(&self) -> Result<BorrowedFd<'_>> {
+        // SAFETY: the handle is alive.
+        let fd = given(-1, |api, out| unsafe { api.symm_group_failure_fd(self.as_raw(), out) })?;
+        // SAFETY: it is the group's, which this handle keeps.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    /// Describes a rank: process, host, device, whether it lives.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a rank that is not in the group.
+    pub fn peer_info(&self, rank: usize) -> Result<PeerInfo> {
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        unsafe { filled(|api, out| api.symm_peer_info(self.as_raw(), index(rank), out)) }.map(PeerInfo::from)
+    }
+
+    /// What this rank has done on the group so far.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn stats(&self) -> Result<GroupStats> {
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        unsafe { filled(|api, out| api.symm_group_stats(self.as_raw(), out)) }.map(GroupStats::from)
     }
 
     /// Waits until all ranks are here. What they wrote before is visible after.

@@ -4,6 +4,7 @@
 use super::Token;
 use crate::error::{Error, Result, call};
 use crate::{Element, Span, Stream, Timeout};
+use std::ptr;
 use std::time::Duration;
 use symm_sys as sys;
 
@@ -45,6 +46,7 @@ impl ExportOptions {
             struct_size: size_of::<sys::symm_ipc_export_options_t>(),
             hold_ms: self.hold,
             hold_imports: self.hold_imports,
+            failure: ptr::null_mut(),
         };
         let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];
         let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());

@@ -52,6 +52,7 @@ impl ImportOptions {
             timeout_ms: self.timeout.as_millis(),
             directory: directory.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
             device: self.device.map_or(sys::SYMM_DEVICE_AUTO, index),
+            failure: ptr::null_mut(),
         };
         let (bytes, stream, mut out) = (token.as_bytes(), self.stream.as_raw(), ptr::null_mut());
         // SAFETY: the struct says its size, its string lives until the end of this function, and the token is as long as is said.

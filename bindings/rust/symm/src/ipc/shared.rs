@@ -45,7 +45,7 @@ impl<T: Element> Shared<T> {
     pub fn withdraw(self, timeout: impl Into<Timeout>) -> std::result::Result<Buffer<T>, WithdrawError<T>> {
         match withdraw_bytes(self.0.as_ptr(), self.len(), timeout.into()) {
             Ok(()) => Ok(self.0),
-            Err(error) => Err(WithdrawError { error, shared: self }),
+            Err(error) => Err(WithdrawError { error: Box::new(error), shared: self }),
         }
     }
 }
@@ -54,7 +54,7 @@ impl<T: Element> Shared<T> {
 #[derive(Debug)]
 pub struct WithdrawError<T: Element> {
     /// Why not.
-    pub error: Error,
+    pub error: Box<Error>,
     /// The block.
     pub shared: Shared<T>,
 }
@@ -69,6 +69,6 @@ impl<T: Element> std::error::Error for WithdrawError<T> {}
 
 impl<T: Element> From<WithdrawError<T>> for Error {
     fn from(error: WithdrawError<T>) -> Self {
-        error.error
+        *error.error
     }
 }

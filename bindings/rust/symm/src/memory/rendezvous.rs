@@ -60,6 +60,7 @@ impl Group {
             struct_size: size_of::<sys::symm_rendezvous_options_t>(),
             tag,
             timeout_ms: 0,
+            failure: ptr::null_mut(),
         };
         // SAFETY: both handles are alive.
         let out = given(ptr::null_mut(), |api, out| unsafe {

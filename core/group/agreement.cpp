@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/agreement.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "core/base/failure_codec.hpp"
+
+namespace symm {
+namespace {
+
+constexpr uint64_t kGraceMs = 1'000;   // for the others to hear of who is late
+constexpr int kMostRanksHere = 8'192;  // two bits each fit into a message
+
+// On its way: whether it is decided, whose failure, one byte for four ranks, the failure, filled with zeros to a known length.
+size_t size_of_view(int ranks) {
+  return 1 + sizeof(int32_t) + static_cast<size_t>(ranks + 3) / 4 + kFailureHeader + kMaxFailureText;
+}
+
+Bytes encode(const View& view, bool decided) {
+  Writer out;
+  out.number(static_cast<uint8_t>(decided));
+  out.number(static_cast<uint32_t>(view.by));
+  for (size_t rank = 0; rank < view.gone.size(); rank += 4) {
+    unsigned bits = 0;
+    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i) {
+      bits |= (view.gone[rank + i] ? 1U : 0U) << 2 * i | (view.late[rank + i] ? 2U : 0U) << 2 * i;
+    }
+    out.number(static_cast<uint8_t>(bits));
+  }
+  encode(out, view.failure);
+  out.bytes_.resize(size_of_view(static_cast<int>(view.gone.size())));
+  return std::move(out.bytes_);
+}
+
+View decode(int rank, const Bytes& body, int ranks, bool& decided) {
+  Reader in(body);
+  View view{std::vector<bool>(static_cast<size_t>(ranks)), std::vector<bool>(static_cast<size_t>(ranks)), -1, {}};
+  decided = in.number<uint8_t>() != 0;
+  view.by = static_cast<int>(in.number<uint32_t>());
+  for (size_t at = 0; at < view.gone.size(); at += 4) {
+    const auto bits = in.number<uint8_t>();
+    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - at); ++i) {
+      view.gone[at + i] = (bits >> 2 * i & 1U) != 0;
+      view.late[at + i] = (bits >> 2 * i & 2U) != 0;
+    }
+  }
+  auto failure = in.rest();
+  while (failure.size() > kFailureHeader && failure.back() == std::byte{}) failure = failure.first(failure.size() - 1);
+  const char* fault = decode(Reader(failure), view.failure);
+  if (fault != nullptr || view.by < -1 || view.by >= ranks)
+    throw Error({Status::peer_failed, rank, 0, format("rank %d sent something else than a view", rank)});
+  return view;
+}
+
+void merge(std::vector<bool>& into, const std::vector<bool>& from) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = into[i] || from[i];
+}
+
+void merge(View& into, const View& from) {
+  merge(into.gone, from.gone);
+  merge(into.late, from.late);
+  // A rank that died is the cause of what others say of it; whatever else went wrong must be told.
+  const auto weight = [](const View& view) { return view.by < 0 ? 0 : view.failure.status == Status::peer_failed ? 1 : 2; };
+  if (weight(from) > weight(into) || (weight(from) == weight(into) && from.by < into.by)) {
+    into.by = from.by;
+    into.failure = from.failure;
+  }
+}
+
+class Agreement {
+ public:
+  Agreement(Group& group, const Topic& topic, const Failure& mine, Deadline deadline)
+      : group_(group), topic_(topic), deadline_(deadline), size_(static_cast<size_t>(group.size())) {
+    mine_ = {std::vector<bool>(size_), std::vector<bool>(size_), mine.status == Status::ok ? -1 : group.rank(), mine};
+    told_.resize(size_);
+  }
+
+  View run() {
+    tell(false);
+    while (!decided_ && !given_up_ && !all_agree()) look();
+    try {
+      if (!given_up_) tell(true);
+    } catch (const std::bad_alloc&) {
+      // Unless somebody dies now, too, the others come to the same by themselves.
+    }
+    const auto late = std::find(mine_.late.begin(), mine_.late.end(), true);
+    if (late == mine_.late.end()) return std::move(mine_);
+    const int rank = static_cast<int>(late - mine_.late.begin());
+    const int64_t pid = group_.identity(rank).pid;
+    throw Error({Status::timeout, rank, pid,
+                 format("rank %d (pid %lld) lives, and did not come before the deadline", rank, static_cast<long long>(pid))});
+  }
+
+ private:
+  bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
+  bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }
+
+  bool all_agree() const {
+    for (size_t rank = 0; rank < size_; ++rank) {
+      if (!am(rank) && left_in(rank) && !(told_[rank] && *told_[rank] == mine_)) return false;
+    }
+    return true;
+  }
+
+  void tell(bool decision) {
+    const Bytes body = encode(mine_, decision);
+    for (size_t rank = 0; rank < size_; ++rank) {
+      // Also to those that are late: should they come, they learn it.
+      if (!am(rank) && !mine_.gone[rank]) group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
+    }
+  }
+
+  void look() {
+    const View before = mine_;
+    std::vector<int> awaited;
+    for (size_t rank = 0; rank < size_; ++rank) {
+      if (!am(rank) && left_in(rank)) awaited.push_back(static_cast<int>(rank));
+    }
+    if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
+      hear(static_cast<size_t>(news->peer), news->message);
+    } else {
+      for (const int rank : awaited) {
+        const auto& said = told_[static_cast<size_t>(rank)];
+        mine_.late[static_cast<size_t>(rank)] = !said || !(*said == mine_);
+      }
+    }
+    if (decided_ || given_up_ || mine_ == before) return;
+    // The others may have longer deadlines; now that somebody is late there is nothing to wait for but the news of it.
+    if (mine_.late != before.late) deadline_ = Deadline::after_ms(kGraceMs);
+    tell(false);
+  }
+
+  void hear(size_t rank, const std::optional<Message>& message) {
+    if (!message) {
+      mine_.gone[rank] = true;
+      return;
+    }
+    View theirs = decode(static_cast<int>(rank), message->body, group_.size(), decided_);
+    const auto me = static_cast<size_t>(group_.rank());
+    if (theirs.gone[me]) {
+      throw Error(
+          {Status::peer_failed, group_.rank(), group_.identity(group_.rank()).pid,
+           format("rank %zu takes rank %d, which lives, for dead: a connection between ranks broke", rank, group_.rank())});
+    }
+    given_up_ = theirs.late[me];
+    if (decided_ || given_up_) {
+      mine_ = std::move(theirs);
+      return;
+    }
+    merge(mine_, theirs);
+    told_[rank] = std::move(theirs);
+  }
+
+  Group& group_;
+  const Topic topic_;
+  Deadline deadline_;
+  const size_t size_;
+  View mine_;
+  std::vector<std::optional<View>> told_;
+  bool decided_ = false;
+  bool given_up_ = false;  // by the others, to whom it has nothing more to say
+};
+
+}  // namespace
+
+View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline) {
+  if (group.size() > kMostRanksHere)
+    throw Error(Status::unsupported, format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
+  try {
+    return Agreement(group, topic, mine, deadline).run();
+  } catch (const std::bad_alloc&) {
+    // The others wait for this rank: once more, with that as its failure, which is news to them, so that they tell theirs again.
+    return Agreement(group, topic, {Status::out_of_memory, group.rank(), group.identity(group.rank()).pid, "out of memory"},
+                     deadline)
+        .run();
+  }
+}
+
+}  // namespace symm

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Log messages go to any number of functions and descriptors, and none of them holds up the library or another.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/group.hpp"
+
+namespace {
+
+using support::create;
+
+// Messages at level info: a group of this name is formed.
+void make_group(const std::string& name) { create({"thread://log-" + name, name}, 0, 1); }
+
+struct Heard {
+  std::atomic<int> count{0};
+  std::string last;
+  static void listen(void* user, symm_log_level_t, const char* message) {
+    auto& heard = *static_cast<Heard*>(user);
+    heard.last = message;
+    ++heard.count;
+  }
+};
+
+struct Pipe {
+  Pipe() { EXPECT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0); }
+  ~Pipe() {
+    close(ends[0]);
+    if (ends[1] >= 0) close(ends[1]);
+  }
+  std::string read_all() const {
+    std::string text(1 << 20, '\0');
+    const ssize_t got = read(ends[0], text.data(), text.size());
+    text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+    return text;
+  }
+  int ends[2] = {-1, -1};
+};
+
+TEST(Log, each_listener_hears_its_levels_until_it_ends) {
+  Heard all, warnings;
+  const symm::LogListener of_warnings(Heard::listen, &warnings, SYMM_LOG_WARNING);
+  {
+    const symm::LogListener of_all(Heard::listen, &all, SYMM_LOG_DEBUG);
+    make_group("first");
+    EXPECT_NE(all.last.find("first"), std::string::npos) << all.last;
+  }
+  const int heard = all.count;
+  EXPECT_GE(heard, 1);
+  make_group("second");
+  EXPECT_EQ(all.count, heard);
+  EXPECT_EQ(warnings.count, 0) << warnings.last;
+  symm::Group group = create({"thread://log-third", "third"}, 0, 1);
+  group.abort("for the log");
+  EXPECT_EQ(warnings.count, 1);
+  EXPECT_NE(warnings.last.find("for the log"), std::string::npos) << warnings.last;
+}
+
+TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
+  Pipe pipe;
+  uint64_t id = 0;
+  ASSERT_EQ(symm_log_to_fd(pipe.ends[1], SYMM_LOG_INFO, &id), SYMM_OK);
+  close(std::exchange(pipe.ends[1], -1));  // the library has its own
+  make_group("100% %s logged");
+  create({"thread://log-lines", "two\nlines"}, 0, 1).abort("enough");
+  const std::string text = pipe.read_all();
+  EXPECT_NE(text.find("100% %s logged"), std::string::npos) << text;
+  EXPECT_EQ(text.back(), '\n');
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0) << text.substr(at);
+  }
+  ASSERT_EQ(symm_log_remove_listener(id), SYMM_OK);
+  char byte = 0;
+  EXPECT_EQ(read(pipe.ends[0], &byte, 1), 0) << "nobody has the other end any more";
+  EXPECT_EQ(symm_log_remove_listener(id), SYMM_ERR_NOT_FOUND);
+}
+
+// Whoever does not read loses lines; also where the descriptor would block, and where the reader is gone.
+TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
+  for (const bool blocking : {true, false}) {
+    Pipe full, broken;
+    if (blocking) fcntl(full.ends[1], F_SETFL, fcntl(full.ends[1], F_GETFL) & ~O_NONBLOCK);
+    close(std::exchange(broken.ends[0], -1));
+    const symm::LogListener to_full(full.ends[1], SYMM_LOG_DEBUG), to_broken(broken.ends[1], SYMM_LOG_DEBUG);
+    for (int i = 0; i < 1000; ++i) make_group("flood");
+    EXPECT_GT(full.read_all().size(), 10'000U);
+    broken.ends[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  }
+}
+
+TEST(Log, a_listener_may_end_itself_and_who_ends_it_waits_until_it_has_returned) {
+  static std::atomic<uint64_t> id;
+  static std::atomic<int> calls, inside;
+  calls = inside = 0;
+  const auto once = [](void*, symm_log_level_t, const char*) {
+    ++calls;
+    EXPECT_EQ(symm_log_remove_listener(id), SYMM_OK);
+  };
+  uint64_t made = 0;
+  ASSERT_EQ(symm_log_add_listener(once, nullptr, SYMM_LOG_INFO, &made), SYMM_OK);
+  id = made;
+  make_group("once");
+  make_group("twice");
+  EXPECT_EQ(calls, 1);
+
+  const auto slow = [](void*, symm_log_level_t, const char*) {
+    inside = 1;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    inside = 2;
+  };
+  ASSERT_EQ(symm_log_add_listener(slow, nullptr, SYMM_LOG_INFO, &made), SYMM_OK);
+  std::thread logging([] { make_group("slow"); });
+  EXPECT_TRUE(support::eventually([] { return inside != 0; }));
+  ASSERT_EQ(symm_log_remove_listener(made), SYMM_OK);
+  EXPECT_EQ(inside, 2);
+  logging.join();
+}
+
+}  // namespace

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Those that survive a failure agree on who lives and go on, also when more ranks die while they do.
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include "tests/ranks/failure.hpp"
+
+namespace support {
+namespace {
+
+void expect_sum(const Group& group) {
+  float value = 1;
+  group.allreduce(symm::Span<const float>(&value, 1), symm::Span<float>(&value, 1), SYMM_OP_SUM);
+  EXPECT_EQ(value, static_cast<float>(group.size()));
+}
+
+bool readable(int fd) {
+  pollfd look{fd, POLLIN, 0};
+  return poll(&look, 1, 0) == 1 && look.revents == POLLIN;
+}
+
+[[noreturn]] void die() {
+  ::kill(getpid(), SIGKILL);
+  std::abort();
+}
+
+std::vector<int32_t> ranks_in(const Group& whole, const Group& part) {
+  std::vector<int32_t> ranks;
+  for (int32_t rank = 0; rank < part.size(); ++rank) ranks.push_back(whole.translate_rank(part, rank));
+  return ranks;
+}
+
+TEST(Shrink, AGroupInWhichNobodyFailedIsMadeAgain) {
+  const Bootstrap meeting;
+  as_threads(3, [&](int rank) {
+    const Group group = create(meeting.threads(), rank, 3);
+    for (int round = 0; round < 3; ++round) {
+      const Group again = group.shrink();
+      EXPECT_EQ(again.rank(), rank);
+      EXPECT_EQ(again.size(), 3);
+      expect_sum(again);
+    }
+    EXPECT_TRUE(group.failed_ranks().empty());
+    expect_sum(group);
+  });
+}
+
+TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
+  const Bootstrap meeting;
+  const std::vector<int> dead = {1, 3};
+  const Shared<Facts> facts;
+  as_processes(
+      5,
+      [&](int rank) {
+        const Group group = create(meeting.processes(), rank, 5);
+        const int fd = group.failure_fd();
+        EXPECT_EQ(group.failure_fd(), fd);
+        EXPECT_FALSE(readable(fd));
+        all_there(*facts, 5);
+        if (rank == 1 || rank == 3) die();
+        EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
+        EXPECT_TRUE(readable(fd));
+        symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+        options.name = "survivors";
+        const Group rest = group.shrink(options);
+        EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2, 4}));
+        EXPECT_EQ(rest.rank(), rank / 2);
+        EXPECT_STREQ(rest.info().name, "survivors");
+        EXPECT_EQ(group.failed_ranks(), (std::vector<int32_t>{1, 3}));
+        EXPECT_EQ(rest.translate_rank(group, 3), -1);
+        EXPECT_EQ(group.peer_info(3).alive, 0);
+        EXPECT_EQ(group.peer_info(4).alive, 1);
+        EXPECT_EQ(group.status().status, SYMM_ERR_PEER_FAILED) << "the old one stays as it is";
+        expect_sum(rest);
+        const Block block = allocate(rest, 4096);
+        block.at<int>((rest.rank() + 1) % 3)[0] = rank;
+        rest.barrier();
+        EXPECT_EQ(block.at<int>(rest.rank())[0], (rest.rank() + 2) % 3 * 2);
+        rest.finalize();
+      },
+      dead);
+}
+
+TEST(Shrink, WhoLeftIsLeftOutAndAnAbortedGroupGoesOn) {
+  const Bootstrap meeting;
+  as_threads(4, [&](int rank) {
+    Group group = create(meeting.threads(), rank, 4);
+    group.barrier();
+    if (rank == 2) return group.reset();
+    if (rank == 0) group.abort("enough");
+    EXPECT_NE(until_failure([&] { group.barrier({}, 1); }), SYMM_OK);
+    const Group rest = group.shrink();
+    EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 1, 3}));
+    expect_sum(rest);
+    rest.finalize();
+  });
+}
+
+TEST(Shrink, ARankThatLivesAndDoesNotComeIsNamedAndTheCallCanBeRepeated) {
+  const Bootstrap meeting;
+  const Shared<Facts> facts;
+  Processes ranks(3, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 3);
+    facts->pids[rank] = getpid();
+    group.barrier();
+    ++facts->ready;
+    if (rank == 1) sleep_for_ever();
+    symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
+    options.timeout_ms = rank == 0 ? 300 : 60'000;  // whose deadline is first tells the others
+    const Outcome outcome = outcome_of([&] { group.shrink(options); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+    EXPECT_EQ(outcome.rank, 1) << outcome.message;
+    EXPECT_EQ(outcome.pid, facts->pids[1]);
+    EXPECT_EQ(group.status().status, SYMM_OK) << "nothing happened to the group";
+    ++facts->failed;
+    EXPECT_TRUE(eventually([&] { return !group.failed_ranks().empty(); }));
+    const Group rest = group.shrink();
+    EXPECT_EQ(ranks_in(group, rest), (std::vector<int32_t>{0, 2}));
+    expect_sum(rest);
+    rest.finalize();
+  });
+  EXPECT_TRUE(eventually([&] { return facts->failed == 2; }));
+  ranks[1].kill(SIGKILL);
+  ranks.expect_success({1});
+}
+
+// What a rank got, for the others to compare.
+struct Got {
+  std::atomic<int> status, size;
+  std::atomic<uint64_t> id;
+};
+
+// Two ranks die while the others shrink, at any moment. Whoever lives has the same group, made of all who live and perhaps of
+// those who died after it was agreed on, or the same failure.
+TEST(Shrink, RanksThatDieMeanwhileAreLeftOutByAllAlike) {
+  const char* asked = std::getenv("SYMM_TEST_SHRINKS");
+  const int trials = asked != nullptr ? std::atoi(asked) : 30;
+  std::mt19937 random(4711);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
+  constexpr int kSize = 6;
+  for (int trial = 0; trial < trials; ++trial) {
+    const Bootstrap meeting;
+    const Shared<std::array<Got, kSize>> got;
+    const Shared<Facts> facts;
+    int delays_us[kSize] = {};
+    for (const int rank : {2, 4}) delays_us[rank] = static_cast<int>(random() % 6000);
+    as_processes(kSize,
+                 [&](int rank) {
+                   const Group group = create(meeting.processes(), rank, kSize);
+                   all_there(*facts, kSize);
+                   if (rank == 3) die();
+                   std::thread([&, delay = delays_us[rank]] {
+                     if (delay == 0) return;
+                     std::this_thread::sleep_for(std::chrono::microseconds(delay));
+                     die();
+                   }).detach();
+                   until_failure([&] { group.barrier({}, 1); });
+                   Got& mine = (*got)[static_cast<size_t>(rank)];
+                   symm_group_t* made = nullptr;
+                   mine.status = symm_group_shrink(group.get(), nullptr, &made) + 1000;
+                   const Group rest(made);
+                   if (!rest) return;
+                   mine.size = rest.size();
+                   mine.id = rest.info().id;
+                   // All have it, dead or alive: a barrier ends well or names one of the two.
+                   const Outcome outcome = outcome_of([&] {
+                     rest.barrier();
+                     rest.finalize();
+                   });
+                   if (outcome.status == SYMM_OK) return;
+                   EXPECT_EQ(outcome.status, SYMM_ERR_PEER_FAILED) << outcome.message;
+                   const int32_t whom = outcome.rank < 0 ? -1 : group.translate_rank(rest, outcome.rank);
+                   EXPECT_TRUE(whom == 2 || whom == 4) << outcome.message;
+                 },
+                 {2, 3, 4});
+    for (const size_t rank : {1U, 5U}) {
+      EXPECT_EQ((*got)[rank].status, (*got)[0].status) << "trial " << trial;
+      EXPECT_EQ((*got)[rank].size, (*got)[0].size) << "trial " << trial;
+      EXPECT_EQ((*got)[rank].id, (*got)[0].id) << "trial " << trial;
+    }
+    EXPECT_EQ((*got)[0].status, SYMM_OK + 1000) << "trial " << trial;
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+TEST(FromRanks, OnlyThoseNamedTakePartInTheirOrder) {
+  const Bootstrap meeting;
+  as_threads(4, [&](int rank) {
+    const Group group = create(meeting.threads(), rank, 4);
+    const int32_t chosen[] = {3, 0, 1};
+    for (int round = 0; round < 2 && rank != 2; ++round) {
+      const Group part = group.create_from_ranks(chosen);
+      EXPECT_EQ(ranks_in(group, part), (std::vector<int32_t>{3, 0, 1}));
+      EXPECT_EQ(chosen[part.rank()], rank);
+      expect_sum(part);
+      part.finalize();
+    }
+    group.barrier();
+    if (rank == 2) return;
+    const int32_t other[] = {0, 1, 3};
+    const Outcome outcome = outcome_of(
+        [&] { group.create_from_ranks(rank == 1 ? symm::Span<const int32_t>(other) : symm::Span<const int32_t>(chosen)); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
+    EXPECT_NE(outcome.message.find("order"), std::string::npos) << outcome.message;
+  });
+}
+
+TEST(Peers, AreDescribedAndFoundInOtherGroups) {
+  const Bootstrap meeting, elsewhere;
+  as_processes(3, [&](int rank) {
+    const Group group = create(meeting.processes(), rank, 3);
+    const Group reversed = create(elsewhere.processes(), 2 - rank, 3);
+    const Group part = group.split(rank == 1 ? 1 : 0);
+    for (int32_t peer = 0; peer < 3; ++peer) {
+      const symm_peer_info_t info = group.peer_info(peer);
+      EXPECT_EQ(info.rank, peer);
+      EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
+      EXPECT_EQ(info.alive, 1);
+      EXPECT_STREQ(info.host, group.peer_info(rank).host);
+      EXPECT_STREQ(info.machine, group.peer_info(rank).machine);
+      EXPECT_NE(info.machine[0], '\0');
+      EXPECT_NE(info.uuid[0], '\0');
+      EXPECT_EQ(reversed.translate_rank(group, peer), 2 - peer);
+      EXPECT_EQ(reversed.peer_info(2 - peer).pid, info.pid);
+    }
+    EXPECT_EQ(group.peer_info(rank).pid, getpid());
+    EXPECT_EQ(part.translate_rank(group, 1), rank == 1 ? 0 : -1);
+    EXPECT_EQ(group.translate_rank(part, 0), rank == 1 ? 1 : 0);
+    group.barrier();
+  });
+}
+
+TEST(Stats, CountWhatWasDone) {
+  const Bootstrap meeting;
+  as_threads(2, [&](int rank) {
+    Config config = meeting.threads();
+    const Group group = create(config, rank, 2);
+    const Block block = allocate(group, 4096);
+    const symm_group_stats_t before = group.stats();
+    EXPECT_EQ(before.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 0U);
+    float values[4] = {};
+    for (int i = 0; i < 5; ++i) group.allreduce(symm::Span<const float>(values), symm::Span<float>(values), SYMM_OP_SUM);
+    group.barrier({}, 3);
+    group.barrier({}, 4);
+    block.memory.signal(1 - rank);
+    block.memory.wait_signal(1 - rank);
+    EXPECT_EQ(outcome_of([&] { block.memory.wait_signal(1 - rank, 1, 1); }).status, SYMM_ERR_TIMEOUT);
+    const symm_group_stats_t after = group.stats();
+    EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 5U);
+    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLREDUCE], 5 * sizeof values);
+    EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLTOALL], 0U);
+    EXPECT_EQ(after.algorithm_calls[SYMM_ALGORITHM_LL], 5U);
+    EXPECT_EQ(after.barriers - before.barriers, 2U);
+    EXPECT_EQ(after.signals_sent, 1U);
+    EXPECT_EQ(after.signals_taken, 1U);
+    EXPECT_EQ(after.failures, 1U);
+    EXPECT_GE(after.sleeps, 1U) << "the wait that timed out slept";
+    EXPECT_GE(after.slept_ns, 100'000U);
+    group.barrier();
+  });
+}
+
+}  // namespace
+}  // namespace support
