@@ -12,6 +12,7 @@ using Test
     include("one_rank.jl")
     include("log.jl")
     include("threads.jl")
+    include("failures.jl")
     include("cuda.jl")
     include("several_ranks.jl")
 end
