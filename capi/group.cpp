@@ -36,9 +36,9 @@ symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t*
   return produce(out, "out", [&] {
     const symm_group_config_t given = read_struct(config, kDefaults, kConfigSize, "config");
     require_known_bits(given.flags, kKnownFlags, "config.flags");
-    if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) {
-      throw Error(Status::invalid_argument, format("config.backend: %d is not known", given.backend));
-    }
+    if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) throw not_known("config.backend", given.backend);
+    require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
+    require_waiting(given.timeout_ms, "config.timeout_ms");
     if (given.device < SYMM_DEVICE_AUTO)
       throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
     StoreCallbacks callbacks;
@@ -232,4 +232,6 @@ symm_status_t symm_group_retain(symm_group_t* group) {
   return guard([&] { retain<Group>(group, "group"); });
 }
 
-void symm_group_release(symm_group_t* group) { release<Group>(group); }
+void symm_group_release(symm_group_t* group) {
+  release<Group>(group, [](Group& last) { last.forget_memories(); });
+}

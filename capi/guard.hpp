@@ -6,6 +6,7 @@
 #include <symm/symm.h>
 
 #include <cstddef>
+#include <type_traits>
 
 #include "core/base/error.hpp"
 
@@ -28,12 +29,17 @@ symm_failure_t* sink_of(const Options* options) noexcept {
   return has_one ? options->failure : nullptr;
 }
 
+// A look-up says whether it has found something: that it has not costs no exception.
 template <class Function, class Options = NoOptions>
 symm_status_t guard(Function&& function, const Options* options = nullptr) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
     if (sink != nullptr) require_sink(*sink);
-    function();
+    if constexpr (std::is_same_v<decltype(function()), bool>) {
+      if (!function()) return fail({Status::not_found, -1, 0, "not found"}, sink);
+    } else {
+      function();
+    }
     return SYMM_OK;
   } catch (...) {
     return fail(current_failure(), sink);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 
 #include "capi/guard.hpp"
 #include "core/base/process.hpp"
@@ -34,8 +35,16 @@ class Arena {
     return *arena;
   }
 
+  // The object's handle with one more reference, or a new one.
   Entry* take(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
+    Entry*& its = of_object_[object.get()];
+    if (its != nullptr && its->fork_generation == process::fork_generation()) {
+      uint32_t references = its->references.load(std::memory_order_relaxed);
+      while (references != 0) {
+        if (its->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return its;
+      }
+    }
     Entry* entry = free_;
     if (entry != nullptr) {
       free_ = entry->next_free;
@@ -48,6 +57,7 @@ class Arena {
     entry->object = std::move(object);
     entry->fork_generation = process::fork_generation();
     entry->references.store(1, std::memory_order_release);
+    its = entry;
     return entry;
   }
 
@@ -55,6 +65,7 @@ class Arena {
     // The object goes outside the lock: its destructor may give other handles' objects.
     const std::shared_ptr<Object> object = std::move(entry->object);
     const std::lock_guard lock(mutex_);
+    if (const auto its = of_object_.find(object.get()); its != of_object_.end() && its->second == entry) of_object_.erase(its);
     entry->next_free = free_;
     free_ = entry;
   }
@@ -83,6 +94,7 @@ class Arena {
   Entry* slots_ = nullptr;
   std::atomic<size_t> used_{0};
   Entry* free_ = nullptr;
+  std::unordered_map<const Object*, Entry*> of_object_;
 };
 
 // Make a handle with one reference.

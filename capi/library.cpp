@@ -99,7 +99,7 @@ symm_status_t symm_log_remove_listener(uint64_t id) {
 symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t* out_bytes) {
   return produce(out_bytes, "out_bytes", [&] {
     const auto type = static_cast<DType>(dtype);
-    if (!is_valid(type)) throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(dtype)));
+    if (!is_valid(type)) throw unknown_dtype(dtype);
     return size_of(type);
   });
 }

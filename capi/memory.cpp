@@ -76,7 +76,47 @@ symm_status_t symm_buffer_retain(symm_buffer_t* buffer) {
   return guard([&] { retain<Buffer>(buffer, "buffer"); });
 }
 
-void symm_buffer_release(symm_buffer_t* buffer) { release<Buffer>(buffer); }
+void symm_buffer_release(symm_buffer_t* buffer) {
+  release<Buffer>(buffer, [](Buffer& last) { last.forget_memories(); });
+}
+
+symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_buffer_info_t, name), [&] {
+    const Buffer& of = *buffer_of(buffer);
+    symm_buffer_info_t filled{};
+    filled.backend = static_cast<int32_t>(of.kind());
+    filled.device = of.device();
+    filled.bytes = of.bytes();
+    filled.mapped_bytes = of.mapped_bytes();
+    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
+                   (of.block()->owners_address() != nullptr ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
+    filled.numa_node = of.numa_node();
+    filled.memories = static_cast<int32_t>(of.memories().size());
+    filled.pointer = of.data();
+    write_text(filled.name, of.name());
+    return filled;
+  });
+}
+
+symm_status_t symm_buffer_find(const void* address, symm_buffer_t** out, size_t* out_offset) {
+  return guard([&] {
+    Buffer::Found found = Buffer::find(address);
+    if (!found.buffer) return false;
+    if (out != nullptr) *out = make_handle<symm_buffer_t>(std::move(found.buffer));
+    if (out_offset != nullptr) *out_offset = found.offset;
+    return true;
+  });
+}
+
+symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, symm_memory_t** out) {
+  return guard([&] {
+    require(out, "out");
+    const Buffer& of = *buffer_of(buffer);
+    std::shared_ptr<Memory> memory = of.memory_on(*group_of(group));
+    if (memory) *out = make_handle<symm_memory_t>(memory);
+    return memory != nullptr;
+  });
+}
 
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options,
                               symm_memory_t** out) {
@@ -86,7 +126,9 @@ symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const 
         const auto& of = group_of(group);
         const auto& block = buffer_of(buffer);
         const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
-        return make_handle<symm_memory_t>(Memory::rendezvous(of, block, given.tag, given.timeout_ms));
+        std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms);
+        of->keep(memory);
+        return make_handle<symm_memory_t>(std::move(memory));
       },
       options);
 }
@@ -148,10 +190,11 @@ symm_status_t symm_memory_find(symm_group_t* group, const void* address, symm_me
                                size_t* out_offset) {
   return guard([&] {
     AddressMap::Found found = group_of(group)->addresses().find(address);
-    if (!found.memory) throw Error(Status::invalid_argument, format("address: no memory of the group maps %p", address));
+    if (!found.memory) return false;
     if (out != nullptr) *out = make_handle<symm_memory_t>(std::move(found.memory));
     if (out_rank != nullptr) *out_rank = found.rank;
     if (out_offset != nullptr) *out_offset = found.offset;
+    return true;
   });
 }
 

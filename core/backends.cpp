@@ -4,8 +4,8 @@
 #include "core/backends.hpp"
 
 #include "core/backend/hardware.hpp"
+#include "core/base/environment.hpp"
 #include "core/base/little_endian.hpp"
-#include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/cuda/backend.hpp"
 #include "core/host/backend.hpp"
@@ -21,17 +21,17 @@ BackendKind resolve(BackendKind kind) {
   switch (kind) {
     case BackendKind::host: return kind;
     case BackendKind::automatic: {
-      const std::string reason = cuda::unavailable_reason();
-      if (reason.empty()) return BackendKind::cuda;
-      log::write(log::Level::debug, "host back end, because: %s", reason.c_str());
-      return BackendKind::host;
+      const std::string_view asked = environment("SYMM_BACKEND");
+      if (asked == "cuda") return resolve(BackendKind::cuda);
+      if (asked.empty() || asked == "host") return BackendKind::host;
+      throw Error(Status::invalid_argument, format("SYMM_BACKEND: %s is neither host nor cuda", asked.data()));
     }
     case BackendKind::cuda:
       if (const std::string reason = cuda::unavailable_reason(); !reason.empty())
         throw Error(Status::unavailable, "CUDA back end: " + reason);
       return kind;
   }
-  throw Error(Status::invalid_argument, format("backend: %d is not known", static_cast<int>(kind)));
+  throw not_known("backend", static_cast<int>(kind));
 }
 
 std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_rank) {

@@ -80,6 +80,8 @@ def letter(type_):
         return f"{type_.count}s"
     if type_.kind == "array":
         return f"{type_.count}{letter(type_.of)}"
+    if type_.kind == "pointer":
+        return "Q"
     letters = {(4, True): "i", (4, False): "I", (8, True): "q", (8, False): "Q"}
     return letters[type_.bytes, type_.signed]
 
@@ -108,7 +110,7 @@ def pool_close(number: int) -> None: ...
 
 
 def stub(header):
-    names = [m.name for m in header.macros if m.value != 2**64 - 1]  # which the extension has no word for
+    names = [m.name for m in header.macros if m.value < 2**64 - 2]  # beyond are what the extension has no word for
     names += [constant.name for enum in header.enums for constant in enum.constants]
     constants = "\n".join(f"{name}: int" for name in names)
     functions = "\n".join(signature(function) for function in header.functions

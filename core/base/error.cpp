@@ -48,6 +48,11 @@ std::string format(const char* pattern, ...) {
   return text;
 }
 
+Error not_known(const char* argument, int value) {
+  return {value < 0 ? Status::invalid_argument : Status::unsupported,
+          format("%s: %d is not known to this library", argument, value)};
+}
+
 Error system_error(int error_number, const char* call, const std::string& what) {
   // strerrorname_np() is younger than the oldest glibc we run on; the text alone is clear enough.
   char buffer[128];

@@ -22,7 +22,6 @@
   X(mismatch, ERR_MISMATCH, -9, "ranks disagree")                   \
   X(system, ERR_SYSTEM, -10, "system call failed")                  \
   X(cuda, ERR_CUDA, -11, "CUDA driver call failed")                 \
-  X(busy, ERR_BUSY, -12, "busy")                                    \
   X(internal, ERR_INTERNAL, -13, "internal error")                  \
   X(not_found, ERR_NOT_FOUND, -14, "not found")
 
@@ -63,6 +62,9 @@ const char* name_of(Status status) noexcept;  // "timed out"; "unknown status" f
 
 // printf-style, so that messages are written where the facts are.
 [[gnu::format(printf, 1, 2)]] std::string format(const char* pattern, ...);
+
+// An Error for a value of one of symm.h's enumerations which this library does not know, and a newer one may.
+Error not_known(const char* argument, int value);
 
 // An Error for a failed system call: "memfd_create: Too many open files (EMFILE)". `what` may add detail. ENOMEM, ENOSPC and
 // EDQUOT become out_of_memory, everything else system.

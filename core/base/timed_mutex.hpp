@@ -28,14 +28,20 @@ class TimedMutex {
   Word state_{0};
 };
 
+// Another thread of this rank was inside until the deadline. Where all ranks must make the call, they are out of step now.
+struct OutOfTurn : Error {
+  using Error::Error;
+};
+
 // Holds the mutex for a scope. `what` names the operation in the error when the deadline passes.
 class TimedLock {
  public:
   TimedLock(TimedMutex& mutex, uint64_t timeout_ms, const char* what) : mutex_(mutex) {
     if (mutex.try_take()) return;
     if (!mutex.take(Deadline::after_ms(timeout_ms))) {
-      throw Error(Status::timeout, format("%s: another thread of this rank was inside for %llu ms", what,
-                                          static_cast<unsigned long long>(timeout_ms)));
+      const uint64_t waited = timeout_ms == Deadline::kNow ? 0 : timeout_ms;
+      throw OutOfTurn(Status::timeout, format("%s: another thread of this rank was inside for %llu ms", what,
+                                              static_cast<unsigned long long>(waited)));
     }
   }
   ~TimedLock() { mutex_.give(); }

@@ -94,6 +94,7 @@ int processor_quota() {
 }  // namespace
 
 Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
+  if (milliseconds == kNow) return Deadline(0);
   const uint64_t now = now_ns();
   if (milliseconds >= (kInfinite - now) / kMillisecond) return never();
   return Deadline(now + milliseconds * kMillisecond);
@@ -219,6 +220,7 @@ namespace {
 template <class There, class InVain>
 WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
                    const Revocation& revocation, SpinPolicy spin, LazyDeadline& deadline, Fencing fencing, bool told) {
+  if (deadline.timeout_ms() == Deadline::kNow) spin = {};
   for (uint32_t i = 0; i < spin.spins; ++i) {
     if (there()) return WaitEnd::reached;
     pause();

@@ -32,6 +32,7 @@ using Waiter = std::atomic<uint8_t>;  // number of sleeping threads of one rank;
 class Deadline {
  public:
   static constexpr uint64_t kInfinite = UINT64_MAX;
+  static constexpr uint64_t kNow = UINT64_MAX - 1;  // of after_ms(): it has passed
   static Deadline after_ms(uint64_t milliseconds) noexcept;
   static Deadline never() noexcept { return Deadline(kInfinite); }
   bool expired() const noexcept;

@@ -32,18 +32,14 @@ const char* name_of_count(Collective collective) {
 
 void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
-  if (!is_valid(call.collective))
-    throw Error(Status::invalid_argument, format("collective: %d is not known", static_cast<int>(call.collective)));
+  require_waiting(call.timeout_ms, "options.timeout_ms");
+  if (!is_valid(call.collective)) throw not_known("collective", static_cast<int>(call.collective));
   const CollectiveTraits its = traits(call.collective);
-  if (!is_valid(call.dtype))
-    throw Error(Status::invalid_argument, format("dtype: 0x%x is not known", static_cast<unsigned>(call.dtype)));
-  if (its.has_op && !is_valid(call.op))
-    throw Error(Status::invalid_argument, format("op: %d is not known", static_cast<int>(call.op)));
+  if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
+  if (its.has_op && !is_valid(call.op)) throw not_known("op", static_cast<int>(call.op));
   if (its.has_op && call.op == Op::avg && call.dtype == DType::boolean)
     throw Error(Status::invalid_argument, "op: there is no average of bool");
-  if (!is_valid(call.algorithm)) {
-    throw Error(Status::invalid_argument, format("options.algorithm: %d is not known", static_cast<int>(call.algorithm)));
-  }
+  if (!is_valid(call.algorithm)) throw not_known("options.algorithm", static_cast<int>(call.algorithm));
   if (its.has_root()) group.require_rank("root", call.root);
 
   size_t unit = 0;
@@ -72,10 +68,15 @@ void check(const Group& group, const CollectiveCall& call) {
 
 }  // namespace
 
+Error unknown_dtype(int value) {
+  return {(value & 0xFF) == 0 || value < 0 ? Status::invalid_argument : Status::unsupported,
+          format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
+}
+
 void run_collective(Group& group, const CollectiveCall& call) {
   group.transport().stats().counted([&] {
     check(group, call);
-    group.transport().collective(call);
+    group.in_turn([&] { group.transport().collective(call); });
   });
 }
 

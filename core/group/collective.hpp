@@ -7,6 +7,8 @@
 
 namespace symm {
 
+Error unknown_dtype(int value);  // 0 is a type of no version
+
 void run_collective(Group& group, const CollectiveCall& call);
 PlanReport plan_collective(Group& group, const CollectiveCall& call);
 

@@ -16,6 +16,7 @@
 #include "core/base/process.hpp"
 #include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
+#include "core/group/memory.hpp"
 
 namespace symm {
 namespace {
@@ -330,6 +331,38 @@ int Group::failure_fd() {
   return fd->get();
 }
 
+void require_waiting(uint64_t timeout_ms, const char* argument) {
+  if (timeout_ms != Deadline::kNow) return;
+  throw Error(Status::invalid_argument, format("%s: SYMM_TIMEOUT_NOW, but the other ranks must act for this call", argument));
+}
+
+uint64_t Group::timeout_or_look(uint64_t timeout_ms) const {
+  if (timeout_ms == Deadline::kNow && backend_->kind() != BackendKind::host) {
+    throw Error(Status::invalid_argument, "options.timeout_ms: SYMM_TIMEOUT_NOW, but the call waits on a stream");
+  }
+  return timeout_or_default(timeout_ms);
+}
+
+void Group::keep(std::shared_ptr<Memory> memory) {
+  const std::lock_guard lock(kept_mutex_);
+  if (std::find(kept_.begin(), kept_.end(), memory) == kept_.end()) kept_.push_back(std::move(memory));
+}
+
+void Group::forget(const Memory& memory) noexcept {
+  std::shared_ptr<Memory> gone;  // outside the lock
+  const std::lock_guard lock(kept_mutex_);
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const auto& kept) { return kept.get() == &memory; });
+  if (found == kept_.end()) return;
+  gone = std::move(*found);
+  kept_.erase(found);
+}
+
+void Group::forget_memories() noexcept {
+  std::vector<std::shared_ptr<Memory>> gone;
+  const std::lock_guard lock(kept_mutex_);
+  gone.swap(kept_);
+}
+
 void Group::require_usable() const {
   transport_->device().check_device_errors();
   revocation_->throw_if_revoked();
@@ -379,13 +412,16 @@ void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeou
     require_usable();
     require_channel(channel);
     if (!ranks.empty()) require_ranks(ranks);
-    transport_->barrier(ranks, channel, timeout_or_default(timeout_ms), stream);
+    const uint64_t timeout = timeout_or_look(timeout_ms);
+    if (timeout == Deadline::kNow) return transport_->barrier(ranks, channel, timeout, stream);
+    in_turn([&] { transport_->barrier(ranks, channel, timeout, stream); });
   });
 }
 
 void Group::finalize(uint64_t timeout_ms) {
   require_usable();
-  transport_->finish(kFinalizeChannel, timeout_or_default(timeout_ms));
+  require_waiting(timeout_ms, "options.timeout_ms");
+  in_turn([&] { transport_->finish(kFinalizeChannel, timeout_or_default(timeout_ms)); });
   finalized_ = true;
 }
 

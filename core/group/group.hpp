@@ -45,6 +45,9 @@ struct PeerFacts {
   char uuid[64] = "";     // of the device
 };
 
+// Throws if a call that needs the other ranks to act is asked to look once.
+void require_waiting(uint64_t timeout_ms, const char* argument);
+
 class Group : public std::enable_shared_from_this<Group> {
  public:
   static std::shared_ptr<Group> create(const GroupConfig& config);
@@ -65,6 +68,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Transport& transport() const noexcept { return *transport_; }
   AddressMap& addresses() noexcept { return addresses_; }
   Revocation& revocation() const noexcept { return *revocation_; }
+  // Of a call that looks once where it is asked to; throws where it is ordered on a stream.
+  uint64_t timeout_or_look(uint64_t timeout_ms) const;
   uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : timeout_ms_; }
   Deadline create_deadline() const noexcept { return Deadline::after_ms(create_timeout_ms_); }
   int unwatched_peers() const;
@@ -90,10 +95,26 @@ class Group : public std::enable_shared_from_this<Group> {
   Failure blamed(Failure failure) const;
   // Revoke on all ranks. The first reason given anywhere wins.
   void fail(const Failure& failure) noexcept;
+  // A call of all ranks. Should this one not get its turn in time, the others are left waiting.
+  template <class Call>
+  void in_turn(Call&& call) {
+    try {
+      call();
+    } catch (const OutOfTurn&) {
+      fail(blamed(current_failure()));
+      throw;
+    }
+  }
   void barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream);
   void finalize(uint64_t timeout_ms);
   // Waits for `stream`; throws what has gone wrong on it, Error(timeout) without revoking the group.
   void synchronize(void* stream, uint64_t timeout_ms);
+
+  // Memories stay for as long as the handles of the group and of their buffer, so that the next rendezvous finds them on all
+  // ranks or on none, whenever a garbage collector comes by. Until then group and memory keep each other.
+  void keep(std::shared_ptr<Memory> memory);
+  void forget(const Memory& memory) noexcept;
+  void forget_memories() noexcept;
 
   // The mesh, spoken to in group ranks.
   void send(int peer, const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline);
@@ -135,6 +156,8 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Backend> backend_;
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
+  std::mutex kept_mutex_;
+  std::vector<std::shared_ptr<Memory>> kept_;
   std::atomic<bool> finalized_{false};
   std::atomic<uint64_t> heap_history_{
       0};  // a sum, so that the order of heaps, which threads may have to themselves, is no matter

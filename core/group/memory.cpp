@@ -3,6 +3,10 @@
 
 #include <unistd.h>
 
+#include <map>
+#include <shared_mutex>
+
+#include "core/base/process.hpp"
 #include "core/ipc/ipc.hpp"
 
 namespace symm {
@@ -27,9 +31,60 @@ void require_known(bool is_known, int value, const char* argument) {
 }
 void require_known(Compare compare) { require_known(is_valid(compare), static_cast<int>(compare), "compare"); }
 
+// Which buffer of this process has an address.
+class Buffers {
+ public:
+  void insert(const std::shared_ptr<Buffer>& buffer) {
+    const std::unique_lock lock(mutex_);
+    const Entry entry{buffer, buffer.get(), buffer->bytes(), process::fork_generation(), false};
+    by_start_[number(buffer->data())] = entry;
+    if (const std::byte* at = buffer->block()->owners_address(); at != nullptr) {
+      by_start_[number(at)] = entry;
+      by_start_[number(at)].at_owner = true;
+    }
+  }
+  void erase(const Buffer& buffer) noexcept {
+    const std::unique_lock lock(mutex_);
+    for (const std::byte* at : {static_cast<const std::byte*>(buffer.data()), buffer.block()->owners_address()}) {
+      const auto found = by_start_.find(number(at));
+      if (found != by_start_.end() && found->second.raw == &buffer) by_start_.erase(found);
+    }
+  }
+  Buffer::Found find(const void* address) const {
+    const std::shared_lock lock(mutex_);
+    const auto after = by_start_.upper_bound(number(address));
+    if (after == by_start_.begin()) return {};
+    const auto& [start, entry] = *std::prev(after);
+    const size_t offset = number(address) - start;
+    if (offset >= entry.bytes || entry.generation != process::fork_generation()) return {};
+    std::shared_ptr<Buffer> buffer = entry.buffer.lock();
+    if (buffer && entry.at_owner && !buffer->block()->still_at_owner()) return {};  // its owner may have put something else there
+    return {std::move(buffer), offset};
+  }
+
+ private:
+  struct Entry {
+    std::weak_ptr<Buffer> buffer;
+    const Buffer* raw = nullptr;
+    size_t bytes = 0;
+    uint32_t generation = 0;
+    bool at_owner = false;
+  };
+  static uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+
+  mutable std::shared_mutex mutex_;
+  std::map<uintptr_t, Entry> by_start_;
+};
+
+Buffers& buffers() {
+  static auto* all = new Buffers;  // leaked: handles may be released while static objects are destroyed
+  return *all;
+}
+
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement placement, std::string name) {
+  group.require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (placement.node != Placement::kNearest && (placement.node < 0 || !placement.on_host)) {
     throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
@@ -39,20 +94,63 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement p
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(),
                                          backend.device(), std::move(name));
+  buffer->numa_node_ = placement.node;
+  buffer->on_host_ = placement.on_host || backend.kind() == BackendKind::host;
   ipc::buffer_made(buffer->block(), bytes, buffer->kind(), buffer->device());
+  buffers().insert(buffer);
   return buffer;
 }
 
 // Not made known for tokens: whoever exports a piece of it exports the whole allocation, as with any that symm did not make.
 std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t bytes, std::string name) {
+  group.require_usable();
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   Backend& backend = group.backend();
-  return std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device(),
-                                  std::move(name));
+  auto buffer =
+      std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device(), std::move(name));
+  buffers().insert(buffer);
+  return buffer;
 }
 
-Buffer::~Buffer() { ipc::buffer_gone(*block_); }
+Buffer::~Buffer() {
+  buffers().erase(*this);
+  ipc::buffer_gone(*block_);
+}
+
+size_t Buffer::mapped_bytes() const {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return (static_cast<size_t>(block_->share().extent.mapped) + page - 1) / page * page;
+}
+
+Buffer::Found Buffer::find(const void* address) { return buffers().find(address); }
+
+void Buffer::become(const std::shared_ptr<Memory>& memory) {
+  const std::lock_guard lock(memories_mutex_);
+  std::erase_if(memories_, [](const std::weak_ptr<Memory>& old) { return old.expired(); });
+  memories_.push_back(memory);
+}
+
+std::vector<std::shared_ptr<Memory>> Buffer::memories() const {
+  std::vector<std::shared_ptr<Memory>> living;
+  const std::lock_guard lock(memories_mutex_);
+  for (const std::weak_ptr<Memory>& memory : memories_) {
+    if (auto held = memory.lock()) living.push_back(std::move(held));
+  }
+  return living;
+}
+
+void Buffer::forget_memories() noexcept {
+  try {
+    for (const auto& memory : memories()) memory->group().forget(*memory);
+  } catch (const std::bad_alloc&) {  // they stay for as long as their groups
+  }
+}
+
+std::shared_ptr<Memory> Buffer::memory_on(Group& group) const {
+  std::shared_ptr<Memory> memory = group.addresses().find(data()).memory;
+  return memory && memory->buffer() == this ? memory : nullptr;
+}
 
 Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -135,7 +233,7 @@ void Memory::wait_signal(int rank, int channel, uint64_t timeout_ms, void* strea
   GroupStats& stats = group_->transport().stats();
   stats.counted([&] {
     require_signal(rank, channel);
-    group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_default(timeout_ms), stream);
+    group_->transport().take_signal(*view_, rank, channel, group_->timeout_or_look(timeout_ms), stream);
   });
   stats.signals_taken.add_shared(1);
 }
@@ -148,7 +246,7 @@ SignalState Memory::look_at_signal(int rank, int channel) {
 void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
   require_signal(wait.rank, wait.channel);
   require_known(wait.compare);
-  group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_default(timeout_ms), nullptr, out_seen, stream);
+  group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_look(timeout_ms), nullptr, out_seen, stream);
 }
 
 void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream) {
@@ -161,7 +259,7 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
       throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
     }
   }
-  group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_default(timeout_ms), out_index, nullptr, stream);
+  group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
 }
 
 void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
@@ -171,7 +269,7 @@ void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, 
 void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
   require_known(compare);
   const std::byte* at = word(group_->rank(), offset, bytes);
-  group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_default(timeout_ms), stream);
+  group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
 }
 
 void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {

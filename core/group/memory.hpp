@@ -13,8 +13,16 @@
 
 namespace symm {
 
+class Memory;
+
 class Buffer {
  public:
+  struct Found {
+    std::shared_ptr<Buffer> buffer;
+    size_t offset = 0;
+  };
+  // The buffer of this process that an address lies in, or null.
+  static Found find(const void* address);
   static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, Placement placement = {}, std::string name = "");
   static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes, std::string name = "");
 
@@ -31,6 +39,15 @@ class Buffer {
   int device() const noexcept { return device_; }
   void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
   const std::string& name() const noexcept { return name_; }
+  int numa_node() const noexcept { return numa_node_; }
+  size_t mapped_bytes() const;  // whole pages
+  bool on_host() const noexcept { return on_host_; }
+  void become(const std::shared_ptr<Memory>& memory);
+  std::vector<std::shared_ptr<Memory>> memories() const;  // that live
+  // The one on a group, or null.
+  std::shared_ptr<Memory> memory_on(Group& group) const;
+  // Their groups keep them no longer.
+  void forget_memories() noexcept;
 
  private:
   std::shared_ptr<Block> block_;
@@ -38,11 +55,16 @@ class Buffer {
   BackendKind kind_;
   int device_;
   std::string name_;
+  int numa_node_ = Placement::kNearest;
+  bool on_host_ = false;
+  mutable std::mutex memories_mutex_;
+  std::vector<std::weak_ptr<Memory>> memories_;
 };
 
 class Memory {
  public:
-  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation.
+  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation. [local]
+  // where the buffer has a memory on the group.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
                                             uint64_t tag, uint64_t timeout_ms = 0);
   // The same with a buffer that is made on the way: if that fails on one rank, it fails on all.
@@ -55,6 +77,7 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   Group& group() const noexcept { return *group_; }
+  const Buffer* buffer() const noexcept { return buffer_.get(); }
   const MemoryView& view() const noexcept { return *view_; }
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;

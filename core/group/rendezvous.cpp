@@ -121,6 +121,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   // Commit.
   pads[me]->will_not_be_shared();
   group->addresses().insert(view, memory);
+  buffer->become(memory);
   return memory;
 }
 
@@ -132,6 +133,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
+  if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
   return rendezvous(
       group, [&] { return buffer; }, tag, timeout_ms);
 }
@@ -139,6 +141,7 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
                                            uint64_t timeout_ms) {
   group->require_usable();
+  require_waiting(timeout_ms, "options.timeout_ms");
   try {
     return meet(group, make, tag, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {

@@ -50,12 +50,32 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values)
 void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
+  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel) : -1; peer >= 0) {
+    const int64_t pid = context_.pids[static_cast<size_t>(peer)];
+    throw Error(
+        {Status::timeout, peer, pid, format("barrier: rank %d (pid %lld) is not here", peer, static_cast<long long>(pid))});
+  }
   if (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size)) {
     barrier_of_all(channel, timeout_ms);
   } else {
     barrier_of_some(ranks, channel, timeout_ms);
   }
   stats_.barriers[static_cast<size_t>(channel)].add(1);
+}
+
+// The first who is not here; -1: all are.
+int HostTransport::missing(std::span<const int32_t> ranks, int channel) {
+  const BarrierState& state = barriers_[static_cast<size_t>(channel)];
+  const bool all = ranks.empty() || ranks.size() == static_cast<size_t>(context_.size);
+  for (int i = 0; i < (all ? context_.size : static_cast<int>(ranks.size())); ++i) {
+    const int peer = all ? i : ranks[static_cast<size_t>(i)];
+    if (peer == context_.rank) continue;
+    const uint32_t taken = state.taken.empty() ? 0 : state.taken[static_cast<size_t>(peer)];
+    const bool here = all ? reached(controls_[peer].barrier(channel, state.count + 1), state.count + 1)
+                          : reached(controls_.mine().pair(channel, peer), taken + 1);
+    if (!here) return peer;
+  }
+  return -1;
 }
 
 void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
@@ -150,8 +170,8 @@ void HostTransport::await(const MemoryView& memory, const Condition& condition, 
   const int64_t pid = is_one ? context_.pids[static_cast<size_t>(peer)] : 0;
   const std::string who = is_one ? format("rank %d (pid %lld)", peer, static_cast<long long>(pid)) : "all of the ranks";
   if (end == WaitEnd::peer_departed) throw Error({Status::peer_failed, peer, pid, what() + ": " + who + " left the group"});
-  throw Error({Status::timeout, peer, pid,
-               format("%s within %llu ms", what().c_str(), static_cast<unsigned long long>(deadline.timeout_ms()))});
+  const uint64_t ms = deadline.timeout_ms() == Deadline::kNow ? 0 : deadline.timeout_ms();
+  throw Error({Status::timeout, peer, pid, format("%s within %llu ms", what().c_str(), static_cast<unsigned long long>(ms))});
 }
 
 void HostTransport::take_signal(const MemoryView& memory, int rank, int channel, uint64_t timeout_ms, void* stream) {

@@ -36,6 +36,7 @@ class HostTransport final : public Transport {
   bool stream_done(void* stream) override;
 
  private:
+  int missing(std::span<const int32_t> ranks, int channel);
   void barrier_of_all(int channel, uint64_t timeout_ms);
   void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
   static void require_no_stream(void* stream);

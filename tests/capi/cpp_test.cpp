@@ -168,7 +168,7 @@ TEST(Cpp, memory_is_written_and_read_and_signalled) {
     EXPECT_EQ(got, (std::vector<uint32_t>{5, 5, 6}));
     EXPECT_EQ(memory.span<uint32_t>(other)[10], 6u);
     EXPECT_EQ(memory.signal_pad(other).size(), static_cast<size_t>(memory.info().channels) * 2);
-    const symm::Place place = group.find(&memory.span<uint32_t>(other)[3]);
+    const symm::Place place = group.find(&memory.span<uint32_t>(other)[3]).value();
     EXPECT_EQ(place.memory.info().id, memory.info().id);
     EXPECT_EQ(place.rank, other);
     EXPECT_EQ(place.offset, 12u);

@@ -54,6 +54,10 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(buffer, symm_buffer_size, w.out<size_t>()),
       SYMM_USE(buffer, symm_buffer_retain),
       SYMM_USE(buffer, symm_buffer_record_use, nullptr),
+      SYMM_USE(buffer, symm_buffer_info, w.out_struct<symm_buffer_info_t>()),
+      SYMM_USE(buffer, symm_buffer_memory, w.group, w.out<symm_memory_t*>()),
+      {"symm_buffer_memory", "group",
+       [](World& w, void* h) { return symm_buffer_memory(w.buffer, static_cast<symm_group_t*>(h), w.out<symm_memory_t*>()); }},
       {"symm_rendezvous", "buffer",
        [](World& w, void* h) {
          return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), nullptr, w.out<symm_memory_t*>());
@@ -121,6 +125,8 @@ const std::vector<Exemption>& exemptions() {
       {"symm_heap_find", "out_size", "may be NULL"},
       {"symm_ipc_release", "ipc", "never fails"},
       {"symm_ipc_release", "stream", "never fails"},
+      {"symm_buffer_find", "out", "may be NULL"},
+      {"symm_buffer_find", "out_offset", "may be NULL"},
       {"symm_memory_find", "out", "may be NULL"},
       {"symm_memory_find", "out_rank", "may be NULL"},
       {"symm_memory_find", "out_offset", "may be NULL"},

@@ -219,16 +219,34 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
 
 TEST(StatusString, every_status_has_a_name_of_its_own) {
   std::set<std::string> names;
+  constexpr symm_status_t kNone = -12;
   for (symm_status_t status = SYMM_ERR_NOT_FOUND; status <= SYMM_OK; ++status) {
+    if (status == kNone) continue;
     const char* name = symm_status_string(status);
     ASSERT_NE(name, nullptr) << status;
     EXPECT_STRNE(name, "") << status;
     EXPECT_STRNE(name, "unknown status") << status;
     EXPECT_TRUE(names.insert(name).second) << status << " shares the name " << name;
   }
-  for (const symm_status_t unknown : {1, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX}) {
+  for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX}) {
     EXPECT_STREQ(symm_status_string(unknown), "unknown status") << unknown;
   }
+}
+
+TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
+  const auto automatic = [](const char* variable) {
+    int32_t count = 0;
+    variable == nullptr ? unsetenv("SYMM_BACKEND") : setenv("SYMM_BACKEND", variable, 1);
+    const symm_status_t status = symm_device_count(SYMM_BACKEND_AUTO, &count);
+    unsetenv("SYMM_BACKEND");
+    return status;
+  };
+  int32_t count = 0;
+  EXPECT_EQ(automatic(nullptr), SYMM_OK);
+  EXPECT_EQ(automatic("host"), SYMM_OK);
+  EXPECT_EQ(automatic("cuda"), symm_device_count(SYMM_BACKEND_CUDA, &count)) << "asked for, and not to be had";
+  EXPECT_EQ(automatic("vulkan"), SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(symm_last_error()).find("SYMM_BACKEND"), std::string::npos) << symm_last_error();
 }
 
 TEST(Version, header_and_library_agree) {

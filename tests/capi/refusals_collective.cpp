@@ -33,13 +33,13 @@ const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t),
                   __VA_ARGS__ kOptions.small(), nullptr),                                                                       \
       SYMM_REFUSE(function, options, "newer", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32,                         \
                   __VA_ARGS__ kOptions.newer(), nullptr),                                                                       \
-      SYMM_REFUSE(function, algorithm, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                \
+      SYMM_REFUSE(function, algorithm, "unknown", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32,                     \
                   __VA_ARGS__& kUnknownAlgorithm, nullptr),                                                                     \
       SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32,                  \
                   __VA_ARGS__ nullptr, stream())
 
 #define SYMM_REFUSE_OP(function, ...)                                                                                         \
-  SYMM_REFUSE(function, op, "unknown", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, 5, __VA_ARGS__ nullptr, \
+  SYMM_REFUSE(function, op, "unknown", UNSUPPORTED, w.group, SYMM_SRC, w.destination(), 8, kF32, 5, __VA_ARGS__ nullptr,      \
               nullptr),                                                                                                       \
       SYMM_REFUSE(function, op, "-1", INVALID_ARGUMENT, w.group, SYMM_SRC, w.destination(), 8, kF32, -1, __VA_ARGS__ nullptr, \
                   nullptr)
@@ -74,14 +74,14 @@ const std::vector<Refusal>& collective_refusals() {
       SYMM_REFUSE_ROOT(symm_reduce, kSum, ),
       SYMM_REFUSE_COMMON(symm_alltoall, count, ),
 
-      SYMM_REFUSE_PLAN(collective, "unknown", INVALID_ARGUMENT, 6, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(collective, "unknown", UNSUPPORTED, 6, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(collective, "-1", INVALID_ARGUMENT, -1, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(count, "more than memory", INVALID_ARGUMENT, 0, kTooMany, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(dtype, "0", INVALID_ARGUMENT, 0, 8, 0, kSum, nullptr, SYMM_PLAN_OUT),
-      SYMM_REFUSE_PLAN(op, "unknown", INVALID_ARGUMENT, 0, 8, kF32, 5, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(op, "unknown", UNSUPPORTED, 0, 8, kF32, 5, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(options, "short", INVALID_ARGUMENT, 0, 8, kF32, kSum, kOptions.small(), SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(options, "newer", UNSUPPORTED, 0, 8, kF32, kSum, kOptions.newer(), SYMM_PLAN_OUT),
-      SYMM_REFUSE_PLAN(algorithm, "unknown", INVALID_ARGUMENT, 0, 8, kF32, kSum, &kUnknownAlgorithm, SYMM_PLAN_OUT),
+      SYMM_REFUSE_PLAN(algorithm, "unknown", UNSUPPORTED, 0, 8, kF32, kSum, &kUnknownAlgorithm, SYMM_PLAN_OUT),
       SYMM_REFUSE(symm_collective_plan, call, "NULL", INVALID_ARGUMENT, w.group, nullptr, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE(symm_collective_plan, call, "short", INVALID_ARGUMENT, w.group, kCall.small(), nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE(symm_collective_plan, call, "newer", UNSUPPORTED, w.group, kCall.newer(), nullptr, SYMM_PLAN_OUT),

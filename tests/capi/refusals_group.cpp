@@ -48,7 +48,7 @@ const std::vector<Refusal>& group_refusals() {
       SYMM_REFUSE_CONFIG(struct_size, "0", INVALID_ARGUMENT, 0),
       SYMM_REFUSE_CONFIG(struct_size, "short", INVALID_ARGUMENT, sizeof(symm_group_config_t) - 8),
       SYMM_REFUSE_CONFIG(size, "-1", INVALID_ARGUMENT, -1),
-      SYMM_REFUSE_CONFIG(backend, "unknown", INVALID_ARGUMENT, 3),
+      SYMM_REFUSE_CONFIG(backend, "unknown", UNSUPPORTED, 3),
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, uint64_t{1} << 63),
       SYMM_REFUSE_CONFIG(bootstrap, "unknown scheme", INVALID_ARGUMENT, "pigeon://coop"),
       SYMM_REFUSE_CONFIG(bootstrap, "no scheme", INVALID_ARGUMENT, "nonsense"),

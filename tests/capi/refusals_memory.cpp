@@ -76,10 +76,15 @@ const std::vector<Refusal>& memory_refusals() {
 
       SYMM_REFUSE(symm_memory_multicast_pointer, out_pointer, "NULL", INVALID_ARGUMENT, w.memory, nullptr),
       SYMM_REFUSE(symm_memory_multicast_pointer, memory, "host memory", UNAVAILABLE, w.memory, w.out<void*>()),
-      SYMM_REFUSE(symm_memory_find, address, "not symmetric", INVALID_ARGUMENT, w.group, w.source.data(), w.out<symm_memory_t*>(),
+      SYMM_REFUSE(symm_buffer_info, out, "NULL", INVALID_ARGUMENT, w.buffer, nullptr),
+      SYMM_REFUSE(symm_buffer_info, out, "struct_size 0", INVALID_ARGUMENT, w.buffer, w.out_struct<symm_buffer_info_t>(0)),
+      SYMM_REFUSE(symm_buffer_find, address, "no buffer", NOT_FOUND, w.source.data(), w.out<symm_buffer_t*>(), w.out<size_t>()),
+      SYMM_REFUSE(symm_buffer_find, address, "NULL", NOT_FOUND, nullptr, w.out<symm_buffer_t*>(), w.out<size_t>()),
+      SYMM_REFUSE(symm_buffer_memory, out, "NULL", INVALID_ARGUMENT, w.buffer, w.group, nullptr),
+      SYMM_REFUSE(symm_memory_find, address, "not symmetric", NOT_FOUND, w.group, w.source.data(), w.out<symm_memory_t*>(),
                   w.out<int32_t>(), w.out<size_t>()),
-      SYMM_REFUSE(symm_memory_find, address, "NULL", INVALID_ARGUMENT, w.group, nullptr, w.out<symm_memory_t*>(),
-                  w.out<int32_t>(), w.out<size_t>()),
+      SYMM_REFUSE(symm_memory_find, address, "NULL", NOT_FOUND, w.group, nullptr, w.out<symm_memory_t*>(), w.out<int32_t>(),
+                  w.out<size_t>()),
   };
   return rows;
 }

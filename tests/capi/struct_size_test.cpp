@@ -108,6 +108,7 @@ TEST_F(StructSize, outputs_keep_to_their_size) {
         group, support::call_of(SYMM_COLLECTIVE_ALLREDUCE, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM), nullptr, out);
   });
   const support::Block block = support::allocate(made_, 64);
+  check_output<symm_buffer_info_t>("symm_buffer_info", [&](auto* out) { return symm_buffer_info(block.buffer.get(), out); });
   check_output<symm_memory_info_t>("symm_memory_info", [&](auto* out) { return symm_memory_info(block.memory.get(), out); });
   const symm::Heap heap = made_.heap(4096);
   check_output<symm_heap_info_t>("symm_heap_info", [&](auto* out) { return symm_heap_info(heap.get(), out); });

@@ -88,14 +88,14 @@ void adopted(Rank& rank, std::barrier<>& together) {
     }
   }
   {
-    const ::symm::Place place = rank.whole.find(theirs + 100);
-    expect(place.memory && place.rank == rank.rank && place.offset == 100, who(rank, "found by the owner's address"));
+    const auto place = rank.whole.find(theirs + 100);
+    expect(place && place->memory && place->rank == rank.rank && place->offset == 100, who(rank, "found by the owner's address"));
   }
 
   // The owner lets go first.
   rank.settle(together);
   foreign.free();
-  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_INVALID_ARGUMENT,
+  expect(symm_memory_find(rank.group, theirs + 100, nullptr, nullptr, nullptr) == SYMM_ERR_NOT_FOUND,
          who(rank, "not found where the owner had it"));
   upload(ours, mine, rank);
   allreduce(rank, ours, mine.size());

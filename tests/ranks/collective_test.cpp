@@ -278,6 +278,22 @@ TEST(Collective, OperandsThatChangeBetweenCallsLikeEachOther) {
   });
 }
 
+// A root's operands are asked of the root only.
+TEST(Plan, KnowsTheRoot) {
+  as_threads(2, [](int rank, const Group& group) {
+    std::vector<float> own(64);
+    symm_plan_info_t info{};
+    info.struct_size = sizeof info;
+    const float* send = rank == 1 ? own.data() : nullptr;
+    EXPECT_EQ(symm_collective_plan(
+                  group.get(), support::call_of(SYMM_COLLECTIVE_BROADCAST, send, own.data(), 64, SYMM_DTYPE_F32, SYMM_OP_SUM, 1),
+                  nullptr, &info),
+              SYMM_OK)
+        << symm_last_error();
+    group.barrier();
+  });
+}
+
 TEST(Plan, ExplainsTheChoice) {
   as_threads(2, [](int rank, const Group& group) {
     const Block block = allocate(group, size_t{1} << 20);
@@ -310,7 +326,8 @@ TEST(Plan, RefusesWhatAnAlgorithmCannotDo) {
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_LL), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_TWO_SHOT), SYMM_ERR_INVALID_ARGUMENT) << "private memory";
     EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_HYBRID_CUBE_MESH), SYMM_ERR_INVALID_ARGUMENT) << "two ranks";
-    EXPECT_EQ(attempt(1000, 99), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(attempt(1000, 99), SYMM_ERR_UNSUPPORTED);
+    EXPECT_EQ(attempt(1000, -1), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(symm_last_error()).find("options.algorithm"), std::string::npos) << symm_last_error();
     check(attempt(1000, SYMM_ALGORITHM_AUTO));
   });

@@ -28,7 +28,7 @@ TEST(Memory, InfoTablesAndPads) {
     EXPECT_EQ(info.size, 3);
     EXPECT_EQ(info.bytes, 12345U);
     EXPECT_EQ(info.channels, 64);
-    EXPECT_EQ(info.signal_pad_bytes, 64 * 3 * 4);
+    EXPECT_EQ(info.signal_pad_bytes, 64 * 3 * 8);
     void* const* pointers = nullptr;
     void* const* pads = nullptr;
     check(symm_memory_pointer_table(block.memory.get(), &pointers));
@@ -54,29 +54,85 @@ TEST(Memory, FindsAnyInteriorPointer) {
       const size_t bytes = block == &first ? 5000 : 7000;
       for (int peer = 0; peer < 3; ++peer) {
         for (const size_t offset : {size_t{0}, size_t{1}, size_t{4097}, bytes - 1}) {
-          const symm::Place place = group.find(block->at<char>(peer) + offset);
+          const symm::Place place = group.find(block->at<char>(peer) + offset).value();
           EXPECT_EQ(place.rank, peer);
           EXPECT_EQ(place.offset, offset);
           EXPECT_EQ(place.memory.span<char>(peer).data(), block->at<char>(peer));
         }
-        EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr),
-                  SYMM_ERR_INVALID_ARGUMENT);
+        EXPECT_EQ(symm_memory_find(group.get(), block->at<char>(peer) + bytes, nullptr, nullptr, nullptr), SYMM_ERR_NOT_FOUND);
       }
     }
-    EXPECT_EQ(symm_memory_find(group.get(), &rank, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_memory_find(group.get(), &rank, nullptr, nullptr, nullptr), SYMM_ERR_NOT_FOUND);
     group.barrier();
   });
 }
 
-TEST(Memory, ForgetsReleasedMemory) {
+// Whatever was released in between, the second rendezvous is local on all ranks alike, for as long as somebody can make it.
+TEST(Memory, ABufferMeetsOnceOnAGroup) {
+  as_threads(2, [](int rank, const Group& group) {
+    Block block = allocate(group, 64);
+    const uint64_t id = block.memory.info().id;
+    EXPECT_EQ(group.memory_of(block.buffer).get(), block.memory.get());
+    group.barrier();
+    if (rank == 0) block.memory.reset();  // as a garbage collector might on one rank
+    const Memory again = group.rendezvous(block.buffer, 5);
+    EXPECT_EQ(again.info().id, id);
+    if (rank == 1) {
+      EXPECT_EQ(again.get(), block.memory.get());
+    }
+    EXPECT_EQ(block.buffer.info().memories, 1);
+    group.barrier();
+  });
+}
+
+TEST(Memory, ForgetsWhatWasReleasedWithItsBuffer) {
   as_threads(2, [](int rank, const Group& group) {
     Block block = allocate(group, 64);
     const char* mine = block.at<char>(rank);
+    EXPECT_EQ(symm::find_buffer(mine + 63).value().offset, 63U);
+    EXPECT_FALSE(symm::find_buffer(mine + 64));
     group.barrier();
     block.memory.reset();
-    EXPECT_EQ(symm_memory_find(group.get(), mine, nullptr, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(block.buffer.span<char>().data(), mine) << "the buffer is another handle";
+    EXPECT_TRUE(group.find(mine)) << "it is kept for the next rendezvous";
+    block.buffer.reset();
+    EXPECT_FALSE(group.find(mine));
+    EXPECT_FALSE(symm::find_buffer(mine));
     group.barrier();
+  });
+}
+
+TEST(Memory, InfoOfABuffer) {
+  as_threads(2, [](int, const Group& group) {
+    symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+    options.name = "weights";
+    const symm::Buffer buffer = group.allocate(5000, options);
+    const symm_buffer_info_t info = buffer.info();
+    EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
+    EXPECT_EQ(info.bytes, 5000U);
+    EXPECT_EQ(info.mapped_bytes, 8192U);
+    EXPECT_EQ(info.flags, SYMM_BUFFER_HOST + 0U);
+    EXPECT_EQ(info.numa_node, SYMM_NODE_NEAREST);
+    EXPECT_EQ(info.memories, 0);
+    EXPECT_EQ(info.pointer, buffer.span().data());
+    EXPECT_STREQ(info.name, "weights");
+    EXPECT_FALSE(group.memory_of(buffer));
+    group.barrier();
+  });
+}
+
+// A group that is of no more use makes no memory either.
+TEST(Memory, NoneOfAGroupThatHasEnded) {
+  as_threads(1, [](int, const Group& group) {
+    group.finalize();
+    symm_buffer_t* none = nullptr;
+    EXPECT_EQ(symm_alloc(group.get(), 64, nullptr, &none), SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(symm_buffer_adopt(group.get(), &none, 64, nullptr, &none), SYMM_ERR_INVALID_HANDLE);
+  });
+  as_threads(1, [](int, const Group& group) {
+    group.abort("a test");
+    symm_buffer_t* none = nullptr;
+    EXPECT_EQ(symm_alloc(group.get(), 64, nullptr, &none), SYMM_ERR_ABORTED);
+    EXPECT_EQ(none, nullptr);
   });
 }
 

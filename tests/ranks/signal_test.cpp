@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 
+#include <unistd.h>
+
+#include <thread>
+
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
@@ -209,6 +213,65 @@ TEST(Barrier, OfOverlappingGroupsNeverCollide) {
     }
     EXPECT_EQ(wait_signal(in_pairs, 1 - pairs.rank(), 0, 5), SYMM_ERR_TIMEOUT);
     all.barrier();
+  });
+}
+
+// A call that looks once takes nothing, counts as nothing, and leaves the group as it is.
+TEST(Now, SignalsAndBarriersAreLookedFor) {
+  as_threads(3, [](int rank, const Group& group) {
+    const Block block = allocate(group, 64);
+    const int32_t pair[] = {0, 1};
+    const auto look = [&](bool some) {
+      return symm_barrier(group.get(), some ? pair : nullptr, some ? 2 : 0, 3, support::within(SYMM_TIMEOUT_NOW), nullptr);
+    };
+    for (const bool some : {false, true}) {
+      if (rank == 0) {
+        for (int i = 0; i < 3; ++i) EXPECT_EQ(look(some), SYMM_ERR_TIMEOUT);
+        EXPECT_NE(std::string(symm_last_error()).find("is not here"), std::string::npos) << symm_last_error();
+      }
+      group.barrier();
+      if (rank == 0) {
+        while (look(some) == SYMM_ERR_TIMEOUT) usleep(1000);
+      } else if (!some || rank == 1) {
+        group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
+      }
+    }
+    EXPECT_EQ(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr),
+              SYMM_ERR_TIMEOUT);
+    group.barrier();
+    signal(block, (rank + 1) % 3, 1);
+    group.barrier();
+    EXPECT_EQ(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr), SYMM_OK);
+    EXPECT_EQ(group.status().status, SYMM_OK);
+    // What needs the others to act cannot be looked at.
+    symm_collective_options_t now = SYMM_COLLECTIVE_OPTIONS_INIT;
+    now.timeout_ms = SYMM_TIMEOUT_NOW;
+    float value = 1;
+    EXPECT_EQ(symm_allreduce(group.get(), &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, &now, nullptr),
+              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(symm_group_finalize(group.get(), support::within(SYMM_TIMEOUT_NOW)), SYMM_ERR_INVALID_ARGUMENT);
+    symm_rendezvous_options_t meeting = SYMM_RENDEZVOUS_OPTIONS_INIT;
+    meeting.timeout_ms = SYMM_TIMEOUT_NOW;
+    EXPECT_EQ(outcome_of([&] { group.rendezvous(group.allocate(64), meeting); }).status, SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(group.rendezvous(block.buffer, meeting).get(), block.memory.get());
+    group.barrier();
+  });
+}
+
+// A thread that does not get its turn has left the others out of step, so all learn of it.
+TEST(Barrier, OutOfTurnRevokesTheGroup) {
+  as_threads(2, [](int rank, const Group& group) {
+    group.barrier();
+    if (rank == 0) {
+      std::thread inside([&] { EXPECT_NE(outcome_of([&] { group.barrier({}, 5, 20'000); }).status, SYMM_OK); });
+      usleep(100'000);
+      EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 5, support::within(200), nullptr), SYMM_ERR_TIMEOUT);
+      EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT) << group.status().message;
+      inside.join();
+    } else {
+      while (group.status().status == SYMM_OK) usleep(1000);
+      EXPECT_EQ(group.status().status, SYMM_ERR_TIMEOUT);
+    }
   });
 }
 

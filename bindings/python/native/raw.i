@@ -50,6 +50,7 @@ KEEPS_THE_LOCK(symm_ipc_size)
 %ignore symm_log_add_listener;
 %ignore SYMM_TIMEOUT_INFINITE;
 %ignore SYMM_ALL_STREAMS;
+%ignore SYMM_TIMEOUT_NOW;
 
 %include <symm/symm.h>
 

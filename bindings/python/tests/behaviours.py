@@ -72,7 +72,7 @@ class Line:
         return [int(rank) for rank in self.text(key, "").split(":") if rank]
 
     def timeout(self) -> float | None:
-        return self.integer("timeout_ms", 0) / 1000 or None
+        return 0 if self.text("timeout_ms", "") == "now" else self.integer("timeout_ms", 0) / 1000 or None
 
 
 class Runner:
@@ -189,6 +189,11 @@ class Runner:
     def do_alloc(self, line: Line) -> None:
         self.things[line.text("as")] = self.group(line).alloc(line.integer("bytes"))
 
+    def do_rendezvous_again(self, line: Line) -> None:
+        again = self.group(line).rendezvous(self.things[line.text("buffer")])
+        assert again.id == self.memory(line).id
+        self.things[line.text("as")] = again
+
     def do_rendezvous(self, line: Line) -> None:
         buffer, tag = self.things[line.text("buffer")], line.integer("tag", 0)
         self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag)
@@ -221,9 +226,20 @@ class Runner:
         self.compare(line, self.memory(line).info(), "rank", "size", "bytes", "channels")
 
     def do_find(self, line: Line) -> None:
-        address = self.operand(line, "at", 0, dtype_of("u8")).pointer
-        expected = (self.memory(line).id, line.integer("rank"), line.integer("offset"))
-        assert self.group(line).find(address) == expected
+        where = self.operand(line, "at", 1, dtype_of("u8"))
+        address = where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
+        if not line.text("memory", ""):
+            assert (self.group(line).find(address), symm.find_buffer(address)) == (None, None)
+            return
+        memory, rank, offset = self.memory(line), line.integer("rank"), line.integer("offset")
+        assert self.group(line).find(address) == (memory.id, rank, offset)
+        own = symm.find_buffer(address)
+        if rank == self.rank:
+            assert own is not None
+            assert own[1] == offset
+            found = self.group(line).memory_of(own[0])
+            assert found is not None
+            assert found.id == memory.id
 
     def do_write(self, line: Line) -> None:
         dtype = dtype_of(line.text("dtype").lower())

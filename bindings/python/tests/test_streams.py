@@ -186,4 +186,4 @@ def test_the_current_stream_of_a_thread(monkeypatch):
 
 
 def test_seconds_to_milliseconds():
-    assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [0, 1, 1, 1500, 2**64 - 1]
+    assert [_streams.milliseconds(value) for value in (None, 0, 0.0001, 1.5, math.inf)] == [0, 2**64 - 2, 1, 1500, 2**64 - 1]

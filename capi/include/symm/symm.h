@@ -10,25 +10,32 @@
  * Conventions
  *   Status      Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
  *               failing call sets symm_last_error() on the calling thread; a succeeding call leaves it alone.
- *   Outputs     Parameters named out or out_* come last before `stream` and are written only on success.
- *   Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are only ever
- *               appended, and zero in an appended field means the default. A struct from a newer header is
- *               accepted while the part that this library does not know is zero.
- *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer
- *               and its group alive, so handles may be released in any order. *_release accepts NULL, is
- *               local, never waits and never fails. A handle that was released or belongs to the parent of a
- *               fork is refused with SYMM_ERR_INVALID_HANDLE (best effort: its slot may have been given out again).
- *               Do not drop the last reference to a handle while a call on it is under way; to end such a call from
- *               elsewhere, use symm_group_abort().
- *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group,
- *               collective calls must be made in the same order on all ranks; calls from several threads of one
- *               rank on one group are serialised inside.
+ *               INVALID_ARGUMENT makes no sense in any version (negative, NULL, out of range); UNSUPPORTED is what this library
+ *               is too old for (an unknown flag, data type, operation, algorithm or struct field); NOT_FOUND is the answer "no"
+ * of a look-up, of which the message says nothing more. Outputs     Parameters named out or out_* come last before `stream` and
+ * are written only on success. Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are
+ * only ever appended, and zero in an appended field means the default. A struct from a newer header is accepted while the part
+ * that this library does not know is zero. Handles     Opaque and reference counted. Creation gives the caller one reference. A
+ * memory keeps its buffer and its group alive, so handles may be released in any order. *_release accepts NULL, is local, never
+ * waits and never fails. A handle that was released or belongs to the parent of a fork is refused with SYMM_ERR_INVALID_HANDLE
+ * (best effort: its slot may have been given out again). What is looked up comes as the handle that there is already, if there is
+ * one, with one more reference. Do not drop the last reference to a handle while a call on it is under way; to end such a call
+ * from elsewhere, use symm_group_abort(). Threads     All functions may be called from any thread, on distinct handles
+ * concurrently. On one group, collective calls must be made in the same order on all ranks; calls from several threads of one
+ *               rank on one group are serialised inside. Threads whose calls cannot be ordered need a group each
+ *               (symm_group_split(); symm_group_info() says what one costs).
  *   Local       A call marked [local] involves this rank only. A call marked [collective] must be made by every
  *               rank of the group.
  *   Blocking    A call marked [blocking] returns when the work is done or its deadline has passed. A call marked
  *               [stream] is ordered on `stream`. With the host back end `stream` must be NULL and stream
- *               calls are blocking: the result is there when they return.
- *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
+ *               calls are blocking: the result is there when they return. With CUDA they return when the work is enqueued;
+ *               NULL is the legacy default stream, and CU_STREAM_LEGACY and CU_STREAM_PER_THREAD mean what they mean to
+ *               the driver.
+ *   Capture     All [stream] calls but those of symm_ipc_* may be captured into CUDA graphs, as may look-ups, queries
+ *               and a symm_rendezvous() of a buffer that has met already. Make each call once before: the first one
+ *               loads its kernel.
+ *   Deadlines   In milliseconds. 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW
+ *               looks once. On a stream the time counts from when the work begins to wait, not from the call.
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
  *               symm_group_status() names the rank. Only release, the query calls and symm_group_shrink(), which makes
@@ -36,6 +43,15 @@
  *               graph does not ask the library: replayed after a revocation it ends by itself, and what it stores is
  *               undefined. The thread that made a failing call asks symm_last_failure(); where tasks change threads
  *               between two calls, the options of a call carry a symm_failure_t of the caller's.
+ *               What fails on a stream after its call has returned is told by later calls, and by symm_group_status().
+ *   Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A deadline of
+ *               symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small
+ *               messages of ranks that disagree in data type or operation only may give a wrong result instead of
+ *               MISMATCH; SYMM_GROUP_CHECK tells them apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
+ *   Limits      16 ranks of a CUDA group and 256 of its memories; 2^20 handles of a kind; names are cut to 63 bytes,
+ *               messages and reasons to what their struct holds.
+ *   Machines    Linux; for CUDA a driver of 12.0 or later. The environment variables are listed by docs/environment.md,
+ *               symm_build_info() and `symm info --env`.
  */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
@@ -66,19 +82,19 @@ typedef int32_t symm_status_t;
 enum symm_status_values {
   SYMM_OK = 0,
   SYMM_ERR_INVALID_ARGUMENT = -1, /**< an argument is out of range; the message names it */
-  SYMM_ERR_INVALID_HANDLE = -2,   /**< NULL, released, of another type, or inherited through fork() */
+  SYMM_ERR_INVALID_HANDLE = -2,   /**< NULL, released, of another type, inherited through fork(), or of a finalized group; a token
+                                       whose memory was released or withdrawn */
   SYMM_ERR_OUT_OF_MEMORY = -3,    /**< host or device memory, or a limit on it */
   SYMM_ERR_UNAVAILABLE = -4,      /**< no such device, driver, launcher or feature on this machine */
-  SYMM_ERR_UNSUPPORTED = -5,      /**< this library does not do that (for instance a newer struct) */
+  SYMM_ERR_UNSUPPORTED = -5,      /**< this library does not do that: it is too old, or the back end cannot */
   SYMM_ERR_TIMEOUT = -6,          /**< a deadline passed; the message names who was awaited */
   SYMM_ERR_ABORTED = -7,          /**< symm_group_abort() was called, here or on another rank */
   SYMM_ERR_PEER_FAILED = -8,      /**< a rank died or left; the message gives its rank and pid */
   SYMM_ERR_MISMATCH = -9,         /**< ranks disagree (size, operation, data type, count ...) */
   SYMM_ERR_SYSTEM = -10,          /**< a system call failed; the message names it and its errno */
   SYMM_ERR_CUDA = -11,            /**< a CUDA driver call failed; the message names it and its result */
-  SYMM_ERR_BUSY = -12,            /**< the object is in use */
   SYMM_ERR_INTERNAL = -13,        /**< a defect of this library */
-  SYMM_ERR_NOT_FOUND = -14        /**< what was looked for is not there */
+  SYMM_ERR_NOT_FOUND = -14        /**< a look-up found nothing */
 };
 
 /** Data type. The value is (DLPack type code) << 8 | bits, one lane. */
@@ -118,7 +134,7 @@ enum symm_op_values {
 /** What memory a group works on. */
 typedef int32_t symm_backend_t;
 enum symm_backend_values {
-  SYMM_BACKEND_AUTO = 0, /**< CUDA where a device is usable, else host */
+  SYMM_BACKEND_AUTO = 0, /**< $SYMM_BACKEND ("host" or "cuda") if set, else the host */
   SYMM_BACKEND_HOST = 1, /**< memory shared between processes of one machine */
   SYMM_BACKEND_CUDA = 2
 };
@@ -198,6 +214,10 @@ enum symm_group_flag_values {
 
 /** No deadline. */
 #define SYMM_TIMEOUT_INFINITE UINT64_MAX
+/** Look once instead of waiting: the call succeeds if nothing is missing, else it is TIMEOUT, has taken nothing and has revoked
+ *  nothing. For symm_wait_signal() and symm_barrier() on the host, and symm_ipc_withdraw(); INVALID_ARGUMENT where a call is
+ * ordered on a CUDA stream or needs the other ranks to act. */
+#define SYMM_TIMEOUT_NOW (UINT64_MAX - 1)
 
 /* ---- handles --------------------------------------------------------------------------------------- */
 
@@ -279,7 +299,7 @@ SYMM_API symm_status_t symm_log_to_fd(int32_t fd, symm_log_level_t level, uint64
 SYMM_API symm_status_t symm_log_remove_listener(uint64_t id);
 
 /** Size of one element in bytes. [local] Since 0.1.
- *  @return INVALID_ARGUMENT for an unknown dtype. */
+ *  @return UNSUPPORTED for a dtype that this library does not know. */
 SYMM_API symm_status_t symm_dtype_size(symm_dtype_t dtype, size_t *out_bytes);
 
 /* ---- devices --------------------------------------------------------------------------------------- */
@@ -510,7 +530,8 @@ SYMM_API symm_status_t symm_group_stats(symm_group_t *group, symm_group_stats_t 
 SYMM_API symm_status_t symm_group_abort(symm_group_t *group, const char *reason);
 
 /** Politely end a group: wait until all ranks have arrived here, so that none sees another leave early.
- *  [collective] [blocking, options.timeout_ms] Optional. Afterwards only queries and release are allowed. Since 0.2.
+ *  [collective] [blocking, options.timeout_ms] Optional. Afterwards only queries and release are allowed: all else on the group
+ * and its memories is INVALID_HANDLE. Since 0.2.
  *  @param options  NULL for the defaults.
  *  @return TIMEOUT, PEER_FAILED, ABORTED; the group is ended all the same. */
 SYMM_API symm_status_t symm_group_finalize(symm_group_t *group, const symm_wait_options_t *options);
@@ -543,7 +564,7 @@ typedef struct {
 SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
 
 /** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
- *  group and on any other group of the same device. Since 0.2.
+ *  group and on any other group of the same device. A group that was revoked or finalized allocates nothing. Since 0.2.
  *  With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
  *  rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
  *  device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
@@ -585,6 +606,36 @@ SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, si
 SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
                                          const symm_adopt_options_t *options, symm_buffer_t **out);
 
+/** Bits of symm_buffer_info_t.flags. */
+enum symm_buffer_flag_values {
+  SYMM_BUFFER_HOST = 1,   /**< allocated by SYMM_ALLOC_HOST, or for a host group */
+  SYMM_BUFFER_ADOPTED = 2 /**< made by symm_buffer_adopt() */
+};
+
+/** What is known of a buffer. Filled by symm_buffer_info(). */
+typedef struct {
+  size_t struct_size;
+  symm_backend_t backend;
+  int32_t device;        /**< 0 with the host back end */
+  uint64_t bytes;        /**< asked for */
+  uint64_t mapped_bytes; /**< of address space, and of memory where it was not adopted */
+  uint64_t flags;        /**< enum symm_buffer_flag_values */
+  int32_t numa_node;     /**< that was asked for, else SYMM_NODE_NEAREST */
+  int32_t memories;      /**< that it has become and that live */
+  void *pointer;         /**< as symm_buffer_pointer() */
+  char name[64];
+} symm_buffer_info_t;
+
+/** Describe a buffer. [local] Since 0.2. */
+SYMM_API symm_status_t symm_buffer_info(symm_buffer_t *buffer, symm_buffer_info_t *out);
+
+/** Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also by the addresses of its owner, as
+ *  long as he has it mapped there. [local] Any thread; allocates and formats nothing where there is none. Since 0.2.
+ *  @param[out] out         one reference, for symm_buffer_release(); may be NULL.
+ *  @param[out] out_offset  bytes from the start of the block; may be NULL.
+ *  @return NOT_FOUND. */
+SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out, size_t *out_offset);
+
 /** Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local] symm_device_info()
  *  says whether that can be had. What such a device writes is ordered with kernels by its own means, not by symm.
  *  @param offset       bytes from the start of the buffer; the address there must be a multiple of the host's page size.
@@ -620,12 +671,18 @@ SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *o
 
 /** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms] All or nothing.
  *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
- *  Since 0.2.
- *  @param buffer   of the same size on all ranks.
+ *  A buffer meets once on a group: while the handles of both live, the memory is kept, and a second call is [local], looks at no
+ *  option but its struct_size, and gives the same memory with one more reference. Since 0.2.
+ *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
  *  @param options  NULL for the defaults.
  *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY. */
 SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, const symm_rendezvous_options_t *options,
                                        symm_memory_t **out);
+
+/** The memory that a buffer has become on a group. [local] Since 0.2.
+ *  @param[out] out  one reference, for symm_memory_release().
+ *  @return NOT_FOUND before symm_rendezvous(). */
+SYMM_API symm_status_t symm_buffer_memory(symm_buffer_t *buffer, symm_group_t *group, symm_memory_t **out);
 
 /** What is known of a memory. Filled by symm_memory_info(). */
 typedef struct {
@@ -694,11 +751,11 @@ SYMM_API symm_status_t symm_memory_device_view(symm_memory_t *memory, uint64_t t
 SYMM_API symm_status_t symm_memory_multicast_pointer(symm_memory_t *memory, void **out_pointer);
 
 /** Find the memory of `group` that maps `address`, which may lie anywhere inside any rank's block. [local] An adopted block is
- *  found by the addresses of its owner too, as long as he has it mapped there. Since 0.1.
+ *  found by the addresses of its owner too, as long as he has it mapped there. Since 0.2.
  *  @param[out] out         one reference, for symm_memory_release(); may be NULL.
  *  @param[out] out_rank    whose block it is; may be NULL.
  *  @param[out] out_offset  bytes from the start of the block; may be NULL.
- *  @return INVALID_ARGUMENT if no memory of the group maps the address. */
+ *  @return NOT_FOUND if no memory of the group maps the address. */
 SYMM_API symm_status_t symm_memory_find(symm_group_t *group, const void *address, symm_memory_t **out, int32_t *out_rank,
                                         size_t *out_offset);
 
@@ -856,8 +913,8 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  * the two. Channels of barriers are the group's, those of signals the memory's. */
 
 /** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
- *  Barriers on different channels are independent. Those of different sets on one channel are not: use one set at a time there.
- *  Since 0.2.
+ *  Barriers on different channels are independent. Of sets that share two ranks or more, one at a time may be on a channel: ranks
+ *  count what they have had of each other, not for which set. Since 0.2.
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
  *  @param options  NULL for the defaults.
@@ -916,8 +973,9 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
 
 /* ---- data ------------------------------------------------------------------------------------------ */
 
-/** Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process and may
- *  be symmetric, but must not overlap the destination. Visible to that rank after a signal or barrier. Since 0.1. */
+/** Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process that
+ *  the group's device reaches (with CUDA pageable memory of the host only where the driver copies it) and may be symmetric, but
+ *  must not overlap the destination, which is not checked. Visible to that rank after a signal or barrier. Since 0.1. */
 SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
                                 void *stream);
 /** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1. */
@@ -953,12 +1011,12 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, s
  * overlap otherwise. count 0 is allowed, also with NULL pointers. Arguments must agree on all ranks, except that some ranks
  * may pass symmetric memory and others not, and at different offsets. A disagreement in operation, dtype, op, root or count is
  * MISMATCH and names two ranks that differ; SYMM_CHECK=1 (or SYMM_GROUP_CHECK) makes every rank compare with every other in
- * every call, where otherwise ranks compare only with those for which they wait anyway.
- * Errors: INVALID_ARGUMENT (dtype, op, root, NULL, overlap, an algorithm that cannot do it), TIMEOUT, PEER_FAILED, ABORTED,
- * MISMATCH. SYMM_ALGORITHM_MULTIMEM_* do the sum of F32, F16 and BF16 by all-reduce; send (TWO_SHOT: and recv) must lie in
- * memory with a multicast address, the same memory at the same offset on all ranks, a multiple of 16.
- * After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed (unless in
- * place). */
+ * every call, where otherwise ranks compare only with those for which they wait anyway (see Back ends above for CUDA).
+ * Errors: INVALID_ARGUMENT (root, NULL, overlap, an algorithm that cannot do it), UNSUPPORTED (a dtype, op or algorithm that this
+ * library does not know), TIMEOUT, PEER_FAILED, ABORTED, MISMATCH. SYMM_ALGORITHM_MULTIMEM_* do the sum of F32, F16 and BF16 by
+ * all-reduce; send (TWO_SHOT: and recv) must lie in memory with a multicast address, the same memory at the same offset on all
+ * ranks, a multiple of 16. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed
+ * (unless in place). */
 
 /** Options of one collective call; NULL means the defaults. */
 typedef struct {

@@ -11,7 +11,7 @@
 //               only.
 //   Spans       Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as contiguous elements, and
 //               Span(pointer, count) for all else. Counts are in elements, offsets and sizes of memory in bytes.
-//   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever.
+//   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW looks once.
 //   Streams     A null stream, the default, is right for the host back end. On it a [stream] call returns when the work is done.
 //
 // The names lie in an inline namespace, so that a program may also link the library's own objects, whose C++ classes are called
@@ -24,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -190,6 +191,12 @@ Struct sized() {
   return made;
 }
 
+// Of a look-up.
+inline bool found(symm_status_t status, const char *call) {
+  if (status != SYMM_ERR_NOT_FOUND) check(status, call);
+  return status == SYMM_OK;
+}
+
 inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms, nullptr}; }
 
 inline symm_collective_options_t in_c(const Options &options) {
@@ -265,6 +272,12 @@ class Buffer : public Handle<symm_buffer_t> {
     check(symm_buffer_size(get(), &bytes), "symm_buffer_size");
     return {static_cast<T *>(pointer), bytes / sizeof(T)};
   }
+  // symm_buffer_info(). [local]
+  symm_buffer_info_t info() const {
+    auto info = detail::sized<symm_buffer_info_t>();
+    check(symm_buffer_info(get(), &info), "symm_buffer_info");
+    return info;
+  }
   // A descriptor of `size` bytes from `offset` on; the caller's, to close. symm_buffer_export_dmabuf(). [local]
   int32_t export_dmabuf(size_t offset, size_t size) const {
     int32_t fd = -1;
@@ -274,6 +287,21 @@ class Buffer : public Handle<symm_buffer_t> {
   // What was issued on `stream` so far uses the block. symm_buffer_record_use(). [local] [stream]
   void record_use(void *stream) const { check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use"); }
 };
+
+// Where an address lies: `offset` bytes from the start of `buffer`.
+struct BufferPlace {
+  Buffer buffer;
+  size_t offset = 0;
+};
+
+// The buffer of this process that `address` lies in, if any. symm_buffer_find(). [local]
+inline std::optional<BufferPlace> find_buffer(const void *address) {
+  symm_buffer_t *found = nullptr;
+  BufferPlace place;
+  if (!detail::found(symm_buffer_find(address, &found, &place.offset), "symm_buffer_find")) return {};
+  place.buffer = Buffer(found);
+  return place;
+}
 
 // Every rank's block, mapped here. It keeps its buffer and its group alive.
 class Memory : public Handle<symm_memory_t> {
@@ -632,11 +660,17 @@ class Group : public Handle<symm_group_t> {
     check(symm_heap_create(get(), bytes, &options, &made), "symm_heap_create");
     return Heap(made);
   }
-  // The memory of this group that maps `address`. symm_memory_find(). [local]
-  Place find(const void *address) const {
+  // The memory that `buffer` has become on this group; empty before a rendezvous. symm_buffer_memory(). [local]
+  Memory memory_of(const Buffer &buffer) const {
+    symm_memory_t *found = nullptr;
+    detail::found(symm_buffer_memory(buffer.get(), get(), &found), "symm_buffer_memory");
+    return Memory(found);
+  }
+  // The memory of this group that maps `address`, if any. symm_memory_find(). [local]
+  std::optional<Place> find(const void *address) const {
     symm_memory_t *found = nullptr;
     Place place;
-    check(symm_memory_find(get(), address, &found, &place.rank, &place.offset), "symm_memory_find");
+    if (!detail::found(symm_memory_find(get(), address, &found, &place.rank, &place.offset), "symm_memory_find")) return {};
     place.memory = Memory(found);
     return place;
   }

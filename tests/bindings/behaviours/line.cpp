@@ -64,7 +64,7 @@ const std::map<std::string, int32_t>& constants() {
       {"STATUS_ABORTED", SYMM_ERR_ABORTED},
       {"STATUS_PEER_FAILED", SYMM_ERR_PEER_FAILED},
       {"STATUS_MISMATCH", SYMM_ERR_MISMATCH},
-      {"STATUS_BUSY", SYMM_ERR_BUSY},
+      {"STATUS_UNSUPPORTED", SYMM_ERR_UNSUPPORTED},
   };
   return all;
 }

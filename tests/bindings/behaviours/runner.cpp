@@ -116,7 +116,9 @@ class Runner {
   static int32_t rank(const Line& line) { return line.integer32("rank"); }
   static int32_t channel(const Line& line) { return line.integer32("channel", 0); }
   static size_t offset(const Line& line) { return line.size("offset"); }
-  static uint64_t timeout(const Line& line) { return line.size("timeout_ms", 0); }
+  static uint64_t timeout(const Line& line) {
+    return line.has("timeout_ms") && line.text("timeout_ms") == "now" ? SYMM_TIMEOUT_NOW : line.size("timeout_ms", 0);
+  }
   static uint32_t word(const Line& line) { return static_cast<uint32_t>(line.integer("value")); }
 
   static uint64_t long_word(const Line& line) { return static_cast<uint64_t>(line.integer("value")); }
@@ -200,10 +202,19 @@ class Runner {
   }
 
   void find(const Line& line) {
-    const symm::Place place = group(line).find(address(line, "at"));
-    require(static_cast<int64_t>(place.memory.info().id), static_cast<int64_t>(memory(line).info().id), "id");
-    require(place.rank, line.integer("rank"), "rank");
-    require(static_cast<int64_t>(place.offset), line.integer("offset"), "offset");
+    const auto place = group(line).find(address(line, "at"));
+    const auto own = symm::find_buffer(address(line, "at"));
+    if (!line.has("memory")) {
+      require(place.has_value() || own.has_value() ? 1 : 0, 0, "whether something was found");
+      return;
+    }
+    const auto id = static_cast<int64_t>(memory(line).info().id);
+    require(static_cast<int64_t>(place.value().memory.info().id), id, "id");
+    require(place->rank, line.integer("rank"), "rank");
+    require(static_cast<int64_t>(place->offset), line.integer("offset"), "offset");
+    if (place->rank != rank_) return;
+    require(static_cast<int64_t>(own.value().offset), line.integer("offset"), "offset in the buffer");
+    require(static_cast<int64_t>(group(line).memory_of(own->buffer).info().id), id, "id by the buffer");
   }
 
   void write(const Line& line) {
@@ -320,6 +331,12 @@ class Runner {
       {"die", [](Row) { raise(SIGKILL); }},
       {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
       {"alloc", [this](Row row) { things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes")); }},
+      {"rendezvous_again",
+       [this](Row row) {
+         symm::Memory again = group(row).rendezvous(things_->buffers.at(row.text("buffer")));
+         require(again.get() == memory(row).get() ? 1 : 0, 1, "whether it is the same memory");
+         things_->memories[row.text("as")] = std::move(again);
+       }},
       {"rendezvous",
        [this](Row row) {
          things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), row.size("tag", 0));

@@ -9,6 +9,7 @@ const SYMM_VERSION_MINOR = Int32(2)
 const SYMM_VERSION_PATCH = Int32(0)
 const SYMM_VERSION = Int32(512)
 const SYMM_TIMEOUT_INFINITE = UInt64(0xffffffffffffffff)
+const SYMM_TIMEOUT_NOW = UInt64(0xfffffffffffffffe)
 const SYMM_MEMORY_VIEW_LAYOUT = Int32(1)
 const SYMM_ALL_STREAMS = UInt64(0xffffffffffffffff)
 const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
@@ -17,19 +18,18 @@ const SYMM_IPC_TOKEN_MAX_SIZE = Int32(512)
 const symm_status_t = Int32
 const SYMM_OK = symm_status_t(0)
 const SYMM_ERR_INVALID_ARGUMENT = symm_status_t(-1)  # an argument is out of range; the message names it
-const SYMM_ERR_INVALID_HANDLE = symm_status_t(-2)  # NULL, released, of another type, or inherited through fork()
+const SYMM_ERR_INVALID_HANDLE = symm_status_t(-2)  # NULL, released, of another type, inherited through fork(), or of a finalized group; a token whose memory was released or withdrawn
 const SYMM_ERR_OUT_OF_MEMORY = symm_status_t(-3)  # host or device memory, or a limit on it
 const SYMM_ERR_UNAVAILABLE = symm_status_t(-4)  # no such device, driver, launcher or feature on this machine
-const SYMM_ERR_UNSUPPORTED = symm_status_t(-5)  # this library does not do that (for instance a newer struct)
+const SYMM_ERR_UNSUPPORTED = symm_status_t(-5)  # this library does not do that: it is too old, or the back end cannot
 const SYMM_ERR_TIMEOUT = symm_status_t(-6)  # a deadline passed; the message names who was awaited
 const SYMM_ERR_ABORTED = symm_status_t(-7)  # symm_group_abort() was called, here or on another rank
 const SYMM_ERR_PEER_FAILED = symm_status_t(-8)  # a rank died or left; the message gives its rank and pid
 const SYMM_ERR_MISMATCH = symm_status_t(-9)  # ranks disagree (size, operation, data type, count ...)
 const SYMM_ERR_SYSTEM = symm_status_t(-10)  # a system call failed; the message names it and its errno
 const SYMM_ERR_CUDA = symm_status_t(-11)  # a CUDA driver call failed; the message names it and its result
-const SYMM_ERR_BUSY = symm_status_t(-12)  # the object is in use
 const SYMM_ERR_INTERNAL = symm_status_t(-13)  # a defect of this library
-const SYMM_ERR_NOT_FOUND = symm_status_t(-14)  # what was looked for is not there
+const SYMM_ERR_NOT_FOUND = symm_status_t(-14)  # a look-up found nothing
 
 """Data type. The value is (DLPack type code) << 8 | bits, one lane."""
 const symm_dtype_t = Int32
@@ -59,7 +59,7 @@ const SYMM_OP_PROD = symm_op_t(4)
 
 """What memory a group works on."""
 const symm_backend_t = Int32
-const SYMM_BACKEND_AUTO = symm_backend_t(0)  # CUDA where a device is usable, else host
+const SYMM_BACKEND_AUTO = symm_backend_t(0)  # $SYMM_BACKEND ("host" or "cuda") if set, else the host
 const SYMM_BACKEND_HOST = symm_backend_t(1)  # memory shared between processes of one machine
 const SYMM_BACKEND_CUDA = symm_backend_t(2)
 
@@ -120,6 +120,10 @@ const SYMM_GROUP_MULTICAST = Int32(4)  # multicast addresses for the group's mem
 
 # Bits of symm_alloc_options_t.flags.
 const SYMM_ALLOC_HOST = Int32(1)  # memory of the host, pinned, which devices and the host reach alike
+
+# Bits of symm_buffer_info_t.flags.
+const SYMM_BUFFER_HOST = Int32(1)  # allocated by SYMM_ALLOC_HOST, or for a host group
+const SYMM_BUFFER_ADOPTED = Int32(2)  # made by symm_buffer_adopt()
 
 mutable struct symm_group_t end
 mutable struct symm_buffer_t end
@@ -266,6 +270,20 @@ struct symm_adopt_options_t
     struct_size::Csize_t
     name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
+end
+
+"""What is known of a buffer. Filled by symm_buffer_info()."""
+struct symm_buffer_info_t
+    struct_size::Csize_t
+    backend::symm_backend_t
+    device::Int32  # 0 with the host back end
+    bytes::UInt64  # asked for
+    mapped_bytes::UInt64  # of address space, and of memory where it was not adopted
+    flags::UInt64  # enum symm_buffer_flag_values
+    numa_node::Int32  # that was asked for, else SYMM_NODE_NEAREST
+    memories::Int32  # that it has become and that live
+    pointer::Ptr{Cvoid}  # as symm_buffer_pointer()
+    name::NTuple{64, UInt8}
 end
 
 """How to meet; NULL means the defaults."""
@@ -436,7 +454,7 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_buffer_info_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 """Version of the loaded library, encoded like SYMM_VERSION. [local]"""
 @call symm_version()::UInt32
@@ -512,6 +530,10 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @call symm_adopt_options_init(options::Ptr{symm_adopt_options_t}, struct_size::Csize_t)::symm_status_t
 """Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]"""
 @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_adopt_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
+"""Describe a buffer. [local]"""
+@call symm_buffer_info(buffer::Ptr{symm_buffer_t}, out::Ptr{symm_buffer_info_t})::symm_status_t
+"""Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also by the addresses of its owner, as long as he has it mapped there. [local]"""
+@call symm_buffer_find(address::Ptr{Cvoid}, out::Ptr{Ptr{symm_buffer_t}}, out_offset::Ptr{Csize_t})::symm_status_t
 """Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local]"""
 @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
 """Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local]"""
@@ -526,6 +548,8 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @call symm_rendezvous_options_init(options::Ptr{symm_rendezvous_options_t}, struct_size::Csize_t)::symm_status_t
 """Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms]"""
 @waiting symm_rendezvous(group::Ptr{symm_group_t}, buffer::Ptr{symm_buffer_t}, options::Ptr{symm_rendezvous_options_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
+"""The memory that a buffer has become on a group. [local]"""
+@call symm_buffer_memory(buffer::Ptr{symm_buffer_t}, group::Ptr{symm_group_t}, out::Ptr{Ptr{symm_memory_t}})::symm_status_t
 """Describe a memory. [local]"""
 @call symm_memory_info(memory::Ptr{symm_memory_t}, out::Ptr{symm_memory_info_t})::symm_status_t
 """Address at which rank `rank`'s block is mapped here. [local]"""

@@ -9,7 +9,8 @@ The ranks that share memory. Collective: every rank makes it. The first form tak
 `torchrun`, `srun`; alone, a group of one). `address` says where ranks meet without a launcher: `"dir:///path"`, a private directory, or
 `"thread://name"`, for ranks that are threads of this process.
 
-Options: `backend` (`:auto`, `:host`, `:cuda`), `device` (CUDA ordinal), `name` (tells apart groups that are made at once), `timeout` and
+Options: `backend` (`:auto`, `:host`, `:cuda`; automatic is CUDA where a device is named, else `\$SYMM_BACKEND`, else the host), `device` (CUDA
+ordinal, `"cuda:1"`, or `"cuda"` for this rank's share), `name` (tells apart groups that are made at once), `timeout` and
 `create_timeout` (seconds; `Inf` for none), `overlapping_devices` (several ranks may use one GPU), `check` (compare the arguments of every
 collective on all ranks), `multicast` (multicast addresses for the group's memories, where they can be had; all ranks must ask).
 
@@ -35,7 +36,7 @@ function Group(
     size::Integer,
     meet::Union{AbstractString,Store,Nothing};
     backend::Symbol=:auto,
-    device::Integer=SYMM_DEVICE_AUTO,
+    device::Union{Integer,AbstractString}=SYMM_DEVICE_AUTO,
     name::AbstractString="",
     timeout=nothing,
     create_timeout=nothing,
@@ -43,6 +44,7 @@ function Group(
     check::Bool=false,
     multicast::Bool=false,
 )
+    backend, device = where_to_work(backend, device)
     config = Ref{symm_group_config_t}()
     Symm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
     name = Base.cconvert(Cstring, String(name))
@@ -65,6 +67,14 @@ function Group(
         )
         return meet isa Store ? create(config, call) : create(config)
     end
+end
+
+where_to_work(backend, device::Integer) = (backend === :auto && device >= 0 ? :cuda : backend, device)
+function where_to_work(backend, device::AbstractString)
+    found = match(r"^cuda(?::(\d+))?$", device)
+    found === nothing && throw(ArgumentError("device: $device is neither cuda nor cuda:<ordinal>"))
+    ordinal = found[1] === nothing ? SYMM_DEVICE_AUTO : parse(Int32, found[1])
+    return backend === :auto ? :cuda : backend, ordinal
 end
 
 create(config) = Group(given(Ptr{symm_group_t}, symm_group_create_without_callbacks, config))

@@ -55,7 +55,8 @@ export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - o
     SymmMemory(group, buffer; tag=0, timeout=nothing)
     SymmMemory(group, bytes; tag=0, timeout=nothing)
 
-A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
+A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet. A
+second call with the same buffer is local and gives the same memory, for as long as neither group nor buffer was closed.
 
 `pointer(memory, rank)` is the address of a rank's block, `Symm.signal_pad(memory, rank)` that of its signal pad. On the host a
 [`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
@@ -152,12 +153,41 @@ multicast_pointer(memory::SymmMemory) = given(Ptr{Cvoid}, symm_memory_multicast_
 info(memory::SymmMemory) = filled(symm_memory_info_t, symm_memory_info, memory)
 
 """
+    Symm.info(buffer)
+
+What is known of a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name`, ...
+"""
+info(buffer::Buffer) = filled(symm_buffer_info_t, symm_buffer_info, buffer)
+
+"""
+    Symm.find_buffer(address)
+
+The buffer of this process that an address lies in, and how many bytes from its start: `(buffer, offset)`; `nothing` if there is none.
+"""
+function find_buffer(address)
+    out, offset = Ref{Ptr{symm_buffer_t}}(C_NULL), Ref{Csize_t}(0)
+    looked_up(symm_buffer_find(operand(address), out, offset)) || return nothing
+    return (buffer=Buffer(out[], given(Csize_t, symm_buffer_size, out[])), offset=Int(offset[]))
+end
+
+"""
+    Symm.memory_of(group, buffer)
+
+The memory that a buffer has become on a group; `nothing` before there is one.
+"""
+function memory_of(group::Group, buffer::Buffer)
+    out = Ref{Ptr{symm_memory_t}}(C_NULL)
+    return looked_up(symm_buffer_memory(buffer, group, out)) ? SymmMemory(out[], group) : nothing
+end
+
+"""
     Symm.find(group, address)
 
-The memory of `group` that maps an address, whose block it is in, and how many bytes from its start: `(memory, rank, offset)`.
+The memory of `group` that maps an address, whose block it is in, and how many bytes from its start: `(memory, rank, offset)`; `nothing`
+if there is none.
 """
 function find(group::Group, address)
     out, rank, offset = Ref{Ptr{symm_memory_t}}(C_NULL), Ref{Int32}(-1), Ref{Csize_t}(0)
-    check(symm_memory_find(group, operand(address), out, rank, offset))
+    looked_up(symm_memory_find(group, operand(address), out, rank, offset)) || return nothing
     return (memory=SymmMemory(out[], group), rank=Int(rank[]), offset=Int(offset[]))
 end

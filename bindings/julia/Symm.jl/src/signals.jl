@@ -22,7 +22,7 @@ signal!(A, rank::Integer; channel::Integer=0, stream=nothing) =
 """
     wait_signal(A, rank; channel=0, timeout=nothing, stream=nothing)
 
-Take one signal from `rank`, waiting for it if need be.
+Take one signal from `rank`, waiting for it if need be; with `timeout=0` only looking, on the host.
 """
 wait_signal(A, rank::Integer; channel::Integer=0, timeout=nothing, stream=nothing) =
     check(symm_wait_signal(memory_of(A), rank, channel, within(timeout), stream_for(stream, group_of(A))))

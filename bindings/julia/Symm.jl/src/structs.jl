@@ -32,6 +32,12 @@ function given(::Type{T}, f::F, arguments...) where {T,F}
     return out[]
 end
 
+"""Whether a look-up has found something."""
+function looked_up(status)
+    status == SYMM_ERR_NOT_FOUND || check(status)
+    return status == SYMM_OK
+end
+
 """The [`fields`](@ref) of the struct that `f(arguments..., out)` fills."""
 function filled(::Type{T}, f::F, arguments...) where {T,F}
     out = sized(T)
@@ -58,10 +64,11 @@ plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(add
 plain(::Type{NTuple{N,UInt64}}, address) where {N} = copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N))
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
-"""Deadlines are in seconds here, `Inf` for none and `nothing` for the default."""
+"""Deadlines are in seconds here, `Inf` for none, 0 to look once and `nothing` for the default."""
 milliseconds(::Nothing) = UInt64(0)
 function milliseconds(seconds::Real)
-    seconds > 0 || throw(ArgumentError("a timeout is a number of seconds > 0, Inf, or nothing for the default; not $seconds"))
+    seconds >= 0 || throw(ArgumentError("a timeout is a number of seconds >= 0, Inf, or nothing for the default; not $seconds"))
+    seconds == 0 && return SYMM_TIMEOUT_NOW
     return isinf(seconds) ? SYMM_TIMEOUT_INFINITE : ceil(UInt64, 1000 * seconds)
 end
 

@@ -50,7 +50,7 @@ function integer(r, text::AbstractString)
 end
 number(r, key) = integer(r, word(r, key))
 number(r, key, default) = has(r, key) ? number(r, key) : default
-seconds(r) = (ms = number(r, "timeout_ms", 0); ms == 0 ? nothing : ms / 1000)
+seconds(r) = has(r, "timeout_ms") && word(r, "timeout_ms") == "now" ? 0 : (ms = number(r, "timeout_ms", 0); ms == 0 ? nothing : ms / 1000)
 
 """A constant of the header, or a number that stands for none."""
 function constant(prefix, text)
@@ -152,6 +152,11 @@ const VERBS = Dict{String,Function}(
     "give" => r -> (heap = thing(r, "heap"); Symm.free(heap, address(r, "at") - pointer(heap.memory))),
     "expect_piece" => r -> same_fields(r, something(Symm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
     "expect_heap" => r -> same_fields(r, Symm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
+    "rendezvous_again" => r -> begin
+        again = SymmMemory(group(r), thing(r, "buffer"))
+        same("handle", again.handle, thing(r, "memory").handle)
+        r.things[word(r, "as")] = again
+    end,
     "release" => r -> close(thing(r, "name")),
     "find" => r -> find(r),
     "write" => write_elements,
@@ -214,7 +219,15 @@ function split_group(r)
 end
 
 function find(r)
-    found = Symm.find(group(r), address(r, "at"))
+    found, buffer = Symm.find(group(r), address(r, "at")), Symm.find_buffer(address(r, "at"))
+    if !has(r, "memory")
+        found === nothing && buffer === nothing || error("found where there is nothing")
+        return
+    end
+    if number(r, "rank") == r.rank
+        same("offset in the buffer", buffer.offset, number(r, "offset"))
+        same("id by the buffer", Symm.info(Symm.memory_of(group(r), buffer.buffer)).id, Symm.info(memory_of(thing(r, "memory"))).id)
+    end
     same("id", Symm.info(found.memory).id, Symm.info(memory_of(thing(r, "memory"))).id)
     same("rank", found.rank, number(r, "rank"))
     same("offset", found.offset, number(r, "offset"))

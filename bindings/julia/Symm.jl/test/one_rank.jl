@@ -83,7 +83,7 @@
         @test_throws DimensionMismatch allreduce!(zeros(5), A, +)
         @test_throws DimensionMismatch alltoall!(zeros(5), A)
         @test_throws ArgumentError allreduce!(A, +; algorithm=:fastest)
-        @test_throws ArgumentError barrier(group; timeout=0)
+        @test_throws ArgumentError barrier(group; timeout=-1)
         @test_throws BoundsError put!(A, 0, [1.0, 2.0]; at=6)
         @test_throws ArgumentError put!(A, 0, [1, 2])
         @test plan(:allreduce, A, A, +).algorithm isa Symbol && !isempty(plan(:allgather, A, A).reason)

@@ -17,6 +17,7 @@ bytes where the name says so, else in elements.
 """
 
 from symm._generated import (
+    BufferInfo as BufferInfo,
     DeviceInfo as DeviceInfo,
     GroupInfo as GroupInfo,
     GroupStats as GroupStats,
@@ -67,7 +68,6 @@ from symm.enums import (
 )
 from symm.errors import (
     AbortedError as AbortedError,
-    BusyError as BusyError,
     CudaError as CudaError,
     DeadlineError as DeadlineError,
     InternalError as InternalError,
@@ -91,6 +91,11 @@ from symm.ipc import (
     ipc_stats as ipc_stats,
 )
 from symm.logs import log_to as log_to
-from symm.memory import Buffer as Buffer, Memory as Memory, SignalWait as SignalWait
+from symm.memory import (
+    Buffer as Buffer,
+    Memory as Memory,
+    SignalWait as SignalWait,
+    find_buffer as find_buffer,
+)
 
 __version__ = "0.2.0"

@@ -9,14 +9,17 @@ from typing import Any
 
 INFINITE = 2**64 - 1
 ALL_STREAMS = 2**64 - 1
+NOW = 2**64 - 2
 
 
 def milliseconds(seconds: float | None) -> int:
-    """A time-out for the library: None is the default, ``math.inf`` for ever, anything else at least one millisecond."""
+    """A time-out for the library: None is the default, ``math.inf`` for ever, 0 looks once, else at least 1 ms."""
     if seconds is None:
         return 0
     if not seconds >= 0:
         raise ValueError(f"timeout: {seconds} is not a number of seconds")
+    if seconds == 0:
+        return NOW
     if math.isinf(seconds):
         return INFINITE
     return max(1, math.ceil(seconds * 1000))

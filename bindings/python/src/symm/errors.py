@@ -76,16 +76,12 @@ class CudaError(SymmError, status=Status.CUDA):
     """A call of the CUDA driver failed; the message names it and its result."""
 
 
-class BusyError(SymmError, status=Status.BUSY):
-    """The object is in use."""
+class NotFoundError(SymmError, LookupError, status=Status.NOT_FOUND):
+    """A look-up found nothing; the package answers None instead."""
 
 
 class InternalError(SymmError, status=Status.INTERNAL):
     """A defect of the library."""
-
-
-class NotFoundError(SymmError, LookupError, status=Status.NOT_FOUND):
-    """What was looked for is not there."""
 
 
 _classes = {kind.status: kind for kind in SymmError.__subclasses__()}

@@ -44,6 +44,19 @@ def _placement(host: bool, node: int | None) -> tuple[int, int]:
     return raw.SYMM_ALLOC_HOST if host else 0, raw.SYMM_NODE_NEAREST if node is None else node
 
 
+def _where(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
+    """The back end that is asked for, and the ordinal."""
+    if isinstance(device, str):
+        kind, _, ordinal = device.partition(":")
+        if kind != "cuda" or not (ordinal or "0").isdecimal():
+            raise InvalidArgumentError(f"device: {device!r} is neither 'cuda' nor 'cuda:<ordinal>'")
+        backend = Backend.CUDA if backend == Backend.AUTO else backend
+        device = int(ordinal) if ordinal else None
+    if device is None:
+        return backend, raw.SYMM_DEVICE_AUTO
+    return Backend.CUDA if backend == Backend.AUTO and device >= 0 else backend, device
+
+
 class Group(Collectives, Owned):
     """The ranks that share memory. Make one by `from_env()`, `join()`, `from_store()`, `from_torch()` or `from_mpi()`.
 
@@ -97,7 +110,7 @@ class Group(Collectives, Owned):
         address: str | None = None,
         *,
         backend: Backend | str = Backend.AUTO,
-        device: int | None = None,
+        device: int | str | None = None,
         timeout: float | None = None,
         create_timeout: float | None = None,
         name: str = "",
@@ -113,8 +126,8 @@ class Group(Collectives, Owned):
             size: number of ranks.
             address: ``"dir:///path"``, a directory of mode 0700 of this user; ``"thread://name"``, ranks are threads of this
                 process; ``"env://"``; None: $SYMM_BOOTSTRAP, else ``"env://"``.
-            backend: must be the same on all ranks.
-            device: CUDA ordinal; None: this rank's share.
+            backend: must be the same on all ranks; `Backend.AUTO`: CUDA where `device` says so, else $SYMM_BACKEND or the host.
+            device: a CUDA ordinal, ``"cuda:1"``, or ``"cuda"`` for this rank's share, as None is on CUDA.
             timeout: seconds for every wait but those of creation; None: $SYMM_TIMEOUT_MS, else 60; ``math.inf``: for ever.
             create_timeout: seconds for creation, split and rendezvous; None: $SYMM_CREATE_TIMEOUT_MS, else 300.
             name: tells apart concurrent groups with the same address; shown in messages.
@@ -134,11 +147,12 @@ class Group(Collectives, Owned):
             | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
             | (GroupFlag.MULTICAST if multicast else 0)
         )
+        kind, ordinal = _where(member(Backend, backend), device)
         config = (
             rank,
             size,
-            int(member(Backend, backend)),
-            raw.SYMM_DEVICE_AUTO if device is None else device,
+            int(kind),
+            ordinal,
             int(flags),
             address,
             _store,
@@ -332,6 +346,8 @@ class Group(Collectives, Owned):
     def rendezvous(self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None) -> Memory:
         """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, timeout] All or nothing.
 
+        A buffer meets once on a group: a second call is [local] and gives the same memory, for as long as neither was closed.
+
         Args:
             buffer: of the same size on all ranks. It may be closed afterwards, the memory keeps the block.
             tag: calls with equal tags meet, in the order in which they are made.
@@ -342,6 +358,13 @@ class Group(Collectives, Owned):
             DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
         return Memory(raw.symm_rendezvous(self._handle, buffer._handle, (tag, milliseconds(timeout))), self)
+
+    def memory_of(self, buffer: Buffer) -> Memory | None:
+        """The memory that `buffer` has become on this group; None before `rendezvous()`. [local]"""
+        try:
+            return Memory(raw.symm_buffer_memory(buffer._handle, self._handle), self)
+        except NotFoundError:
+            return None
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike = "f32", *, tag: int = 0) -> SymmArray:
         """A symmetric array: allocate and rendezvous. [collective] [blocking] Its elements are zero.
@@ -417,7 +440,7 @@ class Group(Collectives, Owned):
         """
         try:
             handle, rank, offset = raw.symm_memory_find(self._handle, address)
-        except InvalidArgumentError:
+        except NotFoundError:
             return None
         try:
             return MemoryInfo.read(raw.symm_memory_info(handle)).id, rank, offset
@@ -436,7 +459,8 @@ class Group(Collectives, Owned):
     ) -> None:
         """Wait until all ranks of a set are here. [collective over the set] [stream; blocking on the host]
 
-        What they wrote before is visible afterwards. Barriers on different channels, and of different sets, are independent.
+        What they wrote before is visible afterwards. Barriers on different channels are independent; of sets that share two
+        ranks, one at a time may be on a channel.
 
         Args:
             ranks: distinct ranks, this one among them; None: the whole group.

@@ -7,7 +7,7 @@ import contextlib
 import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symm._generated import MemoryInfo
+from symm._generated import BufferInfo, MemoryInfo
 from symm._library import raw
 from symm._owned import Owned
 from symm._streams import current_on, handle_of, milliseconds, within
@@ -15,7 +15,7 @@ from symm._view import extents_of
 from symm.array import SymmArray
 from symm.dtypes import DTypeLike, dtype_of
 from symm.enums import Compare, SignalOp
-from symm.errors import InvalidArgumentError, SymmError
+from symm.errors import InvalidArgumentError, NotFoundError, SymmError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +48,10 @@ class Buffer(Owned):
         """Address of the block. [local] Valid while the buffer or a memory of it lives."""
         return raw.symm_buffer_pointer(self._handle)
 
+    def info(self) -> BufferInfo:
+        """Describe it. [local]"""
+        return BufferInfo.read(raw.symm_buffer_info(self._handle))
+
     def export_dmabuf(self, offset: int = 0, nbytes: int | None = None) -> int:
         """A descriptor of a piece as DMA-BUF, for a device of another kind to map. [local] The caller's, for ``os.close()``.
 
@@ -64,6 +68,19 @@ class Buffer(Owned):
     def record_use(self, stream: Any) -> None:
         """As ``Memory.record_use()``, of this rank's block."""
         raw.symm_buffer_record_use(self._handle, handle_of(stream))
+
+
+def find_buffer(address: int) -> tuple[Buffer, int] | None:
+    """The buffer of this process that `address` lies in, anywhere inside. [local]
+
+    Returns:
+        (the buffer, offset in bytes); None if it is in none.
+    """
+    try:
+        handle, offset = raw.symm_buffer_find(address)
+    except NotFoundError:
+        return None
+    return Buffer(handle, raw.symm_buffer_size(handle)), offset
 
 
 class Mapping(Owned):
@@ -279,7 +296,7 @@ class Memory:
         Args:
             rank: who sends it.
             channel: 0 .. channels-1.
-            timeout: seconds; None: the group's, ``math.inf``: for ever.
+            timeout: seconds; None: the group's, ``math.inf``: for ever, 0: only look (on the host).
             stream: None: the current stream of PyTorch or CuPy, else the legacy default stream.
 
         Raises:

@@ -46,6 +46,10 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
         /// Where a parameter says so, cast to a pointer: all streams.
         pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
     ));
+    constants.push(parse_quote!(
+        /// Look once instead of waiting.
+        pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
+    ));
     for item in syn::parse_file(&bindings.to_string())?.items {
         match item {
             // `symm_x_values` is the enum, and `symm_x_t` the integer in structs and parameters.
@@ -59,7 +63,7 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
                     None => {
                         *constant.ty = match stem {
                             "symm_misc" => parse_quote!(i32),
-                            "symm_group_flag" | "symm_alloc_flag" => parse_quote!(u64),
+                            stem if stem.ends_with("_flag") => parse_quote!(u64),
                             _ => return Err(syn::Error::new_spanned(&constant.ident, "of no integer type").into()),
                         };
                         constants.push(Item::Const(constant));

@@ -64,7 +64,6 @@ impl fmt::Display for Status {
             Self::Mismatch => "mismatch",
             Self::System => "system call failed",
             Self::Cuda => "CUDA driver call failed",
-            Self::Busy => "busy",
             Self::Internal => "internal error",
             Self::NotFound => "not found",
             Self::Unknown(value) => return write!(f, "unknown status {value}"),

@@ -23,19 +23,18 @@ enums! {
 pub enum Status: symm_status_t {
 Ok = SYMM_OK = 0,
 #[doc = "an argument is out of range; the message names it"] InvalidArgument = SYMM_ERR_INVALID_ARGUMENT = -1,
-#[doc = "NULL, released, of another type, or inherited through fork()"] InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
+#[doc = "NULL, released, of another type, inherited through fork(), or of a finalized group; a token whose memory was released or withdrawn"] InvalidHandle = SYMM_ERR_INVALID_HANDLE = -2,
 #[doc = "host or device memory, or a limit on it"] OutOfMemory = SYMM_ERR_OUT_OF_MEMORY = -3,
 #[doc = "no such device, driver, launcher or feature on this machine"] Unavailable = SYMM_ERR_UNAVAILABLE = -4,
-#[doc = "this library does not do that (for instance a newer struct)"] Unsupported = SYMM_ERR_UNSUPPORTED = -5,
+#[doc = "this library does not do that: it is too old, or the back end cannot"] Unsupported = SYMM_ERR_UNSUPPORTED = -5,
 #[doc = "a deadline passed; the message names who was awaited"] Timeout = SYMM_ERR_TIMEOUT = -6,
 #[doc = "symm_group_abort() was called, here or on another rank"] Aborted = SYMM_ERR_ABORTED = -7,
 #[doc = "a rank died or left; the message gives its rank and pid"] PeerFailed = SYMM_ERR_PEER_FAILED = -8,
 #[doc = "ranks disagree (size, operation, data type, count ...)"] Mismatch = SYMM_ERR_MISMATCH = -9,
 #[doc = "a system call failed; the message names it and its errno"] System = SYMM_ERR_SYSTEM = -10,
 #[doc = "a CUDA driver call failed; the message names it and its result"] Cuda = SYMM_ERR_CUDA = -11,
-#[doc = "the object is in use"] Busy = SYMM_ERR_BUSY = -12,
 #[doc = "a defect of this library"] Internal = SYMM_ERR_INTERNAL = -13,
-#[doc = "what was looked for is not there"] NotFound = SYMM_ERR_NOT_FOUND = -14,
+#[doc = "a look-up found nothing"] NotFound = SYMM_ERR_NOT_FOUND = -14,
 }
 /// Data type. The value is (DLPack type code) \<\< 8 | bits, one lane.
 pub enum Dtype: symm_dtype_t {
@@ -65,7 +64,7 @@ Prod = SYMM_OP_PROD = 4,
 }
 /// What memory a group works on.
 pub enum Backend: symm_backend_t {
-#[doc = "CUDA where a device is usable, else host"] Auto = SYMM_BACKEND_AUTO = 0,
+#[doc = "$SYMM_BACKEND (\"host\" or \"cuda\") if set, else the host"] Auto = SYMM_BACKEND_AUTO = 0,
 #[doc = "memory shared between processes of one machine"] Host = SYMM_BACKEND_HOST = 1,
 Cuda = SYMM_BACKEND_CUDA = 2,
 }
@@ -121,6 +120,7 @@ Debug = SYMM_LOG_DEBUG = 4,
 constants! {
 #[doc = "No deadline."] pub const SYMM_TIMEOUT_INFINITE: u64 = u64::MAX;
 #[doc = "Where a parameter says so, cast to a pointer: all streams."] pub const SYMM_ALL_STREAMS: u64 = u64::MAX;
+#[doc = "Look once instead of waiting."] pub const SYMM_TIMEOUT_NOW: u64 = u64::MAX - 1;
 pub const SYMM_VERSION_MAJOR: u32 = 0;
 pub const SYMM_VERSION_MINOR: u32 = 2;
 pub const SYMM_VERSION_PATCH: u32 = 0;
@@ -133,6 +133,8 @@ pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512;
 #[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
 #[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
 #[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
+#[doc = "allocated by SYMM_ALLOC_HOST, or for a host group"] pub const SYMM_BUFFER_HOST: u64 = 1;
+#[doc = "made by symm_buffer_adopt()"] pub const SYMM_BUFFER_ADOPTED: u64 = 2;
 }
 
 structs! {
@@ -293,6 +295,19 @@ pub struct symm_adopt_options_t {
     pub struct_size: usize,
     #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
+}
+/// What is known of a buffer. Filled by symm_buffer_info().
+pub struct symm_buffer_info_t {
+    pub struct_size: usize,
+    pub backend: symm_backend_t,
+    #[doc = "0 with the host back end"] pub device: i32,
+    #[doc = "asked for"] pub bytes: u64,
+    #[doc = "of address space, and of memory where it was not adopted"] pub mapped_bytes: u64,
+    #[doc = "enum symm_buffer_flag_values"] pub flags: u64,
+    #[doc = "that was asked for, else SYMM_NODE_NEAREST"] pub numa_node: i32,
+    #[doc = "that it has become and that live"] pub memories: i32,
+    #[doc = "as symm_buffer_pointer()"] pub pointer: *mut ::core::ffi::c_void,
+    pub name: [::core::ffi::c_char; 64usize],
 }
 /// How to meet; NULL means the defaults.
 pub struct symm_rendezvous_options_t {
@@ -525,6 +540,10 @@ pub fn symm_alloc(group: *mut symm_group_t, size: usize, options: *const symm_al
 pub fn symm_adopt_options_init(options: *mut symm_adopt_options_t, struct_size: usize) -> symm_status_t;
 /// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\] \[blocking\]
 pub fn symm_buffer_adopt(group: *mut symm_group_t, pointer: *const ::core::ffi::c_void, size: usize, options: *const symm_adopt_options_t, out: *mut *mut symm_buffer_t) -> symm_status_t;
+/// Describe a buffer. \[local\]
+pub fn symm_buffer_info(buffer: *mut symm_buffer_t, out: *mut symm_buffer_info_t) -> symm_status_t;
+/// Find the buffer of this process that `address` lies in, anywhere inside; an adopted one also by the addresses of its owner, as long as he has it mapped there. \[local\]
+pub fn symm_buffer_find(address: *const ::core::ffi::c_void, out: *mut *mut symm_buffer_t, out_offset: *mut usize) -> symm_status_t;
 /// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\]
 pub fn symm_buffer_export_dmabuf(buffer: *mut symm_buffer_t, offset: usize, size: usize, out_fd: *mut i32) -> symm_status_t;
 /// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\]
@@ -539,6 +558,8 @@ pub fn symm_buffer_release(buffer: *mut symm_buffer_t);
 pub fn symm_rendezvous_options_init(options: *mut symm_rendezvous_options_t, struct_size: usize) -> symm_status_t;
 /// Exchange blocks: after it, every rank's block is mapped here. \[collective\] \[blocking, options.timeout_ms\]
 pub fn symm_rendezvous(group: *mut symm_group_t, buffer: *mut symm_buffer_t, options: *const symm_rendezvous_options_t, out: *mut *mut symm_memory_t) -> symm_status_t;
+/// The memory that a buffer has become on a group. \[local\]
+pub fn symm_buffer_memory(buffer: *mut symm_buffer_t, group: *mut symm_group_t, out: *mut *mut symm_memory_t) -> symm_status_t;
 /// Describe a memory. \[local\]
 pub fn symm_memory_info(memory: *mut symm_memory_t, out: *mut symm_memory_info_t) -> symm_status_t;
 /// Address at which rank `rank`'s block is mapped here. \[local\]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rank's allocation.
 
-use crate::convert::given;
-use crate::error::{Called, Error, Result, call};
+use crate::convert::{filled, given};
+use crate::error::{Called, Error, Result, call, looked_up};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
@@ -113,7 +113,56 @@ impl Group {
     }
 }
 
+known! {
+    /// What is known of a buffer.
+    #[derive(Debug, Clone)]
+    pub struct BufferInfo of symm_buffer_info_t {
+        /// Host or CUDA.
+        pub backend: Backend;
+        /// The device; 0 on the host.
+        pub device: usize;
+        /// Asked for.
+        pub bytes: u64;
+        /// Of address space, and of memory where it was not adopted.
+        pub mapped_bytes: u64;
+        /// `SYMM_BUFFER_*` of [`symm_sys`].
+        pub flags: u64;
+        /// The NUMA node that was asked for.
+        pub numa_node: Option<usize>;
+        /// What it has become, and lives.
+        pub memories: usize;
+        /// Its name.
+        pub name: String;
+    }
+}
+
+/// Describes the buffer of this process that an address lies in, and how many bytes from its start. A local call.
+///
+/// # Errors
+/// None but of the library itself.
+pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> {
+    let (mut out, mut offset) = (ptr::null_mut(), 0);
+    // SAFETY: the address is only looked up.
+    if !looked_up(|api| unsafe { api.symm_buffer_find(address.cast(), &mut out, &mut offset) })? {
+        return Ok(None);
+    }
+    // SAFETY: a successful call gives one reference.
+    let handle: Handle<symm_buffer> = unsafe { Handle::new(out) }?;
+    // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+    let info = unsafe { filled(|api, out| api.symm_buffer_info(handle.as_ptr(), out)) }?;
+    Ok(Some((BufferInfo::from(info), offset)))
+}
+
 impl<T: Element> Buffer<T> {
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// `InvalidHandle` in a forked child.
+    pub fn info(&self) -> Result<BufferInfo> {
+        // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
+        unsafe { filled(|api, out| api.symm_buffer_info(self.as_raw(), out)) }.map(BufferInfo::from)
+    }
+
     /// The elements.
     ///
     /// # Errors

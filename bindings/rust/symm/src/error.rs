@@ -84,6 +84,14 @@ pub(crate) type Called = std::result::Result<symm_status_t, MissingSymbol>;
 
 /// One call of the library: its status becomes a `Result`.
 #[inline]
+/// Whether a look-up has found something.
+pub(crate) fn looked_up(function: impl FnOnce(&Api) -> Called) -> Result<bool> {
+    match call(function) {
+        Err(error) if error.status == Status::NotFound => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
 pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
     let api = symm_sys::api()?;
     match function(api)? {

@@ -46,7 +46,7 @@ mod stream;
 mod timeout;
 mod view;
 
-pub use buffer::Buffer;
+pub use buffer::{Buffer, BufferInfo, find_buffer};
 pub use collective::{Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};

@@ -13,6 +13,9 @@ pub enum Timeout {
     Group,
     /// This long, rounded up to milliseconds; zero is one millisecond.
     After(Duration),
+    /// Only look: what is not there now is [`Status::Timeout`](crate::Status::Timeout), and nothing was taken. On the host, for what
+    /// needs no other rank to act; `InvalidArgument` elsewhere.
+    Now,
     /// None: wait for ever, or until the group fails.
     Never,
 }
@@ -22,9 +25,10 @@ impl Timeout {
         match self {
             Self::Group => 0,
             Self::Never => sys::SYMM_TIMEOUT_INFINITE,
+            Self::Now => sys::SYMM_TIMEOUT_NOW,
             Self::After(time) => {
                 let millis = time.as_nanos().div_ceil(1_000_000).max(1);
-                u64::try_from(millis).unwrap_or(u64::MAX).min(sys::SYMM_TIMEOUT_INFINITE - 1)
+                u64::try_from(millis).unwrap_or(u64::MAX).min(sys::SYMM_TIMEOUT_NOW - 1)
             }
         }
     }
@@ -53,7 +57,8 @@ mod tests {
     fn no_duration_means_the_default_or_no_deadline() {
         assert_eq!(Timeout::from(Duration::ZERO).as_millis(), 1);
         assert_eq!(Timeout::from(Duration::from_micros(1001)).as_millis(), 2);
-        assert_eq!(Timeout::from(Duration::MAX).as_millis(), u64::MAX - 1);
+        assert_eq!(Timeout::from(Duration::MAX).as_millis(), u64::MAX - 2);
+        assert_eq!(Timeout::Now.as_millis(), u64::MAX - 1);
         assert_eq!(Timeout::Never.as_millis(), u64::MAX);
         assert_eq!(Timeout::default().as_millis(), 0);
     }

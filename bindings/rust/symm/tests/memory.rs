@@ -168,12 +168,19 @@ fn an_address_is_found() {
     threads(2, |group| {
         let memory = group.memory::<f64>(100).expect("a block each");
         let address = memory.pointer(left(&group)).expect("mapped").wrapping_add(12);
-        let found = group.find(address).expect("it lies in a block");
+        let found = group.find(address).expect("a look-up").expect("it lies in a block");
         assert_eq!((found.memory.id(), found.rank, found.offset), (memory.id(), left(&group), 96));
         assert_eq!(found.memory.cast::<f64>().len(), 100);
         assert!(found.memory.rendezvous_on(&group, 0).is_err(), "it has no buffer");
         let elsewhere = 0u8;
-        assert_eq!(group.find(&elsewhere).expect_err("on the stack").status, Status::InvalidArgument);
+        assert!(
+            group.find(&elsewhere).expect("a look-up").is_none()
+                && symm::find_buffer(&elsewhere).expect("another").is_none()
+        );
+        let (info, offset) = symm::find_buffer(memory.pointer(group.rank()).expect("its own").wrapping_add(1))
+            .expect("a look-up")
+            .expect("its own");
+        assert_eq!((info.bytes, info.memories, offset), (800, 1, 8));
         assert!(!memory.signal_pad(0).expect("a pad").is_null());
         group.barrier().expect("all come");
     });

@@ -98,6 +98,12 @@ const VERBS: &[(&str, Verb)] = &[
         let buffer = r.group(line).alloc(line.get("bytes"))?;
         r.add(line.text("as"), Thing::Buffer(buffer))
     }),
+    ("rendezvous_again", |r, line| {
+        line.text("buffer"); // which the memory has
+        let again = r.block(line).rendezvous_on(&r.group(line), 0)?;
+        assert_eq!(again.as_raw(), r.block(line).as_raw(), "the same memory");
+        r.add(line.text("as"), Thing::Memory(again))
+    }),
     ("rendezvous", |r, line| {
         let (group, name) = (r.group(line), line.text("buffer"));
         let gone = Thing::Gone(r.thing(name).raw());
@@ -143,7 +149,11 @@ const VERBS: &[(&str, Verb)] = &[
         Ok(())
     }),
     ("find", |r, line| {
-        let found = r.group(line).find(r.address(line, "at").cast_const())?;
+        let address = r.address(line, "at").cast_const();
+        let Some(found) = r.group(line).find(address)? else {
+            assert!(!line.has("memory") && symm::find_buffer(address)?.is_none(), "found nothing");
+            return Ok(());
+        };
         assert_eq!(found.memory.id(), r.block(line).id(), "id");
         line.compare(&[("rank", found.rank), ("offset", found.offset)]);
         Ok(())
@@ -452,6 +462,9 @@ fn combine(op: Op, value: impl Fn(i64) -> i64) -> i64 {
 }
 
 fn timeout(line: &Line) -> Timeout {
+    if line.has("timeout_ms") && line.text("timeout_ms") == "now" {
+        return Timeout::Now;
+    }
     let millis = line.get_or("timeout_ms", 0);
     if millis == 0 { Timeout::Group } else { Duration::from_millis(millis).into() }
 }

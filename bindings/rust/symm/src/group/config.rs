@@ -34,7 +34,8 @@ pub struct GroupConfig {
 setters! { GroupConfig:
     /// This rank and the number of ranks. Otherwise both come from the bootstrap.
     ranks(rank: usize, size: usize) = Some((rank, size));
-    /// The back end; the same on all ranks. [`Backend::Auto`] otherwise.
+    /// The back end; the same on all ranks. Otherwise CUDA where a [`device`](Self::device) is named, else `$SYMM_BACKEND`, else the
+    /// host.
     backend(backend: Backend) = Some(backend);
     /// The CUDA device. Otherwise the local rank's share.
     device(device: usize) = Some(device);
@@ -88,7 +89,7 @@ impl GroupConfig {
             struct_size: size_of::<sys::symm_group_config_t>(),
             rank: number("rank", rank)?,
             size: number("size", size)?,
-            backend: self.backend.unwrap_or(Backend::Auto).as_raw(),
+            backend: self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
             device: self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
             flags: self.flags,
             bootstrap: pointer(&bootstrap),

@@ -4,7 +4,7 @@
 use super::{Inner, Memory};
 use crate::buffer::Buffer;
 use crate::convert::{count, filled, given};
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result, call, looked_up};
 use crate::handle::Handle;
 use crate::{Element, Group, Status};
 use std::marker::PhantomData;
@@ -45,14 +45,19 @@ impl Group {
     /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
     ///
     /// # Errors
-    /// `InvalidArgument` if there is none.
-    pub fn find<T: Element>(&self, address: *const T) -> Result<Found> {
+    /// `InvalidHandle` in a forked child.
+    pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
         // SAFETY: the handle is alive; the address is only looked up.
-        call(|api| unsafe { api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset) })?;
+        let found = looked_up(|api| unsafe {
+            api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset)
+        })?;
+        if !found {
+            return Ok(None);
+        }
         // SAFETY: a successful call gives one reference.
         let memory = Memory::adopt(unsafe { Handle::new(out) }?, None, self)?;
-        Ok(Found { memory, rank: count(rank), offset })
+        Ok(Some(Found { memory, rank: count(rank), offset }))
     }
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
@@ -98,7 +103,8 @@ impl<T: Element> Memory<T> {
         Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
     }
 
-    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it.
+    /// The same block, shared with the ranks of another group of the same device. All ranks of that group call it. The second time it
+    /// is a local call, which gives the same memory.
     ///
     /// # Errors
     /// As [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
