@@ -98,7 +98,7 @@ def test_every_status_has_its_exception():
         assert (error.rank, error.pid, error.os_error, error.cuda_result) == (3, 14, 5, None)
         seen.add(type(error))
     assert len(seen) == len(symm.Status) - 1
-    newer = symm.errors.error_of(Failure(symm.Status(-99), -1, 0, "words"))
+    newer = symm.errors.error_of(Failure(symm.Status(-99), -1, 0, 0, 0, "words"))
     assert newer.status == -99
     assert "-99" in str(newer)
     assert (newer.rank, newer.pid) == (None, None)
