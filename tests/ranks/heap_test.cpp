@@ -79,7 +79,7 @@ TEST(Heap, PiecesAreSymmetricMemory) {
     EXPECT_EQ(heap.find(piece.data() + 19999).size(), 80000U);
     EXPECT_EQ(heap.find(piece.data() + 20000).data(), nullptr) << "behind what was asked for";
     EXPECT_EQ(heap.find(&rank).data(), nullptr);
-    EXPECT_EQ(group.find(piece.span(right).data() + 5).offset, piece.offset() + 20);
+    EXPECT_EQ(group.find(piece.span(right).data() + 5).value().offset, piece.offset() + 20);
 
     // Collectives use it without a copy.
     const symm_collective_call_t call{
