@@ -34,9 +34,9 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
 }
 
 void run(symm_group_t* handle, Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype,
-         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
+         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream, const PieceCounts& counts = {}) {
   Group& group = *group_of(handle);
-  run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream));
+  run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream), counts);
 }
 
 }  // namespace
@@ -76,16 +76,74 @@ symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, s
   return guard([&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); }, options);
 }
 
+symm_status_t symm_allgatherv(symm_group_t* group, const void* send, void* recv, const size_t* recv_counts,
+                              const size_t* recv_displacements, symm_dtype_t dtype, const symm_collective_options_t* options,
+                              void* stream) {
+  return guard(
+      [&] {
+        run(group, Collective::allgatherv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
+            {.recv_counts = recv_counts, .recv_displacements = recv_displacements});
+      },
+      options);
+}
+
+symm_status_t symm_reduce_scatterv(symm_group_t* group, const void* send, const size_t* send_counts,
+                                   const size_t* send_displacements, void* recv, symm_dtype_t dtype, symm_op_t op,
+                                   const symm_collective_options_t* options, void* stream) {
+  return guard(
+      [&] {
+        run(group, Collective::reduce_scatterv, send, recv, 0, dtype, op, 0, options, stream,
+            {.send_counts = send_counts, .send_displacements = send_displacements});
+      },
+      options);
+}
+
+symm_status_t symm_alltoallv(symm_group_t* group, const void* send, const size_t* send_counts, const size_t* send_displacements,
+                             void* recv, const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype,
+                             const symm_collective_options_t* options, void* stream) {
+  return guard(
+      [&] {
+        run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
+            {send_counts, send_displacements, recv_counts, recv_displacements});
+      },
+      options);
+}
+
+symm_status_t symm_gather(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
+                          const symm_collective_options_t* options, void* stream) {
+  return guard([&] { run(group, Collective::gather, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); }, options);
+}
+
+symm_status_t symm_scatter(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
+                           const symm_collective_options_t* options, void* stream) {
+  return guard([&] { run(group, Collective::scatter, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); }, options);
+}
+
+symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* recv, size_t rows, size_t row_count,
+                                  size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t* options,
+                                  void* stream) {
+  return guard(
+      [&] {
+        run(group, Collective::allgather_rows, send, recv, row_count, dtype, SYMM_OP_SUM, 0, options, stream,
+            {.rows = rows, .recv_stride = recv_stride});
+      },
+      options);
+}
+
 symm_status_t symm_collective_plan(symm_group_t* group, const symm_collective_call_t* call,
                                    const symm_collective_options_t* options, symm_plan_info_t* out) {
   return fill_struct(
       out, SYMM_FIRST_SIZE(symm_plan_info_t, reason),
       [&] {
         Group& owner = *group_of(group);
-        const auto [size, collective, send, recv, count, dtype, op, root] =
-            read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, root), "call");
-        const PlanReport report = plan_collective(
-            owner, make_call(owner, static_cast<Collective>(collective), send, recv, count, dtype, op, root, options, nullptr));
+        const symm_collective_call_t asked =
+            read_struct(&require(call, "call"), {}, SYMM_FIRST_SIZE(symm_collective_call_t, recv_stride), "call");
+        const PlanReport report =
+            plan_collective(owner,
+                            make_call(owner, static_cast<Collective>(asked.collective), asked.send, asked.recv, asked.count,
+                                      asked.dtype, asked.op, asked.root, options, nullptr),
+                            {asked.send_counts, asked.send_displacements, asked.recv_counts, asked.recv_displacements, asked.rows,
+                             asked.recv_stride});
         symm_plan_info_t filled{};
         filled.algorithm = static_cast<int32_t>(report.algorithm);
         filled.slices = report.slices;

@@ -15,6 +15,7 @@ struct CollectiveTraits {
   bool send_per_rank;    // send has a block for every rank
   bool recv_per_rank;    // recv has a block from every rank
   bool cut_into_slices;  // the ranks' vectors make one result of the same size, of which each rank can do a slice: move it, ...
+  bool in_pieces;        // what each rank sends to each is a piece of its own length and place (pieces.hpp)
   SYMM_HOST_DEVICE constexpr bool reduced_in_slices() const { return has_op && cut_into_slices; }  // ... or reduce it
   SYMM_HOST_DEVICE constexpr bool has_root() const { return from_root || to_root; }
 };
@@ -23,13 +24,19 @@ struct CollectiveTraits {
 SYMM_HOST_DEVICE constexpr CollectiveTraits traits(Collective c) {
   using enum Collective;
   return {
-      .has_op = c == allreduce || c == reduce_scatter || c == reduce,
-      .from_root = c == broadcast,
-      .to_root = c == reduce,
-      .send_per_rank = c == reduce_scatter || c == alltoall,
-      .recv_per_rank = c == allgather || c == alltoall,
+      .has_op = c == allreduce || c == reduce_scatter || c == reduce || c == reduce_scatterv,
+      .from_root = c == broadcast || c == scatter,
+      .to_root = c == reduce || c == gather,
+      .send_per_rank = c == reduce_scatter || c == alltoall || c == reduce_scatterv || c == alltoallv || c == scatter,
+      .recv_per_rank = c == allgather || c == alltoall || c == allgatherv || c == alltoallv || c == gather || c == allgather_rows,
       .cut_into_slices = c == allreduce || c == reduce || c == broadcast,
+      .in_pieces = c >= allgatherv,
   };
+}
+
+// Are its counts given for each rank, and so compared piece by piece?
+SYMM_HOST_DEVICE constexpr bool has_counts(Collective c) {
+  return c == Collective::allgatherv || c == Collective::reduce_scatterv || c == Collective::alltoallv;
 }
 
 // Do others deliver results to `rank`'s recv, rather than `rank` itself from what they sent it?
@@ -40,7 +47,7 @@ SYMM_HOST_DEVICE constexpr bool is_delivered_to(Collective collective, int rank,
   return !its.send_per_rank;
 }
 
-// Bytes of the operands, where `unit` is count * element size.
+// Bytes of the operands that have blocks of one size, where `unit` is count * element size.
 struct OperandBytes {
   size_t send, recv;
 };

@@ -34,7 +34,7 @@ uint32_t CallSignature::hash() const noexcept {
 std::string CallSignature::text() const {
   std::string all = symm::text(name_of(collective), "(", name_of(dtype));
   if (traits(collective).has_op) all += symm::text(", ", name_of(op));
-  all += symm::text(", count ", count);
+  if (!has_counts(collective)) all += symm::text(", count ", count);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));
   all += ")";

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/collective.hpp"
+#include "kernels/pieces.hpp"
 
 namespace symm {
 
@@ -17,7 +18,7 @@ struct CallSignature {
   int32_t root = 0;
   Algorithm algorithm = Algorithm::automatic;
   uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
-  size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce
+  size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce; 0 where each piece has its own
 
   bool operator==(const CallSignature&) const = default;
   // All but the count, each field in bits of its own.
@@ -34,6 +35,7 @@ struct CollectiveCall : CallSignature {
   void* recv = nullptr;
   uint64_t timeout_ms = 0;  // already resolved: never 0
   void* stream = nullptr;
+  const Pieces* pieces = nullptr;  // of a collective in pieces
 };
 
 }  // namespace symm

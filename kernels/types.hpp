@@ -38,13 +38,19 @@
   X(max, MAX, 3)    \
   X(prod, PROD, 4)
 
-#define SYMM_COLLECTIVES(X)            \
-  X(allreduce, ALLREDUCE, 0)           \
-  X(reduce_scatter, REDUCE_SCATTER, 1) \
-  X(allgather, ALLGATHER, 2)           \
-  X(broadcast, BROADCAST, 3)           \
-  X(reduce, REDUCE, 4)                 \
-  X(alltoall, ALLTOALL, 5)
+#define SYMM_COLLECTIVES(X)              \
+  X(allreduce, ALLREDUCE, 0)             \
+  X(reduce_scatter, REDUCE_SCATTER, 1)   \
+  X(allgather, ALLGATHER, 2)             \
+  X(broadcast, BROADCAST, 3)             \
+  X(reduce, REDUCE, 4)                   \
+  X(alltoall, ALLTOALL, 5)               \
+  X(allgatherv, ALLGATHERV, 6)           \
+  X(reduce_scatterv, REDUCE_SCATTERV, 7) \
+  X(alltoallv, ALLTOALLV, 8)             \
+  X(gather, GATHER, 9)                   \
+  X(scatter, SCATTER, 10)                \
+  X(allgather_rows, ALLGATHER_ROWS, 11)
 
 #define SYMM_ALGORITHMS(X)                   \
   X(automatic, AUTO, 0)                      \

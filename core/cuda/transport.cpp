@@ -345,6 +345,8 @@ DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) c
 
 // One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
+  if (traits(call.collective).in_pieces)
+    throw Error(Status::unsupported, format("%s: is not done by the CUDA back end", name_of(call.collective)));
   return {call, facts_, is_multimem(call.algorithm) ? multicast_.why_no_multimem(call) : std::string()};
 }
 

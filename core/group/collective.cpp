@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/group/collective.hpp"
 
+#include <algorithm>
+#include <string>
+
 namespace symm {
 namespace {
 
@@ -27,6 +30,7 @@ void require_operand(const Operand& operand) {
 // As the parameter is called in symm.h.
 const char* name_of_count(Collective collective) {
   if (collective == Collective::reduce_scatter) return "recv_count";
+  if (collective == Collective::allgather_rows) return "row_count";
   return collective == Collective::allgather ? "send_count" : "count";
 }
 
@@ -41,29 +45,168 @@ void check(const Group& group, const CollectiveCall& call) {
     throw Error(Status::invalid_argument, "op: there is no average of bool");
   if (!is_valid(call.algorithm)) throw not_known("options.algorithm", static_cast<int>(call.algorithm));
   if (its.has_root()) group.require_rank("root", call.root);
+}
 
+[[noreturn]] void too_many(const std::string& argument, size_t count) {
+  throw Error(Status::invalid_argument, format("%s: %zu elements are more than memory holds", argument.c_str(), count));
+}
+
+void require_apart(const Operand& in, const Operand& out, bool in_place, Collective collective) {
+  require_operand(in);
+  require_operand(out);
+  if (overlap(in, out) && !in_place) {
+    throw Error(Status::invalid_argument,
+                format("recv: overlaps send without being the in-place form of %s", name_of(collective)));
+  }
+}
+
+void check_blocks(const Group& group, const CollectiveCall& call) {
+  const CollectiveTraits its = traits(call.collective);
   size_t unit = 0;
   size_t all = 0;
   if (__builtin_mul_overflow(call.count, size_of(call.dtype), &unit) ||
-      __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all)) {
-    throw Error(Status::invalid_argument,
-                format("%s: %zu elements are more than memory holds", name_of_count(call.collective), call.count));
-  }
+      __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all))
+    too_many(name_of_count(call.collective), call.count);
   const bool am_root = group.rank() == call.root;
   const size_t in_bytes = its.send_per_rank ? all : unit;
   const size_t out_bytes = its.recv_per_rank ? all : unit;
-  const Operand in{"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes};
-  const Operand out{"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes};
-  require_operand(in);
-  require_operand(out);
   // In place means that this rank's block of one operand is its block of the other.
   const auto block_of = [&](const void* operand, bool per_rank) {
     return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
   };
-  if (overlap(in, out) && block_of(call.send, its.send_per_rank) != block_of(call.recv, its.recv_per_rank)) {
-    throw Error(Status::invalid_argument,
-                format("recv: overlaps send without being the in-place form of %s", name_of(call.collective)));
+  require_apart({"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes},
+                {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
+                block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
+}
+
+// ---- in pieces
+
+std::string of_rank(const std::string& name, size_t rank) { return name + "[" + std::to_string(rank) + "]"; }
+
+// Pieces of `counts` elements; without displacements one behind the other. Returns where the last of them ends.
+size_t lay(std::vector<Piece>& pieces, const std::string& operand, const size_t* counts, const size_t* displacements,
+           size_t element) {
+  if (counts == nullptr) throw Error(Status::invalid_argument, operand + "_counts: is NULL");
+  size_t end = 0;
+  size_t next = 0;
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    Piece& piece = pieces[rank];
+    piece.at = next;
+    if (__builtin_mul_overflow(counts[rank], element, &piece.bytes)) too_many(of_rank(operand + "_counts", rank), counts[rank]);
+    if (piece.bytes == 0) continue;
+    if (displacements != nullptr && __builtin_mul_overflow(displacements[rank], element, &piece.at))
+      too_many(of_rank(operand + "_displacements", rank), displacements[rank]);
+    if (__builtin_add_overflow(piece.at, piece.bytes, &next)) too_many(of_rank(operand + "_counts", rank), counts[rank]);
+    end = std::max(end, next);
   }
+  return end;
+}
+
+void require_distinct(const std::vector<Piece>& pieces, const char* displacements) {
+  std::vector<size_t> order;
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    if (pieces[rank].bytes != 0) order.push_back(rank);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return pieces[a].at < pieces[b].at; });
+  for (size_t i = 1; i < order.size(); ++i) {
+    const Piece& before = pieces[order[i - 1]];
+    if (before.at + before.bytes > pieces[order[i]].at) {
+      throw Error(Status::invalid_argument, format("%s[%zu]: the block of rank %zu overlaps that of rank %zu", displacements,
+                                                   order[i], order[i], order[i - 1]));
+    }
+  }
+}
+
+Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCounts& counts) {
+  const auto size = static_cast<size_t>(group.size());
+  const auto rank = static_cast<size_t>(group.rank());
+  const auto root = static_cast<size_t>(call.root);
+  const size_t element = size_of(call.dtype);
+  Pieces pieces;
+  pieces.send.resize(size);
+  pieces.recv.resize(size);
+  const auto send = [&] { return lay(pieces.send, "send", counts.send_counts, counts.send_displacements, element); };
+  const auto recv = [&] { return lay(pieces.recv, "recv", counts.recv_counts, counts.recv_displacements, element); };
+  // Equal pieces for all, or for and from the root only.
+  const auto equal = [&](std::vector<Piece>& all, size_t bytes, size_t step) {
+    for (size_t r = 0; r < size; ++r) all[r] = {r * step, bytes};
+    return bytes == 0 ? 0 : (size - 1) * step + bytes;
+  };
+  size_t unit = 0;
+  size_t whole = 0;
+  if (__builtin_mul_overflow(call.count, element, &unit) || __builtin_mul_overflow(unit, size, &whole))
+    too_many(name_of_count(call.collective), call.count);
+  switch (call.collective) {
+    case Collective::alltoallv:
+      pieces.send_bytes = send();
+      pieces.recv_bytes = recv();
+      break;
+    case Collective::allgatherv:
+      pieces.recv_bytes = recv();
+      pieces.send_bytes = equal(pieces.send, pieces.recv[rank].bytes, 0);
+      break;
+    case Collective::reduce_scatterv:
+      pieces.send_bytes = send();
+      pieces.recv_bytes = equal(pieces.recv, pieces.send[rank].bytes, 0);
+      break;
+    case Collective::gather:
+      pieces.send[root] = {0, pieces.send_bytes = unit};
+      if (rank == root) pieces.recv_bytes = equal(pieces.recv, unit, unit);
+      break;
+    case Collective::scatter:
+      pieces.recv[root] = {0, pieces.recv_bytes = unit};
+      if (rank == root) pieces.send_bytes = equal(pieces.send, unit, unit);
+      break;
+    default: {  // allgather_rows, whose count is that of a row
+      size_t piece = 0;
+      size_t stride = 0;
+      size_t end = 0;
+      if (__builtin_mul_overflow(unit, counts.rows, &piece)) too_many("rows", counts.rows);
+      if (counts.rows > 1 && counts.recv_stride < call.count * size) {
+        throw Error(Status::invalid_argument, format("recv_stride: %zu is less than the %zu elements of all ranks' rows",
+                                                     counts.recv_stride, call.count * size));
+      }
+      if (counts.rows > 1 && (__builtin_mul_overflow(counts.recv_stride, element, &stride) ||
+                              __builtin_mul_overflow(stride, counts.rows - 1, &end) || end > SIZE_MAX - whole))
+        too_many("recv_stride", counts.recv_stride);
+      pieces.send_bytes = equal(pieces.send, piece, 0);
+      equal(pieces.recv, piece, unit);
+      pieces.recv_bytes = piece == 0 ? 0 : end + whole;
+      if (stride != 0 && unit != 0) {
+        pieces.row_bytes = unit;
+        pieces.row_stride = stride;
+      }
+    }
+  }
+  if (counts.recv_displacements != nullptr) require_distinct(pieces.recv, "recv_displacements");
+  const auto block_of = [](const void* operand, const Piece& piece) { return reinterpret_cast<uintptr_t>(operand) + piece.at; };
+  const auto is_same = [](const Piece& a, const Piece& b) { return a.bytes == b.bytes && (a.bytes == 0 || a.at == b.at); };
+  bool in_place = pieces.row_bytes == 0 && block_of(call.send, pieces.send[rank]) == block_of(call.recv, pieces.recv[rank]);
+  if (call.collective == Collective::alltoallv) {
+    in_place = call.send == call.recv &&
+               std::equal(pieces.send.begin(), pieces.send.end(), pieces.recv.begin(), pieces.recv.end(), is_same);
+  }
+  const Operand in{"send", static_cast<const std::byte*>(call.send), pieces.send_bytes};
+  const Operand out{"recv", static_cast<const std::byte*>(call.recv), pieces.recv_bytes};
+  require_apart(in, out, in_place, call.collective);
+  if (in_place && overlap(in, out) && counts.send_displacements != nullptr) require_distinct(pieces.send, "send_displacements");
+  return pieces;
+}
+
+// `then` makes the call, once it is found to be possible.
+template <class Then>
+auto with_checked(const Group& group, const CollectiveCall& call, const PieceCounts& counts, const Then& then) {
+  check(group, call);
+  if (!traits(call.collective).in_pieces) {
+    check_blocks(group, call);
+    return then(call);
+  }
+  const Pieces pieces = pieces_of(group, call, counts);
+  CollectiveCall with_pieces = call;
+  with_pieces.pieces = &pieces;
+  if (has_counts(call.collective)) with_pieces.count = 0;
+  if (call.collective == Collective::allgather_rows) with_pieces.count = call.count * counts.rows;
+  return then(with_pieces);
 }
 
 }  // namespace
@@ -73,16 +216,15 @@ Error unknown_dtype(int value) {
           format("dtype: 0x%x is not known to this library", static_cast<unsigned>(value))};
 }
 
-void run_collective(Group& group, const CollectiveCall& call) {
+void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
   group.transport().stats().counted([&] {
-    check(group, call);
-    group.in_turn([&] { group.transport().collective(call); });
+    with_checked(group, call, counts,
+                 [&](const CollectiveCall& checked) { group.in_turn([&] { group.transport().collective(checked); }); });
   });
 }
 
-PlanReport plan_collective(Group& group, const CollectiveCall& call) {
-  check(group, call);
-  return group.transport().plan(call);
+PlanReport plan_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
+  return with_checked(group, call, counts, [&](const CollectiveCall& checked) { return group.transport().plan(checked); });
 }
 
 }  // namespace symm

@@ -9,7 +9,17 @@ namespace symm {
 
 Error unknown_dtype(int value);  // 0 is a type of no version
 
-void run_collective(Group& group, const CollectiveCall& call);
-PlanReport plan_collective(Group& group, const CollectiveCall& call);
+// Of a collective in pieces, beside the call: elements for each rank, as in symm.h.
+struct PieceCounts {
+  const size_t* send_counts = nullptr;
+  const size_t* send_displacements = nullptr;
+  const size_t* recv_counts = nullptr;
+  const size_t* recv_displacements = nullptr;
+  size_t rows = 0;
+  size_t recv_stride = 0;
+};
+
+void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
+PlanReport plan_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
 
 }  // namespace symm

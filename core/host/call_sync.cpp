@@ -84,6 +84,13 @@ void CallSync::report_mismatch() {
                          text_of(wrong).c_str())});
 }
 
+void CallSync::disagree(int peer, size_t sent, size_t expected) {
+  const size_t element = size_of(prepared_.input.dtype);
+  controls_.fail({Status::mismatch, peer, controls_.context().pids[static_cast<size_t>(peer)],
+                  format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(prepared_.input.collective),
+                         peer, sent / element, rank_, expected / element)});
+}
+
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   prefetch_for_write(&controls_.mine().entry(op_ + 1));
   if (bytes <= kEntryPayload) return;

@@ -31,6 +31,7 @@ class CallSync final : public Sync {
   const std::byte* await_entry(int peer) override;
   void arrive() override;
   void await(int peer) override;
+  [[noreturn]] void disagree(int peer, size_t sent, size_t expected) override;
 
   // At the end of a call of `bytes`: prefetch for writing what the next one will write if it is like this one. Others read it
   // last in the call before this.

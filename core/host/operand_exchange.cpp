@@ -17,6 +17,11 @@ struct Touched {
   int root;
 };
 
+OperandBytes bytes_of(const CollectiveCall& call, int size) noexcept {
+  if (call.pieces != nullptr) return {call.pieces->send_bytes, call.pieces->recv_bytes};
+  return operand_bytes(call.collective, call.unit(), size);
+}
+
 struct Located {
   std::shared_ptr<const MemoryView> memory;
   size_t offset = 0;
@@ -36,18 +41,19 @@ OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int
       size_(size),
       said_(static_cast<size_t>(size)),
       peer_send_(static_cast<size_t>(size)),
-      peer_recv_(static_cast<size_t>(size)) {}
+      peer_recv_(static_cast<size_t>(size)),
+      peer_room_(static_cast<size_t>(size)) {}
 
 bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
-  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), size_);
+  const OperandBytes bytes = bytes_of(call, size_);
   const Touched touches(call);
-  if (touches.send_of(rank_) && !locate(directory_, call.send, bytes.send).memory) return false;
+  if (touches.send_of(rank_) && bytes.send != 0 && !locate(directory_, call.send, bytes.send).memory) return false;
   if (touches.recv_of(rank_) && !locate(directory_, call.recv, bytes.recv).memory) return false;
   return !touches.remote.out_of_place || call.send != call.recv;
 }
 
 OperandExchange::Key OperandExchange::key_of(const CollectiveCall& call) const noexcept {
-  const OperandBytes bytes = operand_bytes(call.collective, call.unit(), size_);
+  const OperandBytes bytes = bytes_of(call, size_);
   return {directory_->generation(), call.collective, call.root, bytes.send, bytes.recv, call.send, call.recv};
 }
 
@@ -74,8 +80,9 @@ OperandExchange::Operands OperandExchange::operands_of(const CollectiveCall& cal
 
 // From what all ranks say to addresses here.
 int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
-  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to) {
+  const auto address = [&](uint64_t id, uint64_t offset, size_t bytes, int peer, std::byte*& to, size_t* room = nullptr) {
     to = nullptr;
+    if (room != nullptr) *room = 0;
     if (id == 0) return true;
     // Nearly always all ranks use one memory, or one for each operand.
     auto known = std::find_if(held_.begin(), held_.end(), [id](const auto& memory) { return memory->id == id; });
@@ -88,6 +95,7 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     const MemoryView& memory = **known;
     if (offset > memory.bytes || bytes > memory.bytes - offset) return false;
     to = memory.blocks[static_cast<size_t>(peer)] + offset;
+    if (room != nullptr) *room = memory.bytes - offset;
     return true;
   };
   const Touched touches(call);
@@ -96,9 +104,12 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
     const auto index = static_cast<size_t>(peer);
     const Operands& theirs = said_[index];
     std::byte* send = nullptr;
-    if (!address(theirs.send_memory, theirs.send_offset, key.send_bytes, peer, send)) return peer;
-    if (!address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index])) return peer;
-    peer_send_[index] = send;
+    // Pieces are checked by who reads them, against the room that there is.
+    const bool in_pieces = call.pieces != nullptr;
+    if (!address(theirs.send_memory, theirs.send_offset, in_pieces ? 0 : key.send_bytes, peer, send, &peer_room_[index]))
+      return peer;
+    if (!in_pieces && !address(theirs.recv_memory, theirs.recv_offset, key.recv_bytes, peer, peer_recv_[index])) return peer;
+    peer_send_[index] = in_pieces && !is_readable(call, theirs) ? nullptr : send;
     if (touches.send_of(peer) && send == nullptr) all_symmetric_ = false;
     if (touches.recv_of(peer) && peer_recv_[index] == nullptr) all_symmetric_ = false;
     if (touches.remote.out_of_place && theirs.in_place != 0) all_symmetric_ = false;
@@ -106,13 +117,20 @@ int OperandExchange::resolve(const CollectiveCall& call, const Key& key) {
   return -1;
 }
 
-int OperandExchange::exchange(const CollectiveCall& call, Sync& sync) {
-  const Key key = key_of(call);
-  bool remembered = key == key_ && hold_remembered();
+bool OperandExchange::is_readable(const CollectiveCall& call, const Operands& said) noexcept {
+  return said.send_memory != 0 && (said.in_place == 0 || !remote_operands(call.collective).out_of_place);
+}
+
+// Finds out where my operands lie, unless that is remembered.
+bool OperandExchange::say(const CollectiveCall& call, const Key& key) {
+  const bool remembered = key == key_ && hold_remembered();
   key_.generation = 0;  // until all went well
-  const auto me = static_cast<size_t>(rank_);
-  if (!remembered) said_[me] = operands_of(call, key);
-  sync.enter(&said_[me], sizeof(Operands));
+  if (!remembered) said_[static_cast<size_t>(rank_)] = operands_of(call, key);
+  return remembered;
+}
+
+int OperandExchange::listen(const CollectiveCall& call, const Key& key, Sync& sync, bool remembered) {
+  sync.enter(&said_[static_cast<size_t>(rank_)], sizeof(Operands));
   for (int peer = 0; peer < size_; ++peer) {
     if (peer == rank_) continue;
     Operands theirs{};

@@ -25,13 +25,22 @@ class OperandExchange {
   // Could the call be zero-copy as far as this rank knows? From any thread.
   bool symmetric_here(const CollectiveCall& call) const;
 
-  // Enters the call and awaits all entries. Returns the rank whose operand lies in no memory that is known here, or -1. Then
-  // what follows is valid until the next exchange; the memories stay mapped for the life of a Hold made before.
-  int exchange(const CollectiveCall& call, Sync& sync);
+  // Enters the call, after `before_entry(can my send be read by others?)`, and awaits all entries. Returns the rank whose operand
+  // lies in no memory that is known here, or -1. Then what follows is valid until the next exchange; the memories stay mapped for
+  // the life of a Hold made before.
+  template <class BeforeEntry>
+  int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
+    const Key key = key_of(call);
+    const bool remembered = say(call, key);
+    before_entry(is_readable(call, said_[static_cast<size_t>(rank_)]));
+    return listen(call, key, sync, remembered);
+  }
   bool all_symmetric() const noexcept { return all_symmetric_; }
   // Where each rank's operands are mapped here; null for private memory.
   const std::byte* const* peer_send() const noexcept { return peer_send_.data(); }
   std::byte* const* peer_recv() const noexcept { return peer_recv_.data(); }
+  // From peer_send() to the end of the memory.
+  const size_t* peer_room() const noexcept { return peer_room_.data(); }
 
   class Hold {
    public:
@@ -69,7 +78,10 @@ class OperandExchange {
   };
 
   Key key_of(const CollectiveCall& call) const noexcept;
+  static bool is_readable(const CollectiveCall& call, const Operands& said) noexcept;
   bool hold_remembered();
+  bool say(const CollectiveCall& call, const Key& key);
+  int listen(const CollectiveCall& call, const Key& key, Sync& sync, bool remembered);
   Operands operands_of(const CollectiveCall& call, const Key& key);
   int resolve(const CollectiveCall& call, const Key& key);
 
@@ -82,6 +94,7 @@ class OperandExchange {
   bool all_symmetric_ = false;
   std::vector<const std::byte*> peer_send_;
   std::vector<std::byte*> peer_recv_;
+  std::vector<size_t> peer_room_;
   std::vector<std::weak_ptr<const MemoryView>> memories_;  // all that the addresses lie in
   std::vector<std::shared_ptr<const MemoryView>> held_;    // the same, during a call
 };

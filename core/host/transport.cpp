@@ -289,9 +289,22 @@ void HostTransport::collective(const CollectiveCall& call) {
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
   const OperandExchange::Hold hold(operands_);
+  const auto execution = [&](const Plan& by) {
+    return Execution{call,
+                     by,
+                     context_.rank,
+                     context_.size,
+                     operands_.peer_send(),
+                     operands_.peer_recv(),
+                     operands_.peer_room(),
+                     scratch_.data(),
+                     sync};
+  };
   Plan plan = prepared.plan;
   if (plan.entered) {
-    const int unknown = operands_.exchange(call, sync);
+    const int unknown = operands_.exchange(call, sync, [&](bool readable) {
+      if (call.pieces != nullptr) lay_out_pieces(execution(plan), !plan.zero_copy || !readable);
+    });
     if (unknown >= 0) {
       controls_.fail({Status::mismatch, unknown, context_.pids[static_cast<size_t>(unknown)],
                       format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
@@ -299,7 +312,7 @@ void HostTransport::collective(const CollectiveCall& call) {
     }
     plan = settle(prepared.input, plan, operands_.all_symmetric());
   }
-  run({call, plan, context_.rank, context_.size, operands_.peer_send(), operands_.peer_recv(), scratch_.data(), sync});
+  run(execution(plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
   stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(plan.algorithm));

@@ -42,6 +42,9 @@ class Sync {
   // Wait until `peer` has arrived as often in this call as I have. At once if it has arrived more often, and own rank allowed.
   virtual void await(int peer) = 0;
 
+  // What `peer` sends to this rank is not what this rank expects: ends the call on all ranks. In bytes.
+  [[noreturn]] virtual void disagree(int peer, size_t sent, size_t expected) = 0;
+
   void await_all_entries(int size) {
     for (int peer = 0; peer < size; ++peer) await_entry(peer);
   }
@@ -60,6 +63,8 @@ struct Execution {
   // entries awaited before the algorithm starts.
   const std::byte* const* peer_send;
   std::byte* const* peer_recv;
+  // Of a collective in pieces, where peer_send may be null for some: bytes of their memory from there on.
+  const size_t* peer_room;
   std::byte* const* scratch;  // each rank's half for this call, 64-byte aligned
   Sync& sync;
 
@@ -71,5 +76,9 @@ using Run = void (*)(const Execution& x);
 // Run the algorithm of x.plan. The caller (core/host) enters the call beforehand, and awaits all entries, if and only if
 // plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
 void run(const Execution& x);
+
+// Of a collective in pieces, before the call is entered: leave in my scratch where my pieces lie and, if they are `staged` because
+// others cannot read my send, the first of their chunks.
+void lay_out_pieces(const Execution& x, bool staged);
 
 }  // namespace symm::host

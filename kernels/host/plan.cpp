@@ -32,6 +32,8 @@ void reduce_two_shot_staged(const Execution& x);
 void alltoall_ll(const Execution& x);
 void alltoall_staged(const Execution& x);
 void alltoall_zero_copy(const Execution& x);
+void exchange_pieces(const Execution& x);
+void reduce_pieces(const Execution& x);
 
 // One way to do collectives. Adding one is a row here and a function in a .cpp file beside it.
 struct AlgorithmForm {
@@ -42,7 +44,8 @@ struct AlgorithmForm {
   bool (*preferred)(const PlanInput& input);  // to what comes after it; null: only where it is forced, or settled on
   void (*shape)(Plan& plan, const PlanInput& input);
   std::string (*why)(const PlanInput& input, const Plan& chosen);
-  Run run[kCollectives];
+  Run run[kCollectives];  // null: does not do it
+  Run does(Collective collective) const noexcept { return run[static_cast<size_t>(collective)]; }
 };
 
 namespace {
@@ -107,7 +110,17 @@ void published_at_once(Plan& plan, const PlanInput& input) {
   if (published_bytes(input) > input.scratch_bytes) plan.chunk_bytes = published_chunk(input);
 }
 
+// Behind the table of pieces, in three slots.
+void piecewise(Plan& plan, const PlanInput& input) {
+  const auto size = static_cast<size_t>(input.size);
+  const size_t pieces = traits(input.collective).send_per_rank ? size : 1;
+  const size_t room = input.scratch_bytes - round_down((size + 1) * sizeof(Piece) + kLine - 1, kLine);
+  plan.entered = true;
+  plan.piece_bytes = std::max(kLine, round_down(std::min(room / 3 / pieces, input.tuning.step_bytes), kLine));
+}
+
 void in_place(Plan& plan, const PlanInput& input) {
+  if (traits(input.collective).in_pieces) piecewise(plan, input);
   plan.entered = plan.zero_copy = true;
   plan.slices = work_parts(input);
 }
@@ -115,6 +128,11 @@ void in_place(Plan& plan, const PlanInput& input) {
 void staged(Plan& plan, const PlanInput& input) {
   const auto size = static_cast<size_t>(input.size);
   plan.slices = work_parts(input);
+  if (traits(input.collective).in_pieces) {
+    piecewise(plan, input);
+    plan.chunk_bytes = plan.piece_bytes;
+    return;
+  }
   plan.chunk_bytes = traits(input.collective).reduced_in_slices()  // three slots, and two of slices
                          ? chunk_of(input, input.tuning.step_bytes * size, kLine, input.scratch_bytes / 5)
                          : published_chunk(input);
@@ -155,9 +173,11 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::one_shot, false, nothing, is_short, published_at_once, why_one_step,
      {allreduce_one_shot, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_one_shot, alltoall_staged}},
     {Algorithm::two_shot, false, needs_symmetric, always, in_place, why_symmetric,
-     {allreduce_two_shot, reduce_scatter_zero_copy, allgather_zero_copy, broadcast_zero_copy, reduce_two_shot, alltoall_zero_copy}},
+     {allreduce_two_shot, reduce_scatter_zero_copy, allgather_zero_copy, broadcast_zero_copy, reduce_two_shot, alltoall_zero_copy,
+      exchange_pieces, reduce_pieces, exchange_pieces, exchange_pieces, exchange_pieces, exchange_pieces}},
     {Algorithm::two_shot_staged, false, nothing, nullptr, staged, why_private,
-     {allreduce_two_shot_staged, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_two_shot_staged, alltoall_staged}},
+     {allreduce_two_shot_staged, reduce_scatter_staged, allgather_staged, broadcast_staged, reduce_two_shot_staged, alltoall_staged,
+      exchange_pieces, reduce_pieces, exchange_pieces, exchange_pieces, exchange_pieces, exchange_pieces}},
     {Algorithm::hybrid_cube_mesh, true, needs_allreduce_on_8, nullptr, in_quads, why_quads, {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
@@ -174,7 +194,7 @@ const AlgorithmForm* find(Algorithm algorithm) noexcept {
 // What fits is known from `preferred` alone here, so nobody is asked to refuse.
 const AlgorithmForm* choose(const PlanInput& input) noexcept {
   for (const AlgorithmForm& form : kForms) {
-    if (form.preferred != nullptr && form.preferred(input)) return &form;
+    if (form.preferred != nullptr && form.does(input.collective) != nullptr && form.preferred(input)) return &form;
   }
   return nullptr;
 }
@@ -194,7 +214,8 @@ Plan plan_of(const AlgorithmForm* form, const PlanInput& input) {
 
 Plan plan(const PlanInput& input) {
   const bool forced = input.algorithm != Algorithm::automatic;
-  if (input.size != 1 && input.count != 0) return plan_of(forced ? find(input.algorithm) : choose(input), input);
+  if (traits(input.collective).in_pieces || (input.size != 1 && input.count != 0))
+    return plan_of(forced ? find(input.algorithm) : choose(input), input);
   Plan copy = plan_of(nullptr, input);
   copy.algorithm = forced ? input.algorithm : Algorithm::one_shot;
   return copy;
@@ -204,11 +225,13 @@ Plan settle(const PlanInput& input, const Plan& first, bool all_symmetric) {
   if (!first.zero_copy || all_symmetric) return first;
   Plan staged = plan_of(find(Algorithm::two_shot_staged), input);
   staged.entered = true;
+  staged.zero_copy = traits(input.collective).in_pieces;  // where it can be read
   return staged;
 }
 
 RemoteOperands remote_operands(Collective collective) noexcept {
   const CollectiveTraits its = traits(collective);
+  if (its.in_pieces) return {true, false, its.from_root, its.send_per_rank && its.recv_per_rank};
   return {true, its.reduced_in_slices(), its.has_root(), its.send_per_rank && its.recv_per_rank};
 }
 
@@ -218,20 +241,23 @@ std::string refuse(const PlanInput& input, bool symmetric) {
   if (input.algorithm == Algorithm::automatic) return "";
   const AlgorithmForm* form = find(input.algorithm);
   if (form == nullptr) return text("unknown algorithm ", static_cast<int32_t>(input.algorithm));
-  if ((input.size == 1 || input.count == 0) && !form->strict) return "";
+  const bool in_pieces = traits(input.collective).in_pieces;
+  if (in_pieces && form->does(input.collective) == nullptr)
+    return text("algorithm ", name_of(input.algorithm), " does not do ", name_of(input.collective));
+  if ((input.size == 1 || (input.count == 0 && !in_pieces)) && !form->strict) return "";
   const std::string why = form->refuse(input, symmetric);
   return why.empty() ? "" : text("algorithm ", name_of(input.algorithm), " ", why);
 }
 
 std::string explain(const PlanInput& input, const Plan& chosen) {
-  if (input.count == 0) return "nothing to do for count 0";
+  if (input.count == 0 && !has_counts(input.collective)) return "nothing to do for count 0";
   if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
   return text(input.algorithm == chosen.algorithm ? "forced: " : "", chosen.form->why(input, chosen),
               chosen.nontemporal ? text("; results of ", result_bytes(input), " bytes bypass the cache") : "");
 }
 
 void run(const Execution& x) {
-  if (x.plan.form != nullptr) return x.plan.form->run[static_cast<size_t>(x.call.collective)](x);
+  if (x.plan.form != nullptr) return x.plan.form->does(x.call.collective)(x);
   if (!x.plan.entered) x.sync.enter(nullptr, 0);
   if (traits(x.call.collective).has_op && x.call.dtype == DType::boolean) {  // whose results are 0 or 1
     const std::byte* const send = x.send();

@@ -39,6 +39,7 @@ struct Plan {
   bool nontemporal = false;
   int slices = 1;          // parts into which the work is divided among the ranks
   size_t chunk_bytes = 0;  // bytes of one rank's share that move per step when staged, else 0
+  size_t piece_bytes = 0;  // of a collective in pieces: as chunk_bytes, of each piece, for the ranks whose send cannot be read
 };
 
 // The plan before anything is known of the operands. If plan.entered is set, all ranks then learn where all operands lie, and
@@ -46,7 +47,7 @@ struct Plan {
 Plan plan(const PlanInput& input);
 
 // The operands that the zero-copy form of a collective touches on other ranks, and so must be symmetric: on every rank, or on the
-// root only. In an all-to-all in place ranks would overwrite what others still read: there zero copy also needs every rank's
+// root only. In pieces each rank's is looked at by itself. In an all-to-all in place ranks would overwrite what others still read: there zero copy also needs every rank's
 // send and recv to be different.
 struct RemoteOperands {
   bool send = false;

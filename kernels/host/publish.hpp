@@ -24,12 +24,13 @@ struct Part {
 // Offset of a round's slot in every rank's scratch.
 constexpr size_t slot_of(size_t round, size_t slot_bytes) noexcept { return round % kSlots * slot_bytes; }
 
-// fill(round) writes to this rank's slot, take(round) reads others'. At least one round.
+// fill(round) writes to this rank's slot, take(round) reads others'. At least one round, whose slot is filled already if it was
+// `announced` by entering.
 template <class Fill, class Take>
-void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take) {
+void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take, bool announced = false) {
   Steps steps(x);
-  if (part.publishes) fill(size_t{0});
-  steps.announce();
+  if (part.publishes && !announced) fill(size_t{0});
+  if (!announced) steps.announce();
   for (size_t round = 0; round < rounds; ++round) {
     if (part.publishes && round + 1 < rounds) fill(round + 1);
     // Who only publishes need not wait for the readers of the last slots: the next call has other scratch.

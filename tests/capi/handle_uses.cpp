@@ -45,6 +45,13 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(group, symm_broadcast, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
       SYMM_USE(group, symm_reduce, w.source.data(), w.destination(), 8, kF32, kSum, 0, nullptr, nullptr),
       SYMM_USE(group, symm_alltoall, w.source.data(), w.destination(), 8, kF32, nullptr, nullptr),
+      SYMM_USE(group, symm_allgatherv, w.source.data(), w.destination(), &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_USE(group, symm_reduce_scatterv, w.source.data(), &w.eight, nullptr, w.destination(), kF32, kSum, nullptr, nullptr),
+      SYMM_USE(group, symm_alltoallv, w.source.data(), &w.eight, nullptr, w.destination(), &w.eight, nullptr, kF32, nullptr,
+               nullptr),
+      SYMM_USE(group, symm_gather, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
+      SYMM_USE(group, symm_scatter, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
+      SYMM_USE(group, symm_allgather_rows, w.source.data(), w.destination(), 2, 4, 4, kF32, nullptr, nullptr),
       SYMM_USE(group, symm_collective_plan,
                support::call_of(SYMM_COLLECTIVE_ALLREDUCE, w.source.data(), w.source.data(), 8, kF32, kSum), nullptr,
                w.out_struct<symm_plan_info_t>()),
@@ -59,9 +66,8 @@ const std::vector<HandleUse>& handle_uses() {
       {"symm_buffer_memory", "group",
        [](World& w, void* h) { return symm_buffer_memory(w.buffer, static_cast<symm_group_t*>(h), w.out<symm_memory_t*>()); }},
       {"symm_rendezvous", "buffer",
-       [](World& w, void* h) {
-         return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), nullptr, w.out<symm_memory_t*>());
-       }},
+       [](World& w,
+          void* h) { return symm_rendezvous(w.group, static_cast<symm_buffer_t*>(h), nullptr, w.out<symm_memory_t*>()); }},
 
       SYMM_USE(memory, symm_memory_info, w.out_struct<symm_memory_info_t>()),
       SYMM_USE(memory, symm_memory_pointer, 0, w.out<void*>()),

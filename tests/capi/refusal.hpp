@@ -59,7 +59,8 @@ class World {
   std::array<std::byte, kToken + 1> token{};
   size_t token_size = 0;
   std::array<float, 64> source{};
-  float* destination();  // 64 poisoned floats
+  const size_t eight = 8, too_many = SIZE_MAX / 2;  // counts of a group of one rank
+  float* destination();                             // 64 poisoned floats
 
  private:
   struct Place {

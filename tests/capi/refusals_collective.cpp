@@ -56,6 +56,38 @@ const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t),
               support::call_of(collective, SYMM_SRC, w.source.data(), count, dtype, op), options, out)
 #define SYMM_PLAN_OUT w.out_struct<symm_plan_info_t>()
 
+// The same for the collectives with counts, whose way to be called `call` is: (source, counts, destination, dtype, options,
+// stream).
+#define SYMM_REFUSE_COUNTS(function, operand, call, ...)                                                                        \
+  SYMM_REFUSE(function, send, "NULL", INVALID_ARGUMENT, w.group, call(nullptr, &w.eight, nullptr, w.destination(), kF32),       \
+              __VA_ARGS__ nullptr, nullptr),                                                                                    \
+      SYMM_REFUSE(function, recv, "NULL", INVALID_ARGUMENT, w.group, call(SYMM_SRC, &w.eight, nullptr, nullptr, kF32),          \
+                  __VA_ARGS__ nullptr, nullptr),                                                                                \
+      SYMM_REFUSE(function, recv, "overlaps", INVALID_ARGUMENT, w.group, call(SYMM_SRC, &w.eight, nullptr, SYMM_SRC + 1, kF32), \
+                  __VA_ARGS__ nullptr, nullptr),                                                                                \
+      SYMM_REFUSE(function, operand##_counts, "NULL", INVALID_ARGUMENT, w.group,                                                \
+                  call(SYMM_SRC, nullptr, nullptr, w.destination(), kF32), __VA_ARGS__ nullptr, nullptr),                       \
+      SYMM_REFUSE(function, operand##_counts, "more than memory", INVALID_ARGUMENT, w.group,                                    \
+                  call(SYMM_SRC, &w.too_many, nullptr, w.destination(), kF32), __VA_ARGS__ nullptr, nullptr),                   \
+      SYMM_REFUSE(function, operand##_displacements, "more than memory", INVALID_ARGUMENT, w.group,                             \
+                  call(SYMM_SRC, &w.eight, &w.too_many, w.destination(), kF32), __VA_ARGS__ nullptr, nullptr),                  \
+      SYMM_REFUSE(function, dtype, "0", INVALID_ARGUMENT, w.group, call(SYMM_SRC, &w.eight, nullptr, w.destination(), 0),       \
+                  __VA_ARGS__ nullptr, nullptr),                                                                                \
+      SYMM_REFUSE(function, options, "short", INVALID_ARGUMENT, w.group,                                                        \
+                  call(SYMM_SRC, &w.eight, nullptr, w.destination(), kF32), __VA_ARGS__ kOptions.small(), nullptr),             \
+      SYMM_REFUSE(function, stream, "not NULL", INVALID_ARGUMENT, w.group,                                                      \
+                  call(SYMM_SRC, &w.eight, nullptr, w.destination(), kF32), __VA_ARGS__ nullptr, stream())
+#define SYMM_COUNTS_OF_RECV(send, counts, displacements, recv, dtype) send, recv, counts, displacements, dtype
+#define SYMM_COUNTS_OF_SEND(send, counts, displacements, recv, dtype) send, counts, displacements, recv, dtype
+#define SYMM_COUNTS_OF_SEND_TOO(send, counts, displacements, recv, dtype) \
+  send, counts, displacements, recv, &w.eight, nullptr, dtype
+#define SYMM_COUNTS_OF_RECV_TOO(send, counts, displacements, recv, dtype) \
+  send, &w.eight, nullptr, recv, counts, displacements, dtype
+
+#define SYMM_REFUSE_ROWS(parameter, how, send, recv, rows, count, stride, dtype, options, stream)                              \
+  SYMM_REFUSE(symm_allgather_rows, parameter, how, INVALID_ARGUMENT, w.group, send, recv, rows, count, stride, dtype, options, \
+              stream)
+
 const std::vector<Refusal>& collective_refusals() {
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_INIT(collective),
@@ -74,7 +106,27 @@ const std::vector<Refusal>& collective_refusals() {
       SYMM_REFUSE_ROOT(symm_reduce, kSum, ),
       SYMM_REFUSE_COMMON(symm_alltoall, count, ),
 
-      SYMM_REFUSE_PLAN(collective, "unknown", UNSUPPORTED, 6, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
+      SYMM_REFUSE_COUNTS(symm_allgatherv, recv, SYMM_COUNTS_OF_RECV, ),
+      SYMM_REFUSE_COUNTS(symm_reduce_scatterv, send, SYMM_COUNTS_OF_SEND, kSum, ),
+      SYMM_REFUSE(symm_reduce_scatterv, op, "unknown", UNSUPPORTED, w.group, SYMM_SRC, &w.eight, nullptr, w.destination(), kF32,
+                  5, nullptr, nullptr),
+      SYMM_REFUSE_COUNTS(symm_alltoallv, send, SYMM_COUNTS_OF_SEND_TOO, ),
+      SYMM_REFUSE_COUNTS(symm_alltoallv, recv, SYMM_COUNTS_OF_RECV_TOO, ),
+      SYMM_REFUSE_COMMON(symm_gather, count, 0, ),
+      SYMM_REFUSE_ROOT(symm_gather, ),
+      SYMM_REFUSE_COMMON(symm_scatter, count, 0, ),
+      SYMM_REFUSE_ROOT(symm_scatter, ),
+      SYMM_REFUSE_ROWS(send, "NULL", nullptr, w.destination(), 2, 4, 4, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(recv, "NULL", SYMM_SRC, nullptr, 2, 4, 4, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(rows, "more than memory", SYMM_SRC, w.destination(), kTooMany, 4, 4, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(row_count, "more than memory", SYMM_SRC, w.destination(), 2, kTooMany, 4, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(recv_stride, "less than a row", SYMM_SRC, w.destination(), 2, 4, 3, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(recv_stride, "more than memory", SYMM_SRC, w.destination(), 2, 4, kTooMany, kF32, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(dtype, "0", SYMM_SRC, w.destination(), 2, 4, 4, 0, nullptr, nullptr),
+      SYMM_REFUSE_ROWS(options, "short", SYMM_SRC, w.destination(), 2, 4, 4, kF32, kOptions.small(), nullptr),
+      SYMM_REFUSE_ROWS(stream, "not NULL", SYMM_SRC, w.destination(), 2, 4, 4, kF32, nullptr, stream()),
+
+      SYMM_REFUSE_PLAN(collective, "unknown", UNSUPPORTED, 12, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(collective, "-1", INVALID_ARGUMENT, -1, 8, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(count, "more than memory", INVALID_ARGUMENT, 0, kTooMany, kF32, kSum, nullptr, SYMM_PLAN_OUT),
       SYMM_REFUSE_PLAN(dtype, "0", INVALID_ARGUMENT, 0, 8, 0, kSum, nullptr, SYMM_PLAN_OUT),

@@ -184,7 +184,8 @@ static void collectives(symm_group_t* group) {
   const symm_dtype_t type = SYMM_DTYPE_I32;
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   symm_plan_info_t plan = {sizeof plan, 0, 0, 0, 0, ""};
-  symm_collective_call_t call = {sizeof call, SYMM_COLLECTIVE_ALLREDUCE, NULL, NULL, COUNT, SYMM_DTYPE_I32, SYMM_OP_SUM, 0};
+  symm_collective_call_t call = {
+      sizeof call, SYMM_COLLECTIVE_ALLREDUCE, NULL, NULL, COUNT, SYMM_DTYPE_I32, SYMM_OP_SUM, 0, NULL, NULL, NULL, NULL, 0, 0};
   int32_t send[COUNT], recv[6][COUNT], i;
   CHECK(symm_collective_options_init(&options, sizeof options));
   for (i = 0; i < COUNT; ++i) send[i] = i * i;

@@ -67,6 +67,10 @@ class ThreadSync final : public host::Sync {
     wait([&] { return word.arrived.load(std::memory_order_acquire) >= (call_ << 32 | arrivals_); });
     delay();
   }
+  void disagree(int peer, size_t sent, size_t expected) override {
+    throw std::runtime_error("rank " + std::to_string(peer) + " sends " + std::to_string(sent) + ", not " +
+                             std::to_string(expected));
+  }
 
  private:
   void check(int peer) const {
@@ -166,7 +170,7 @@ void World::run(const std::vector<Case>& cases) const {
         sync.await_all_entries(size);
         plan = host::settle(input, plan, o.all_direct());
       }
-      host::run({call, plan, rank, size, o.sends(), o.recvs(), reachable.data(), sync});
+      host::run({call, plan, rank, size, o.sends(), o.recvs(), nullptr, reachable.data(), sync});
       EXPECT_EQ(sync.entries(), 1) << describe(c, size) << " rank " << rank;
       arrivals[static_cast<size_t>(rank)][i] = sync.arrivals();
       // At once: the operands are the caller's again, and a peer that still wrote to them would be found out.

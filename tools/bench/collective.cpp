@@ -86,7 +86,8 @@ std::string Call::algorithm() const {
   if (traits->operation == Operation::barrier) return "";
   symm_plan_info_t info{};
   info.struct_size = sizeof info;
-  const symm_collective_call_t call{sizeof call, code_of(traits->operation), send(), recv(), count, dtype, op, 0};
+  const symm_collective_call_t call{
+      sizeof call, code_of(traits->operation), send(), recv(), count, dtype, op, 0, nullptr, nullptr, nullptr, nullptr, 0, 0};
   check(symm_collective_plan(group, &call, &options, &info), "symm_collective_plan");
   return name_of(algorithms(), info.algorithm);
 }

@@ -70,6 +70,28 @@ int symm_py_address(PyObject* from, void** to) {
   return *to != NULL || !PyErr_Occurred();
 }
 
+int symm_py_sizes(PyObject* from, size_t** to) {
+  Py_ssize_t i;
+  const Py_ssize_t size = from == Py_None ? 0 : PySequence_Size(from);
+  *to = NULL;
+  if (from == Py_None) return 1;
+  if (size < 0) return 0;
+  *to = (size_t*)malloc((size > 0 ? (size_t)size : 1) * sizeof **to);
+  if (*to == NULL) {
+    PyErr_NoMemory();
+    return 0;
+  }
+  for (i = 0; i < size; ++i) {
+    PyObject* item = PySequence_GetItem(from, i);
+    PyObject* number = item == NULL ? NULL : PyNumber_Index(item); /* an integer of NumPy, too */
+    (*to)[i] = number == NULL ? 0 : PyLong_AsSize_t(number);
+    Py_XDECREF(item);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) return 0; /* freed by the caller */
+  }
+  return 1;
+}
+
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   Py_ssize_t i;
   Py_ssize_t size;

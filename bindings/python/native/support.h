@@ -20,6 +20,7 @@ PyObject* symm_py_append(PyObject* result, PyObject* next);
 int symm_py_address(PyObject* from, void** to);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */
+int symm_py_sizes(PyObject* from, size_t** to);                            /* NULL for None; free(*to) */
 PyObject* symm_py_list(const int32_t* from, size_t count);
 
 int symm_py_is_tuple(PyObject* from);

@@ -23,6 +23,17 @@
   $result = symm_py_append($result, PyLong_FromVoidPtr((void *)*$1));
 }
 
+// Elements by rank: a sequence, None for NULL.
+%typemap(in) const size_t *send_counts (size_t *numbers = NULL), const size_t *send_displacements (size_t *numbers = NULL),
+             const size_t *recv_counts (size_t *numbers = NULL), const size_t *recv_displacements (size_t *numbers = NULL) {
+  if (!symm_py_sizes($input, &numbers)) SWIG_fail;
+  $1 = numbers;
+}
+%typemap(freearg) const size_t *send_counts, const size_t *send_displacements, const size_t *recv_counts,
+                  const size_t *recv_displacements {
+  free(numbers$argnum);
+}
+
 %define HANDLE(type)
 %typemap(in) type * {
   if (!symm_py_address($input, (void **)&$1)) SWIG_fail;

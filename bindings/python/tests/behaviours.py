@@ -327,6 +327,34 @@ class Runner:
 
     # ---- collectives
 
+    def do_blocks(self, line: Line) -> None:
+        group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
+
+        def numbers(key: str) -> list[int] | None:
+            return [int(one) for one in line.text(key).split(":")] if key in line.values else None
+
+        def operand(key: str) -> tuple[object, list[int] | None, list[int] | None]:
+            counts, at = numbers(f"{key}_counts"), numbers(f"{key}_displacements")
+            other = numbers("recv_counts" if key == "send" else "send_counts")
+            places = at or [sum((counts or [])[:r]) for r in range(RANKS)]
+            ends = [p + n for p, n in zip(places, counts, strict=True) if n] if counts else [(other or [])[group.rank]]
+            return self.operand(line, key, max(ends, default=0), dtype), counts, at
+
+        (send, send_counts, send_at), (recv, recv_counts, recv_at) = operand("send"), operand("recv")
+        if line.verb == "allgatherv":
+            group.allgatherv(send, recv, recv_counts, recv_at)
+        elif line.verb == "reduce_scatterv":
+            group.reduce_scatterv(send, send_counts, recv, line.text("op"), send_at)
+        else:
+            group.alltoallv(send, send_counts, recv, recv_counts, send_at, recv_at)
+
+    do_allgatherv = do_reduce_scatterv = do_alltoallv = do_blocks
+
+    def do_allgather_rows(self, line: Line) -> None:
+        dtype, rows, count, stride = dtype_of(line.text("dtype").lower()), *map(line.integer, ("rows", "count", "recv_stride"))
+        send, recv = self.operand(line, "send", rows * count, dtype), self.operand(line, "recv", rows * stride, dtype)
+        self.group(line).allgather_rows(send, recv, rows, stride)
+
     def do_collective(self, line: Line) -> None:
         count = line.integer("count")
         if line.text("dtype").startswith("0x") or line.text("op", "SUM").isdigit() or count > 2**40:
@@ -334,6 +362,7 @@ class Runner:
             return
         group, dtype = self.group(line), dtype_of(line.text("dtype").lower())
         factor = {"reduce_scatter": (group.size, 1), "allgather": (1, group.size), "alltoall": (group.size, group.size)}
+        factor |= {"gather": factor["allgather"], "scatter": factor["reduce_scatter"]}
         of_send, of_recv = factor.get(line.verb, (1, 1))
         send = self.operand(line, "send", of_send * count, dtype)
         recv = self.operand(line, "recv", of_recv * count, dtype)
@@ -343,6 +372,7 @@ class Runner:
         getattr(group, line.verb)(send, recv, **options)
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective
+    do_gather = do_scatter = do_collective
 
     def call_raw(self, line: Line, count: int) -> None:
         assert line.verb == "allreduce"

@@ -147,7 +147,13 @@ enum symm_collective_values {
   SYMM_COLLECTIVE_ALLGATHER = 2,
   SYMM_COLLECTIVE_BROADCAST = 3,
   SYMM_COLLECTIVE_REDUCE = 4,
-  SYMM_COLLECTIVE_ALLTOALL = 5
+  SYMM_COLLECTIVE_ALLTOALL = 5,
+  SYMM_COLLECTIVE_ALLGATHERV = 6, /**< since 0.2, as all below */
+  SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
+  SYMM_COLLECTIVE_ALLTOALLV = 8,
+  SYMM_COLLECTIVE_GATHER = 9,
+  SYMM_COLLECTIVE_SCATTER = 10,
+  SYMM_COLLECTIVE_ALLGATHER_ROWS = 11
 };
 
 /** Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own:
@@ -1006,7 +1012,7 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, s
 
 /* ---- collectives ----------------------------------------------------------------------------------- */
 
-/* Common to all six: [collective] [stream]. send and recv may be any memory of this process with any alignment; memory of
+/* Common to all: [collective] [stream]. send and recv may be any memory of this process with any alignment; memory of
  * symm_rendezvous() on the same group is used without a copy. They may be equal where "in place" is described and must not
  * overlap otherwise. count 0 is allowed, also with NULL pointers. Arguments must agree on all ranks, except that some ranks
  * may pass symmetric memory and others not, and at different offsets. A disagreement in operation, dtype, op, root or count is
@@ -1061,6 +1067,52 @@ SYMM_API symm_status_t symm_reduce(symm_group_t *group, const void *send, void *
 SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
                                      const symm_collective_options_t *options, void *stream);
 
+/* Collectives with counts: each rank has a block of its own length. `*_counts` has `size` numbers of elements, by rank, of which
+ * any may be 0; `*_displacements` says how many elements from the start of the operand each block begins, in any order, NULL: one
+ * behind the other. They are read before the call returns. Blocks of recv must not overlap, those of send may, unless in place.
+ * What rank i sends to rank j must be what j expects from i; else MISMATCH, which names both. No rank leaves before all have
+ * entered. SYMM_ALGORITHM_TWO_SHOT and _TWO_SHOT_STAGED can be forced, for these and for gather, scatter and allgather_rows; by
+ * itself each rank's send is read where it lies if it is symmetric memory, and goes through the group's scratch if it is not. The
+ * CUDA back end answers UNSUPPORTED to all six. */
+
+/** recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements. The counts are the same
+ *  on all ranks, the displacements need not be. In place: send == recv + recv_displacements[rank]. Since 0.2. */
+SYMM_API symm_status_t symm_allgatherv(symm_group_t *group, const void *send, void *recv, const size_t *recv_counts,
+                                       const size_t *recv_displacements, symm_dtype_t dtype,
+                                       const symm_collective_options_t *options, void *stream);
+
+/** recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank]. The counts are the same on all
+ *  ranks, the displacements need not be. In place: recv == send + send_displacements[rank]. Since 0.2. */
+SYMM_API symm_status_t symm_reduce_scatterv(symm_group_t *group, const void *send, const size_t *send_counts,
+                                            const size_t *send_displacements, void *recv, symm_dtype_t dtype, symm_op_t op,
+                                            const symm_collective_options_t *options, void *stream);
+
+/** recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank].
+ *  In place: send == recv, with equal counts and displacements of both. Since 0.2. */
+SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send, const size_t *send_counts,
+                                      const size_t *send_displacements, void *recv, const size_t *recv_counts,
+                                      const size_t *recv_displacements, symm_dtype_t dtype,
+                                      const symm_collective_options_t *options, void *stream);
+
+/** recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only. In place, on the root:
+ *  send == recv + root * count elements. Since 0.2. */
+SYMM_API symm_status_t symm_gather(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                   int32_t root, const symm_collective_options_t *options, void *stream);
+
+/** recv[i] = send_root[rank * count + i], i < count; send is read on the root only. In place, on the root:
+ *  recv == send + root * count elements. Since 0.2. */
+SYMM_API symm_status_t symm_scatter(symm_group_t *group, const void *send, void *recv, size_t count, symm_dtype_t dtype,
+                                    int32_t root, const symm_collective_options_t *options, void *stream);
+
+/** All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i], row < rows,
+ *  i < row_count. Since 0.2.
+ *  @param rows         of send, which has rows * row_count elements.
+ *  @param recv_stride  elements from one row of recv to the next, >= size * row_count; what lies between is left alone. It need
+ *                      not be the same on all ranks. */
+SYMM_API symm_status_t symm_allgather_rows(symm_group_t *group, const void *send, void *recv, size_t rows, size_t row_count,
+                                           size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t *options,
+                                           void *stream);
+
 /** The algorithm chosen for a call, and why. Filled by symm_collective_plan(). */
 typedef struct {
   size_t struct_size;
@@ -1079,8 +1131,14 @@ typedef struct {
   void *recv;
   size_t count; /**< as the collective's own count argument */
   symm_dtype_t dtype;
-  symm_op_t op; /**< ignored where the collective has none */
-  int32_t root; /**< likewise */
+  symm_op_t op;              /**< ignored where the collective has none */
+  int32_t root;              /**< likewise */
+  const size_t *send_counts; /**< this and what follows likewise */
+  const size_t *send_displacements;
+  const size_t *recv_counts;
+  const size_t *recv_displacements;
+  size_t rows; /**< whose `count` is row_count */
+  size_t recv_stride;
 } symm_collective_call_t;
 
 /** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.

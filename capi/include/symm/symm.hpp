@@ -518,6 +518,23 @@ class Piece {
   size_t offset_ = 0;
 };
 
+// How the blocks of an operand lie, by rank, in elements; without displacements one behind the other.
+struct Blocks {
+  Span<const size_t> counts;
+  Span<const size_t> displacements = {};
+  // Elements to the end of the last of them.
+  size_t end() const {
+    size_t end = 0, next = 0;
+    for (size_t r = 0; r < counts.size(); ++r) {
+      if (counts.data()[r] == 0) continue;
+      next = (displacements.empty() ? next : displacements.data()[r]) + counts.data()[r];
+      end = end < next ? next : end;
+    }
+    return end;
+  }
+  const size_t *at() const noexcept { return displacements.empty() ? nullptr : displacements.data(); }
+};
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -734,19 +751,92 @@ class Group : public Handle<symm_group_t> {
     const auto c = detail::in_c(options);
     check(symm_alltoall(get(), data.send.data(), data.recv.data(), count, data.dtype, &c, options.stream), "symm_alltoall");
   }
+  // recv's blocks = all ranks' send, of which this rank's has as many elements as its block. symm_allgatherv().
+  template <class Send, class Recv>
+  void allgatherv(const Send &send, Recv &&recv, const Blocks &of_recv, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    require_blocks("symm_allgatherv", "recv", of_recv, data.recv.size());
+    detail::require_elements("symm_allgatherv", "send", data.send.size(), of_recv.counts.data()[rank_]);
+    const auto c = detail::in_c(options);
+    check(symm_allgatherv(get(), data.send.data(), data.recv.data(), of_recv.counts.data(), of_recv.at(), data.dtype, &c,
+                          options.stream),
+          "symm_allgatherv");
+  }
+  // recv = the op of all ranks' blocks for this rank. symm_reduce_scatterv().
+  template <class Send, class Recv>
+  void reduce_scatterv(const Send &send, const Blocks &of_send, Recv &&recv, symm_op_values op,
+                       const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    require_blocks("symm_reduce_scatterv", "send", of_send, data.send.size());
+    detail::require_elements("symm_reduce_scatterv", "recv", data.recv.size(), of_send.counts.data()[rank_]);
+    const auto c = detail::in_c(options);
+    check(symm_reduce_scatterv(get(), data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(), data.dtype, op, &c,
+                               options.stream),
+          "symm_reduce_scatterv");
+  }
+  // Block r of recv = rank r's block for this rank. symm_alltoallv().
+  template <class Send, class Recv>
+  void alltoallv(const Send &send, const Blocks &of_send, Recv &&recv, const Blocks &of_recv, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    require_blocks("symm_alltoallv", "send", of_send, data.send.size());
+    require_blocks("symm_alltoallv", "recv", of_recv, data.recv.size());
+    const auto c = detail::in_c(options);
+    check(symm_alltoallv(get(), data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(), of_recv.counts.data(),
+                         of_recv.at(), data.dtype, &c, options.stream),
+          "symm_alltoallv");
+  }
+  // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
+  template <class Send, class Recv>
+  void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root) detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
+    const auto c = detail::in_c(options);
+    check(symm_gather(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, root, &c, options.stream),
+          "symm_gather");
+  }
+  // recv = this rank's part of the root's send; elsewhere send may be empty. symm_scatter().
+  template <class Send, class Recv>
+  void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    if (rank_ == root) detail::require_elements("symm_scatter", "send", data.send.size(), data.recv.size() * ranks());
+    const auto c = detail::in_c(options);
+    check(symm_scatter(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root, &c, options.stream),
+          "symm_scatter");
+  }
+  // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to the next are `recv_stride`
+  // elements. symm_allgather_rows().
+  template <class Send, class Recv>
+  void allgather_rows(const Send &send, Recv &&recv, size_t rows, size_t recv_stride, const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    const size_t row = rows == 0 ? 0 : data.send.size() / rows;
+    detail::require_elements("symm_allgather_rows", "send", data.send.size(), row * rows);
+    const size_t needed = row == 0 ? 0 : (rows - 1) * recv_stride + row * ranks();
+    if (data.recv.size() < needed) detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
+    const auto c = detail::in_c(options);
+    check(symm_allgather_rows(get(), data.send.data(), data.recv.data(), rows, row, recv_stride, data.dtype, &c, options.stream),
+          "symm_allgather_rows");
+  }
   // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
   template <class Send, class Recv>
   symm_plan_info_t plan(symm_collective_values collective, const Send &send, Recv &&recv, size_t count,
                         symm_op_values op = SYMM_OP_SUM, const Options &options = {}, int32_t root = 0) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const auto c = detail::in_c(options);
-    const symm_collective_call_t call{sizeof call, collective, data.send.data(), data.recv.data(), count, data.dtype, op, root};
+    const symm_collective_call_t call{sizeof call, collective, data.send.data(), data.recv.data(), count,   data.dtype, op,
+                                      root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
     auto info = detail::sized<symm_plan_info_t>();
     check(symm_collective_plan(get(), &call, &c, &info), "symm_collective_plan");
     return info;
   }
 
  private:
+  void require_blocks(const char *call, const char *operand, const Blocks &blocks, size_t elements) const {
+    const std::string name(operand);
+    detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
+    if (!blocks.displacements.empty())
+      detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(), ranks());
+    if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
+  }
   size_t ranks() const noexcept { return static_cast<size_t>(size_); }
 
   int32_t rank_ = -1;

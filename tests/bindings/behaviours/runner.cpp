@@ -288,6 +288,26 @@ class Runner {
     const symm::Group& ranks = group(line);
     const auto* send = reinterpret_cast<const T*>(address(line, "send"));
     auto* recv = reinterpret_cast<T*>(address(line, "recv"));
+    if (verb == "allgather_rows") {
+      const size_t rows = line.size("rows"), row = line.size("count"), stride = line.size("recv_stride");
+      return ranks.allgather_rows(symm::Span(send, rows * row), symm::Span(recv, rows * stride), rows, stride);
+    }
+    if (verb == "allgatherv" || verb == "alltoallv" || verb == "reduce_scatterv") {
+      const auto lengths = [&](const char* key) {
+        const std::vector<int32_t> given = line.ranks(key);
+        return std::vector<size_t>(given.begin(), given.end());
+      };
+      const auto send_counts = lengths("send_counts"), send_at = lengths("send_displacements");
+      const auto recv_counts = lengths("recv_counts"), recv_at = lengths("recv_displacements");
+      const symm::Blocks of_send{send_counts, send_at}, of_recv{recv_counts, recv_at};
+      const auto me = static_cast<size_t>(ranks.rank());
+      if (verb == "allgatherv")
+        return ranks.allgatherv(symm::Span(send, recv_counts.at(me)), symm::Span(recv, of_recv.end()), of_recv);
+      if (verb == "alltoallv")
+        return ranks.alltoallv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, of_recv.end()), of_recv);
+      return ranks.reduce_scatterv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, send_counts.at(me)),
+                                   static_cast<symm_op_values>(line.constant("op")));
+    }
     const size_t count = line.size("count");
     const size_t all = count * static_cast<size_t>(ranks.size());
     const int32_t op_number = line.constant("op", "SUM");
@@ -303,6 +323,8 @@ class Runner {
     if (verb == "allgather") return ranks.allgather(from, to_all, options);
     if (verb == "broadcast") return ranks.broadcast(from, to, root, options);
     if (verb == "reduce") return ranks.reduce(from, to, op, root, options);
+    if (verb == "gather") return ranks.gather(from, to_all, root, options);
+    if (verb == "scatter") return ranks.scatter(from_all, to, root, options);
     ranks.alltoall(from_all, to_all, options);
   }
 
@@ -394,6 +416,12 @@ class Runner {
       {"broadcast", collective_},
       {"reduce", collective_},
       {"alltoall", collective_},
+      {"allgatherv", collective_},
+      {"reduce_scatterv", collective_},
+      {"alltoallv", collective_},
+      {"gather", collective_},
+      {"scatter", collective_},
+      {"allgather_rows", collective_},
   };
 
   int rank_;

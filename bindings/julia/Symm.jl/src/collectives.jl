@@ -122,3 +122,123 @@ function alltoall!(to, from, group::Group=group_of(to, from); keywords...)
     return collective(symm_alltoall, group, from, to, count, eltype(from); keywords...)
 end
 alltoall!(A, group::Group=group_of(A); keywords...) = alltoall!(A, A, group; keywords...)
+
+# ---- blocks of lengths of their own
+
+# As C takes them; nothing for NULL.
+sizes(::Nothing) = C_NULL
+sizes(numbers) = collect(Csize_t, numbers)
+
+# One number for each rank, and all blocks within `elements`.
+function require_blocks(what, elements, counts, displacements, group)
+    length(counts) == group.size || differ("$(length(counts)) counts of $what for $(group.size) ranks")
+    displacements === nothing || length(displacements) == group.size || differ("$(length(displacements)) displacements of $what for $(group.size) ranks")
+    places = displacements === nothing ? cumsum(counts) .- counts : displacements
+    needed = reduce(max, (at + n for (at, n) in zip(places, counts) if n > 0); init=0)
+    needed <= elements || differ("$what has $elements elements; its blocks need $needed")
+    return places[group.rank + 1]
+end
+
+# What follows the operands and counts in every call.
+function finish_collective(f, group, arguments...; algorithm=nothing, timeout=nothing, stream=nothing)
+    return check(f(group, arguments..., options(algorithm, timeout), stream_for(stream, group)))
+end
+
+"""
+    allgatherv!(destination, counts, source, group; displacements=nothing)
+    allgatherv!(A, counts, group=Symm.group_of(A); displacements=nothing)
+
+Block r of `destination`, of `counts[r + 1]` elements, receives rank r's `source`. The counts are the same on all ranks. `displacements` says how many
+elements lie before each block; `nothing`: one behind the other. The second form is in place: rank r's source is its block of `A`.
+"""
+function allgatherv!(to, counts, from, group::Group=group_of(to, from); displacements=nothing, keywords...)
+    same_type(to, from)
+    require_blocks("destination", length(to), counts, displacements, group)
+    length(from) == counts[group.rank + 1] || differ("a block of $(counts[group.rank + 1]) elements for a source of $(length(from))")
+    finish_collective(symm_allgatherv, group, operand(from), operand(to), sizes(counts), sizes(displacements), dtype(eltype(to)); keywords...)
+    return to
+end
+function allgatherv!(A, counts, group::Group=group_of(A); displacements=nothing, keywords...)
+    at = require_blocks("A", length(A), counts, displacements, group)
+    return allgatherv!(A, counts, part(A, at, counts[group.rank + 1]), group; displacements, keywords...)
+end
+
+"""
+    reduce_scatterv!(destination, source, counts, op, group; displacements=nothing)
+
+Rank r receives the reduction of all ranks' block r of `source`, which has `counts[r + 1]` elements. The counts are the same on all ranks; see
+[`allgatherv!`](@ref) for `displacements`. In place `destination` is this rank's block of `source`.
+"""
+function reduce_scatterv!(to, from, counts, op, group::Group=group_of(to, from); displacements=nothing, keywords...)
+    same_type(to, from)
+    require_blocks("source", length(from), counts, displacements, group)
+    length(to) == counts[group.rank + 1] || differ("a block of $(counts[group.rank + 1]) elements for a destination of $(length(to))")
+    finish_collective(
+        symm_reduce_scatterv, group, operand(from), sizes(counts), sizes(displacements), operand(to), dtype(eltype(to)), reduction(op); keywords...
+    )
+    return to
+end
+
+"""
+    alltoallv!(destination, to_counts, source, from_counts, group; to_displacements=nothing, from_displacements=nothing)
+
+Block r of `source`, of `from_counts[r + 1]` elements, goes to rank r; block r of `destination` comes from rank r, which gives the same length. In place
+both are one array, with equal counts and displacements; see [`allgatherv!`](@ref) for those.
+"""
+function alltoallv!(
+    to, to_counts, from, from_counts, group::Group=group_of(to, from); to_displacements=nothing, from_displacements=nothing, keywords...
+)
+    same_type(to, from)
+    require_blocks("source", length(from), from_counts, from_displacements, group)
+    require_blocks("destination", length(to), to_counts, to_displacements, group)
+    finish_collective(
+        symm_alltoallv, group, operand(from), sizes(from_counts), sizes(from_displacements), operand(to), sizes(to_counts), sizes(to_displacements),
+        dtype(eltype(to)); keywords...,
+    )
+    return to
+end
+
+"""
+    gather!(destination, source, group; root=0)
+
+The r-th part of `destination` receives rank r's `source`, on the root only; elsewhere `destination` may be `nothing`. In place the root's `source` is its
+part of `destination`.
+"""
+function gather!(to, from, group::Group=group_of(from); root::Integer=0, keywords...)
+    if to !== nothing && group.rank == root
+        same_type(to, from)
+        length(to) == group.size * length(from) || differ("gather of $(group.size) times $(length(from)) elements into $(length(to))")
+    end
+    return collective(symm_gather, group, from, to, length(from), eltype(from), root; keywords...)
+end
+
+"""
+    scatter!(destination, source, group; root=0)
+
+`destination` receives this rank's part of the root's `source`, which is read on the root only and may be `nothing` elsewhere. In place the root's
+`destination` is its part of `source`.
+"""
+function scatter!(to, from, group::Group=group_of(to); root::Integer=0, keywords...)
+    if from !== nothing && group.rank == root
+        same_type(to, from)
+        length(from) == group.size * length(to) || differ("scatter of $(length(from)) elements to $(group.size) times $(length(to))")
+    end
+    return collective(symm_scatter, group, from, to, length(to), eltype(to), root; keywords...)
+end
+
+"""
+    allgather_rows!(destination, source, rows, group; stride=nothing)
+
+Of `rows` rows each (in memory one behind the other), a row of `destination` receives that row of all ranks' `source`, one behind the other. From one row of
+`destination` to the next are `stride` elements; `nothing`: no gap.
+"""
+function allgather_rows!(to, from, rows::Integer, group::Group=group_of(to, from); stride=nothing, keywords...)
+    same_type(to, from)
+    count, rest = rows == 0 ? (0, length(from)) : divrem(length(from), rows)
+    rest == 0 || differ("$(length(from)) elements are not $rows equal rows")
+    step = something(stride, group.size * count)
+    needed = count == 0 ? 0 : (rows - 1) * step + group.size * count
+    needed <= length(to) || differ("destination has $(length(to)) elements; its rows need $needed")
+    finish_collective(symm_allgather_rows, group, operand(from), operand(to), rows, count, step, dtype(eltype(to)); keywords...)
+    return to
+end

@@ -71,6 +71,12 @@ const SYMM_COLLECTIVE_ALLGATHER = symm_collective_t(2)
 const SYMM_COLLECTIVE_BROADCAST = symm_collective_t(3)
 const SYMM_COLLECTIVE_REDUCE = symm_collective_t(4)
 const SYMM_COLLECTIVE_ALLTOALL = symm_collective_t(5)
+const SYMM_COLLECTIVE_ALLGATHERV = symm_collective_t(6)  # since 0.2, as all below
+const SYMM_COLLECTIVE_REDUCE_SCATTERV = symm_collective_t(7)
+const SYMM_COLLECTIVE_ALLTOALLV = symm_collective_t(8)
+const SYMM_COLLECTIVE_GATHER = symm_collective_t(9)
+const SYMM_COLLECTIVE_SCATTER = symm_collective_t(10)
+const SYMM_COLLECTIVE_ALLGATHER_ROWS = symm_collective_t(11)
 
 """Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own: they are used only where they are asked for."""
 const symm_algorithm_t = Int32
@@ -384,6 +390,12 @@ struct symm_collective_call_t
     dtype::symm_dtype_t
     op::symm_op_t  # ignored where the collective has none
     root::Int32  # likewise
+    send_counts::Ptr{Csize_t}  # this and what follows likewise
+    send_displacements::Ptr{Csize_t}
+    recv_counts::Ptr{Csize_t}
+    recv_displacements::Ptr{Csize_t}
+    rows::Csize_t  # whose `count` is row_count
+    recv_stride::Csize_t
 end
 
 """How to export; NULL means the defaults."""
@@ -644,6 +656,18 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @waiting symm_reduce(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, op::symm_op_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """recv[r * count + i] = send_r[rank * count + i], i < count; both have size * count elements."""
 @waiting symm_alltoall(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements."""
+@waiting symm_allgatherv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, recv_counts::Ptr{Csize_t}, recv_displacements::Ptr{Csize_t}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = op over ranks r of send_r[send_displacements_r[rank] + i], i < send_counts[rank]."""
+@waiting symm_reduce_scatterv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank]."""
+@waiting symm_alltoallv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, recv_counts::Ptr{Csize_t}, recv_displacements::Ptr{Csize_t}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only."""
+@waiting symm_gather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""recv[i] = send_root[rank * count + i], i < count; send is read on the root only."""
+@waiting symm_scatter(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""All-gather along the last dimension: recv[row * recv_stride + r * row_count + i] = send_r[row * row_count + i], row < rows, i < row_count."""
+@waiting symm_allgather_rows(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, rows::Csize_t, row_count::Csize_t, recv_stride::Csize_t, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """Which algorithm a collective would use if every rank passed memory like this rank's. [local]"""
 @call symm_collective_plan(group::Ptr{symm_group_t}, call::Ptr{symm_collective_call_t}, options::Ptr{symm_collective_options_t}, out::Ptr{symm_plan_info_t})::symm_status_t
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""

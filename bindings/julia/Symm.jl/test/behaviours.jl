@@ -190,6 +190,20 @@ const VERBS = Dict{String,Function}(
     "reduce_scatter" => r -> reducing(r, (to, from, op; o...) -> reduce_scatter!(to, from, op, group(r); o...); from=3),
     "allgather" => r -> moving(r, (to, from; o...) -> allgather!(to, from, group(r); o...); to=3),
     "broadcast" => r -> moving(r, (to, from; o...) -> broadcast!(to, from, group(r); root=number(r, "root"), o...)),
+    "gather" => r -> moving(r, (to, from; o...) -> gather!(to, from, group(r); root=number(r, "root"), o...); to=3),
+    "scatter" => r -> moving(r, (to, from; o...) -> scatter!(to, from, group(r); root=number(r, "root"), o...); from=3),
+    "allgather_rows" => r -> begin
+        T, rows, count, stride = TYPES[constant("DTYPE", word(r, "dtype"))], number(r, "rows"), number(r, "count"), number(r, "recv_stride")
+        to, from = Span{T}(address(r, "recv"), rows * stride), Span{T}(address(r, "send"), rows * count)
+        allgather_rows!(to, from, rows, group(r); stride)
+    end,
+    "allgatherv" => r -> in_blocks(r, (to, tc, td, from, fc, fd) -> allgatherv!(to, tc, from, group(r); displacements=td)),
+    "reduce_scatterv" => r -> in_blocks(
+        r, (to, tc, td, from, fc, fd) -> reduce_scatterv!(to, from, fc, OPS[constant("OP", word(r, "op"))], group(r); displacements=fd)
+    ),
+    "alltoallv" => r -> in_blocks(
+        r, (to, tc, td, from, fc, fd) -> alltoallv!(to, tc, from, fc, group(r); to_displacements=td, from_displacements=fd)
+    ),
     "alltoall" => r -> moving(r, (to, from; o...) -> alltoall!(to, from, group(r); o...); to=3, from=3),
 )
 
@@ -204,6 +218,16 @@ function wait_several(r)
 end
 
 among(r, key="among") = has(r, key) ? parse.(Int, split(word(r, key), ':')) : nothing
+
+# Operands of the lengths that their blocks need, or of this rank's block of the other.
+function in_blocks(r, f)
+    T, me = TYPES[constant("DTYPE", word(r, "dtype"))], r.rank + 1
+    tc, td, fc, fd = among(r, "recv_counts"), among(r, "recv_displacements"), among(r, "send_counts"), among(r, "send_displacements")
+    ends(counts, at) = reduce(max, ((at === nothing ? sum(counts[1:i-1]) : at[i]) + counts[i] for i in 1:3 if counts[i] > 0); init=0)
+    to = Span{T}(address(r, "recv"), tc === nothing ? fc[me] : ends(tc, td))
+    from = Span{T}(address(r, "send"), fc === nothing ? tc[me] : ends(fc, fd))
+    return f(to, tc, td, from, fc, fd)
+end
 
 function expect_status(r)
     now = status(group(r))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The six collectives, as methods of a group.
+"""The collectives, as methods of a group.
 
 Common to all: [collective] [stream; blocking on the host]. ``send`` and ``recv`` are contiguous arrays on the group's device of
 any package that speaks DLPack (or, on the host, with the buffer protocol); symmetric arrays of the same group are used without a
@@ -13,6 +13,7 @@ name the rank; `MismatchError` if ranks disagree in operation, element type, op,
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from symm._generated import Plan
@@ -23,6 +24,7 @@ from symm.enums import Algorithm, Collective, Op, member
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeAlias
 
     from typing_extensions import TypedDict, Unpack
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     AnyOperand: TypeAlias = Operand | View
 
     class CallOptions(TypedDict, total=False):
-        """What all six take, as `Collectives.allreduce()` says."""
+        """What all take, as `Collectives.allreduce()` says."""
 
         algorithm: Algorithm | str | None
         timeout: float | None
@@ -82,6 +84,18 @@ class Collectives:
         if not in_place:
             target = self._operand(recv, "recv", number, written=True)
         return source, target, _options(algorithm, timeout), number
+
+    def _begin_with(
+        self,
+        operand: Any,
+        name: str,
+        algorithm: Algorithm | str | None = None,
+        timeout: float | None = None,
+        stream: Any = None,
+    ) -> tuple[AnyOperand, tuple[int, int] | None, int]:
+        """The same for a rank that has one operand only."""
+        number = self._stream(stream, operand)
+        return self._operand(operand, name, number, written=name == "recv"), _options(algorithm, timeout), number
 
     def _part(self, elements: int) -> int:
         """Elements of each rank's part of an array."""
@@ -206,6 +220,179 @@ class Collectives:
         _require(target, source)
         raw.symm_alltoall(self._handle, source.pointer, target.pointer, self._part(source.size), source.code, how, number)
 
+    def _require_blocks(self, name: str, operand: AnyOperand, counts: Sequence[int], displacements: Sequence[int] | None) -> None:
+        """Blocks of `operand` by rank, within it."""
+        for what, numbers in (("counts", counts), ("displacements", displacements)):
+            if numbers is not None and len(numbers) != self.size:
+                raise InvalidArgumentError(f"{name}_{what}: has {len(numbers)} numbers for {self.size} ranks")
+        places = accumulate(counts, initial=0) if displacements is None else displacements
+        end = max((at + n for at, n in zip(places, counts, strict=False) if n), default=0)
+        if end > operand.size:
+            raise InvalidArgumentError(f"{name}: has {operand.size} elements; {end} are needed for its blocks")
+
+    def allgatherv(
+        self,
+        send: Any,
+        recv: Any,
+        recv_counts: Sequence[int],
+        recv_displacements: Sequence[int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """``recv[recv_displacements[r] + i]`` = rank r's ``send[i]``, i < ``recv_counts[r]``.
+
+        Args:
+            send: ``recv_counts[rank]`` elements; None: in place, this rank's block of `recv`.
+            recv: elements for all blocks, which do not overlap.
+            recv_counts: elements of each rank's block; the same on all ranks.
+            recv_displacements: where each block begins, in elements; None: one behind the other.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
+        self._require_blocks("recv", target, recv_counts, recv_displacements)
+        own, pointer = recv_counts[self.rank], source.pointer
+        if target is source:
+            at = sum(recv_counts[: self.rank]) if recv_displacements is None else recv_displacements[self.rank]
+            pointer += at * target.dtype.itemsize
+        elif source.size != own or source.dtype is not target.dtype:
+            raise InvalidArgumentError(f"send: has {source.size} {source.dtype!r}, not {own} {target.dtype!r}")
+        raw.symm_allgatherv(self._handle, pointer, target.pointer, recv_counts, recv_displacements, target.code, how, number)
+
+    def reduce_scatterv(
+        self,
+        send: Any,
+        send_counts: Sequence[int],
+        recv: Any = None,
+        op: Op | str = Op.SUM,
+        send_displacements: Sequence[int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """``recv[i]`` = op over all ranks of ``send[send_displacements[rank] + i]``, i < ``send_counts[rank]``.
+
+        Args:
+            send: elements for all blocks.
+            send_counts: elements of each rank's block; the same on all ranks.
+            recv: ``send_counts[rank]`` elements; None: in place, into this rank's block of `send`.
+            op: see `allreduce()`.
+            send_displacements: where each block begins, in elements; None: one behind the other.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        source, target, how, number = self._begin(send, recv, **options)
+        self._require_blocks("send", source, send_counts, send_displacements)
+        own, pointer = send_counts[self.rank], target.pointer
+        if target is source:
+            at = sum(send_counts[: self.rank]) if send_displacements is None else send_displacements[self.rank]
+            pointer += at * source.dtype.itemsize
+        elif target.size != own or source.dtype is not target.dtype:
+            raise InvalidArgumentError(f"recv: has {target.size} {target.dtype!r}, not {own} {source.dtype!r}")
+        raw.symm_reduce_scatterv(
+            self._handle, source.pointer, send_counts, send_displacements, pointer, source.code, member(Op, op), how, number
+        )
+
+    def alltoallv(
+        self,
+        send: Any,
+        send_counts: Sequence[int],
+        recv: Any,
+        recv_counts: Sequence[int],
+        send_displacements: Sequence[int] | None = None,
+        recv_displacements: Sequence[int] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """Block r of `recv` = rank r's block for this rank, whose length both give.
+
+        Args:
+            send: elements for the blocks that go to each rank.
+            send_counts: elements of each.
+            recv: elements for the blocks that come from each rank; None or `send`: in place, with equal counts and displacements.
+            recv_counts: elements of each.
+            send_displacements: where each block of `send` begins, in elements; None: one behind the other.
+            recv_displacements: the same of `recv`.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        source, target, how, number = self._begin(send, recv, **options)
+        self._require_blocks("send", source, send_counts, send_displacements)
+        self._require_blocks("recv", target, recv_counts, recv_displacements)
+        if target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+        raw.symm_alltoallv(
+            self._handle,
+            source.pointer,
+            send_counts,
+            send_displacements,
+            target.pointer,
+            recv_counts,
+            recv_displacements,
+            source.code,
+            how,
+            number,
+        )
+
+    def gather(self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]) -> None:
+        """``recv[r * n + i]`` = rank r's ``send[i]``, i < n, on the root.
+
+        Args:
+            send: n elements; None, on the root: in place, its part of `recv`.
+            recv: size * n elements on the root; not looked at elsewhere.
+            root: who receives.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        if self.rank != root:
+            source, how, number = self._begin_with(send, "send", **options)
+            raw.symm_gather(self._handle, source.pointer, None, source.size, source.code, root, how, number)
+            return
+        source, target, how, number = self._begin(recv if send is None else send, recv, **options)
+        count, pointer = source.size, source.pointer
+        if target is source:
+            count = self._part(source.size)
+            pointer += root * count * source.dtype.itemsize
+        else:
+            _require(target, source, factor=self.size)
+        raw.symm_gather(self._handle, pointer, target.pointer, count, source.code, root, how, number)
+
+    def scatter(self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]) -> None:
+        """``recv[i]`` = the root's ``send[rank * n + i]``, i < n.
+
+        Args:
+            send: size * n elements on the root; not looked at elsewhere.
+            recv: n elements; None, on the root: in place, its part of `send`.
+            root: who sends.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        if self.rank != root:
+            target, how, number = self._begin_with(recv, "recv", **options)
+            raw.symm_scatter(self._handle, None, target.pointer, target.size, target.code, root, how, number)
+            return
+        source, target, how, number = self._begin(send, recv, **options)
+        count, pointer = target.size, target.pointer
+        if target is source:
+            count = self._part(source.size)
+            pointer += root * count * source.dtype.itemsize
+        else:
+            _require(target, source, divisor=self.size)
+        raw.symm_scatter(self._handle, source.pointer, pointer, count, target.code, root, how, number)
+
+    def allgather_rows(
+        self, send: Any, recv: Any, rows: int, recv_stride: int | None = None, **options: Unpack[CallOptions]
+    ) -> None:
+        """All-gather along the last dimension: row by row, `recv` = all ranks' rows of `send`, one behind the other.
+
+        Args:
+            send: rows * n elements.
+            recv: rows of size * n elements.
+            rows: of both.
+            recv_stride: elements from one row of `recv` to the next; None: size * n.
+            **options: algorithm, timeout, stream; see `allreduce()`.
+        """
+        source, target, how, number = self._begin(send, recv, **options)
+        count = source.size // rows if rows else 0
+        stride = self.size * count if recv_stride is None else recv_stride
+        needed = (rows - 1) * stride + self.size * count if count else 0
+        if count * rows != source.size:
+            raise InvalidArgumentError(f"send: {source.size} elements cannot be divided into {rows} rows")
+        if target.size < needed or target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: has {target.size} {target.dtype!r}; {needed} {source.dtype!r} are needed")
+        raw.symm_allgather_rows(self._handle, source.pointer, target.pointer, rows, count, stride, source.code, how, number)
+
     def plan(
         self,
         collective: Collective | str,
@@ -230,7 +417,8 @@ class Collectives:
         source, target, how, _ = self._begin(recv if send is None else send, recv, algorithm)
         count = source.size
         send_at, recv_at = source.pointer, target.pointer
-        if kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (kind == Collective.ALLGATHER and target is source):
+        divided = kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (kind == Collective.SCATTER and self.rank == root)
+        if divided or (kind == Collective.ALLGATHER and target is source):
             count = self._part(count)
         if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
             part = source.pointer + self.rank * count * source.dtype.itemsize

@@ -76,6 +76,12 @@ Allgather = SYMM_COLLECTIVE_ALLGATHER = 2,
 Broadcast = SYMM_COLLECTIVE_BROADCAST = 3,
 Reduce = SYMM_COLLECTIVE_REDUCE = 4,
 Alltoall = SYMM_COLLECTIVE_ALLTOALL = 5,
+#[doc = "since 0.2, as all below"] Allgatherv = SYMM_COLLECTIVE_ALLGATHERV = 6,
+ReduceScatterv = SYMM_COLLECTIVE_REDUCE_SCATTERV = 7,
+Alltoallv = SYMM_COLLECTIVE_ALLTOALLV = 8,
+Gather = SYMM_COLLECTIVE_GATHER = 9,
+Scatter = SYMM_COLLECTIVE_SCATTER = 10,
+AllgatherRows = SYMM_COLLECTIVE_ALLGATHER_ROWS = 11,
 }
 /// Algorithms. All give the same bits, but for the two of multicast (MULTIMEM), in which the switch adds, in an order of its own: they are used only where they are asked for.
 pub enum Algorithm: symm_algorithm_t {
@@ -399,6 +405,12 @@ pub struct symm_collective_call_t {
     pub dtype: symm_dtype_t,
     #[doc = "ignored where the collective has none"] pub op: symm_op_t,
     #[doc = "likewise"] pub root: i32,
+    #[doc = "this and what follows likewise"] pub send_counts: *const usize,
+    pub send_displacements: *const usize,
+    pub recv_counts: *const usize,
+    pub recv_displacements: *const usize,
+    #[doc = "whose `count` is row_count"] pub rows: usize,
+    pub recv_stride: usize,
 }
 /// How to export; NULL means the defaults.
 pub struct symm_ipc_export_options_t {
@@ -654,6 +666,18 @@ pub fn symm_broadcast(group: *mut symm_group_t, send: *const ::core::ffi::c_void
 pub fn symm_reduce(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, op: symm_op_t, root: i32, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// recv\[r \* count + i\] = send_r\[rank \* count + i\], i \< count; both have size \* count elements.
 pub fn symm_alltoall(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// recv\[recv_displacements\[r\] + i\] = send_r\[i\], i \< recv_counts\[r\]; send has recv_counts\[rank\] elements.
+pub fn symm_allgatherv(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, recv_counts: *const usize, recv_displacements: *const usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// recv\[i\] = op over ranks r of send_r\[send_displacements_r\[rank\] + i\], i \< send_counts\[rank\].
+pub fn symm_reduce_scatterv(group: *mut symm_group_t, send: *const ::core::ffi::c_void, send_counts: *const usize, send_displacements: *const usize, recv: *mut ::core::ffi::c_void, dtype: symm_dtype_t, op: symm_op_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// recv\[recv_displacements\[r\] + i\] = send_r\[send_displacements_r\[rank\] + i\], i \< recv_counts\[r\], which is send_counts_r\[rank\].
+pub fn symm_alltoallv(group: *mut symm_group_t, send: *const ::core::ffi::c_void, send_counts: *const usize, send_displacements: *const usize, recv: *mut ::core::ffi::c_void, recv_counts: *const usize, recv_displacements: *const usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// recv\[r \* count + i\] = send_r\[i\], i \< count, on the root; recv is written on the root only.
+pub fn symm_gather(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, root: i32, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// recv\[i\] = send_root\[rank \* count + i\], i \< count; send is read on the root only.
+pub fn symm_scatter(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, count: usize, dtype: symm_dtype_t, root: i32, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
+/// All-gather along the last dimension: recv\[row \* recv_stride + r \* row_count + i\] = send_r\[row \* row_count + i\], row \< rows, i \< row_count.
+pub fn symm_allgather_rows(group: *mut symm_group_t, send: *const ::core::ffi::c_void, recv: *mut ::core::ffi::c_void, rows: usize, row_count: usize, recv_stride: usize, dtype: symm_dtype_t, options: *const symm_collective_options_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Which algorithm a collective would use if every rank passed memory like this rank's. \[local\]
 pub fn symm_collective_plan(group: *mut symm_group_t, call: *const symm_collective_call_t, options: *const symm_collective_options_t, out: *mut symm_plan_info_t) -> symm_status_t;
 /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]

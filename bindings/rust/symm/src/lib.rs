@@ -47,7 +47,7 @@ mod timeout;
 mod view;
 
 pub use buffer::{Buffer, BufferInfo, find_buffer};
-pub use collective::{Operand, Place, Plan, Raw, Source, Target};
+pub use collective::{Blocks, Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
 pub use element::{Bool, Element, Word};

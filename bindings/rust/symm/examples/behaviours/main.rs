@@ -15,8 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::{
-    Algorithm, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece, Place, Raw,
-    Result, SignalOp, SignalWait, Status, Timeout,
+    Algorithm, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
+    Place, Raw, Result, SignalOp, SignalWait, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -371,11 +371,19 @@ impl Runner {
 fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
     let algorithm = line.has("algorithm").then(|| line.named("algorithm", Algorithm::from_raw));
     let group = r.group(line).with_algorithm(algorithm.unwrap_or(Algorithm::Auto));
+    if matches!(line.verb.as_str(), "allgatherv" | "reduce_scatterv" | "alltoallv") {
+        return blocks::<T>(r, line);
+    }
     let count: usize = line.get("count");
+    if line.verb == "allgather_rows" {
+        let (rows, stride): (usize, usize) = (line.get("rows"), line.get("recv_stride"));
+        let mut recv = r.operand::<T>(line, "recv", rows * stride);
+        return group.allgather_rows(&r.operand::<T>(line, "send", rows * count), &mut recv, rows, stride);
+    }
     let all = count.saturating_mul(group.size());
     let (of_send, of_recv) = match line.verb.as_str() {
-        "reduce_scatter" => (all, count),
-        "allgather" => (count, all),
+        "reduce_scatter" | "scatter" => (all, count),
+        "allgather" | "gather" => (count, all),
         "alltoall" => (all, all),
         _ => (count, count),
     };
@@ -388,7 +396,29 @@ fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
         "broadcast" => group.broadcast(&send, &mut recv, line.get("root")),
         "reduce" => group.reduce(&send, &mut recv, op(), line.get("root")),
         "alltoall" => group.alltoall(&send, &mut recv),
+        "gather" => group.gather(&send, &mut recv, line.get("root")),
+        "scatter" => group.scatter(&send, &mut recv, line.get("root")),
         verb => panic!("unknown verb {verb}"),
+    }
+}
+
+/// Those whose blocks have lengths of their own.
+fn blocks<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
+    let lists = ["send_counts", "send_displacements", "recv_counts", "recv_displacements"].map(|key| line.ranks(key));
+    let of = |i: usize| {
+        if lists[i + 1].is_empty() { Blocks::packed(&lists[i]) } else { Blocks::at(&lists[i], &lists[i + 1]) }
+    };
+    let (of_send, of_recv) = (of(0), of(2));
+    let length = |mine: &Blocks<'_>, counts: &[usize], other: &[usize]| {
+        if counts.is_empty() { other[r.rank] } else { mine.end() }
+    };
+    let send = r.operand::<T>(line, "send", length(&of_send, &lists[0], &lists[2]));
+    let mut recv = r.operand::<T>(line, "recv", length(&of_recv, &lists[2], &lists[0]));
+    let group = r.group(line);
+    match line.verb.as_str() {
+        "allgatherv" => group.allgatherv(&send, &mut recv, of_recv),
+        "reduce_scatterv" => group.reduce_scatterv(&send, of_send, &mut recv, line.named("op", Op::from_raw)),
+        _ => group.alltoallv(&send, of_send, &mut recv, of_recv),
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Collectives: what all ranks do together.
 
+mod blocks;
 mod in_place;
 mod operand;
 mod plan;
 
+pub use blocks::Blocks;
 pub use operand::{Operand, Place, Raw, Source, Target};
 pub use plan::Plan;
 

@@ -5,6 +5,7 @@ use super::Source;
 use crate::convert::{filled, index};
 use crate::error::Result;
 use crate::{Algorithm, Collective, Element, Group, Op};
+use std::ptr;
 use symm_sys as sys;
 
 known! {
@@ -55,6 +56,12 @@ impl Group {
             dtype: S::Element::DTYPE,
             op: op.as_raw(),
             root: index(root),
+            send_counts: ptr::null(),
+            send_displacements: ptr::null(),
+            recv_counts: ptr::null(),
+            recv_displacements: ptr::null(),
+            rows: 0,
+            recv_stride: 0,
         };
         // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
         let plan =

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Collectives whose blocks have lengths of their own, and those to and from one rank.
+
+use super::{Operand, Source, Target};
+use crate::convert::index;
+use crate::error::{Error, Result, call};
+use crate::{Element, Group, Op};
+use std::ptr;
+
+/// How the blocks of an operand lie, by rank, in elements.
+#[derive(Debug, Clone, Copy)]
+pub struct Blocks<'a> {
+    counts: &'a [usize],
+    displacements: Option<&'a [usize]>,
+}
+
+impl<'a> Blocks<'a> {
+    /// One behind the other.
+    pub const fn packed(counts: &'a [usize]) -> Self {
+        Self { counts, displacements: None }
+    }
+
+    /// Each so many elements from the start of the operand.
+    pub const fn at(counts: &'a [usize], displacements: &'a [usize]) -> Self {
+        Self { counts, displacements: Some(displacements) }
+    }
+
+    /// Where each begins.
+    fn places(&self) -> impl Iterator<Item = usize> {
+        let mut next = 0_usize;
+        let counts = self.counts;
+        let displacements = self.displacements;
+        (0..counts.len()).map(move |r| {
+            let at = displacements.map_or(next, |all| all[r]);
+            next = at.saturating_add(counts[r]);
+            at
+        })
+    }
+
+    /// Elements to the end of the last of them.
+    pub fn end(&self) -> usize {
+        let ends = self.places().zip(self.counts).filter(|(_, count)| **count != 0);
+        ends.map(|(at, count)| at.saturating_add(*count)).max().unwrap_or(0)
+    }
+
+    fn require(&self, name: &str, size: usize, len: usize) -> Result<()> {
+        if self.counts.len() != size || self.displacements.is_some_and(|all| all.len() != size) {
+            return Err(Error::argument(format!("the blocks of {name} are not those of {size} ranks")));
+        }
+        if self.end() > len {
+            return Err(Error::argument(format!("{name} has {len} elements; its blocks need {}", self.end())));
+        }
+        Ok(())
+    }
+
+    fn raw(&self) -> (*const usize, *const usize) {
+        (self.counts.as_ptr(), self.displacements.map_or(ptr::null(), <[usize]>::as_ptr))
+    }
+}
+
+fn own(name: &str, len: usize, expected: usize) -> Result<()> {
+    if len == expected {
+        return Ok(());
+    }
+    Err(Error::argument(format!("{name} has {len} elements, not {expected}")))
+}
+
+/// # Collectives with counts
+///
+/// As [the others](Group#collectives); what a rank sends to another must be as long as the other expects.
+impl Group {
+    /// Block r of `recv` = `send` of rank r. The counts are the same on all ranks.
+    pub fn allgatherv<S, R>(&self, send: &S, recv: &mut R, of_recv: Blocks<'_>) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        of_recv.require("recv", self.size(), recv.len())?;
+        own("send", send.len(), of_recv.counts[self.rank()])?;
+        self.gather_blocks(send, recv, of_recv)
+    }
+
+    /// The same in place: this rank's own block of `data` is there before the call.
+    pub fn allgatherv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        blocks.require("data", self.size(), data.len())?;
+        let at = blocks.places().nth(self.rank()).unwrap_or(0);
+        self.gather_blocks(data.from(at), data, blocks)
+    }
+
+    fn gather_blocks<T: Element>(&self, send: Operand<T>, recv: Operand<T>, blocks: Blocks<'_>) -> Result<()> {
+        let (counts, at) = blocks.raw();
+        let (group, stream) = (self.as_raw(), self.stream.as_raw());
+        call(|api| {
+            // SAFETY: the blocks lie within the operands, and have a number for each rank.
+            self.options(|o| unsafe {
+                api.symm_allgatherv(group, send.pointer(), recv.pointer(), counts, at, T::DTYPE, o, stream)
+            })
+        })
+    }
+
+    /// `recv[i] = op over all ranks of element i of their block for this rank`. The counts are the same on all ranks.
+    pub fn reduce_scatterv<S, R>(&self, send: &S, of_send: Blocks<'_>, recv: &mut R, op: Op) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        of_send.require("send", self.size(), send.len())?;
+        own("recv", recv.len(), of_send.counts[self.rank()])?;
+        self.scatter_blocks(send, of_send, recv, op)
+    }
+
+    /// The same in place: this rank's own block of `data` is replaced, and the rest is undefined afterwards.
+    pub fn reduce_scatterv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>, op: Op) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        blocks.require("data", self.size(), data.len())?;
+        let at = blocks.places().nth(self.rank()).unwrap_or(0);
+        self.scatter_blocks(data, blocks, data.from(at), op)
+    }
+
+    fn scatter_blocks<T: Element>(&self, send: Operand<T>, blocks: Blocks<'_>, recv: Operand<T>, op: Op) -> Result<()> {
+        let (counts, at) = blocks.raw();
+        let (group, stream, op) = (self.as_raw(), self.stream.as_raw(), op.as_raw());
+        call(|api| {
+            // SAFETY: as above.
+            self.options(|o| unsafe {
+                api.symm_reduce_scatterv(group, send.pointer(), counts, at, recv.pointer(), T::DTYPE, op, o, stream)
+            })
+        })
+    }
+
+    /// Block r of `recv` = rank r's block for this rank.
+    pub fn alltoallv<S, R>(&self, send: &S, of_send: Blocks<'_>, recv: &mut R, of_recv: Blocks<'_>) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        of_send.require("send", self.size(), send.len())?;
+        of_recv.require("recv", self.size(), recv.len())?;
+        self.exchange_blocks(send, of_send, recv, of_recv)
+    }
+
+    /// The same in place: what goes to a rank and what comes from it have one length and one place.
+    pub fn alltoallv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        blocks.require("data", self.size(), data.len())?;
+        self.exchange_blocks(data, blocks, data, blocks)
+    }
+
+    fn exchange_blocks<T: Element>(
+        &self,
+        send: Operand<T>,
+        of_send: Blocks<'_>,
+        recv: Operand<T>,
+        of_recv: Blocks<'_>,
+    ) -> Result<()> {
+        let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
+        let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());
+        call(|api| {
+            // SAFETY: as above.
+            self.options(|o| unsafe {
+                api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, T::DTYPE, o, stream)
+            })
+        })
+    }
+
+    /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; other ranks' `recv` is not written and may be empty.
+    pub fn gather<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        if self.rank() == root {
+            self.all_parts("recv", recv.len(), "send", send.len())?;
+        }
+        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+        call(|api| {
+            // SAFETY: `recv` has `size * send.len()` elements where it is written.
+            self.options(|o| unsafe {
+                api.symm_gather(group, send.pointer(), recv.pointer(), send.len(), dtype, index(root), o, stream)
+            })
+        })
+    }
+
+    /// `recv[i] = send[rank * recv.len() + i] of the root`; other ranks' `send` is not read and may be empty.
+    pub fn scatter<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        if self.rank() == root {
+            self.all_parts("send", send.len(), "recv", recv.len())?;
+        }
+        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+        call(|api| {
+            // SAFETY: `send` has `size * recv.len()` elements where it is read.
+            self.options(|o| unsafe {
+                api.symm_scatter(group, send.pointer(), recv.pointer(), recv.len(), dtype, index(root), o, stream)
+            })
+        })
+    }
+
+    /// All-gather along the last dimension: row by row, `recv` = all ranks' rows of `send`, one behind the other. From one row of `recv`
+    /// to the next are `recv_stride` elements.
+    pub fn allgather_rows<S, R>(&self, send: &S, recv: &mut R, rows: usize, recv_stride: usize) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        let count = send.len().checked_div(rows).unwrap_or(0);
+        own("send", send.len(), count * rows)?;
+        let between = recv_stride.saturating_mul(rows.saturating_sub(1));
+        let needed = if count == 0 { 0 } else { between.saturating_add(count.saturating_mul(self.size())) };
+        if recv.len() < needed {
+            own("recv", recv.len(), needed)?;
+        }
+        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+        call(|api| {
+            // SAFETY: the operands have that many rows.
+            self.options(|o| unsafe {
+                let (send, recv) = (send.pointer(), recv.pointer());
+                api.symm_allgather_rows(group, send, recv, rows, count, recv_stride, dtype, o, stream)
+            })
+        })
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives in pieces: what each rank sends to each has a length and a place of its own, which only the two of them know. Every
+// rank leaves a table of where its pieces lie in its scratch before it enters. Who has a piece to take reads it from the sender's
+// operand, if that is symmetric memory, else from the sender's scratch, chunk by chunk, in as many rounds as the longest piece of
+// all ranks needs. So ranks with symmetric and with private memory mix as they like.
+#include "kernels/host/execution.hpp"
+#include "kernels/host/operands.hpp"
+#include "kernels/host/publish.hpp"
+
+namespace symm::host {
+namespace {
+
+// The table: a piece for each rank, and behind them the longest of all that are staged.
+const Piece* table_of(const Execution& x, int rank) noexcept { return reinterpret_cast<const Piece*>(scratch_of(x, rank)); }
+size_t table_bytes(const Execution& x) noexcept {
+  return (static_cast<size_t>(x.size + 1) * sizeof(Piece) + kLine - 1) / kLine * kLine;
+}
+
+// One slot holds a chunk for each rank, or one for all where all are sent the same.
+bool sends_to_each(const Execution& x) noexcept { return traits(x.call.collective).send_per_rank; }
+std::byte* slot(const Execution& x, int owner, size_t round, int reader) noexcept {
+  const size_t pieces = sends_to_each(x) ? static_cast<size_t>(x.size) : 1;
+  return scratch_of(x, owner) + table_bytes(x) + slot_of(round, x.plan.piece_bytes * pieces) +
+         (sends_to_each(x) ? static_cast<size_t>(reader) * x.plan.piece_bytes : 0);
+}
+
+// What moves of a piece in a round.
+Range part_of(const Execution& x, size_t bytes, size_t round) noexcept {
+  const size_t step = x.plan.piece_bytes;
+  return {std::min(bytes, round * step), std::min(bytes, (round + 1) * step)};
+}
+
+void fill_slot(const Execution& x, size_t round) noexcept {
+  const Pieces& mine = *x.call.pieces;
+  for (int peer = 0; peer < x.size; ++peer) {
+    const Piece& piece = mine.send[static_cast<size_t>(peer)];
+    const Range chunk = part_of(x, piece.bytes, round);
+    if (peer == x.rank || chunk.size() == 0) continue;
+    copy(slot(x, x.rank, round, peer), x.send() + piece.at + chunk.begin, chunk.size(), false);
+    if (!sends_to_each(x)) return;
+  }
+}
+
+// Bytes of the piece from `peer`, from `at` on, into my recv.
+void keep_part(const Execution& x, int peer, size_t at, const std::byte* from, size_t bytes) noexcept {
+  const Pieces& mine = *x.call.pieces;
+  std::byte* to = x.recv() + mine.recv[static_cast<size_t>(peer)].at;
+  if (mine.row_bytes == 0) return copy_planned(x, to + at, from, bytes);
+  while (bytes != 0) {
+    const size_t within = at % mine.row_bytes;
+    const size_t part = std::min(bytes, mine.row_bytes - within);
+    copy_planned(x, to + at / mine.row_bytes * mine.row_stride + within, from, part);
+    at += part;
+    from += part;
+    bytes -= part;
+  }
+}
+
+// What all ranks said, found to be what this rank expects.
+struct Origins {
+  explicit Origins(const Execution& x) : direct(x.size) {
+    const Pieces& mine = *x.call.pieces;
+    size_t longest = 0;
+    for (int peer = 0; peer < x.size; ++peer) {
+      const auto p = static_cast<size_t>(peer);
+      const Piece said = table_of(x, peer)[x.rank];
+      const bool readable = x.plan.zero_copy && x.peer_send[p] != nullptr;
+      if (said.bytes != mine.recv[p].bytes || (readable && (said.at > x.peer_room[p] || said.bytes > x.peer_room[p] - said.at)))
+        x.sync.disagree(peer, said.bytes, mine.recv[p].bytes);
+      // Mine at once: I know where it lies.
+      direct[peer] = peer == x.rank ? x.send() + said.at : readable ? x.peer_send[p] + said.at : nullptr;
+      any_direct = any_direct || readable;
+      if (!readable) longest = std::max(longest, table_of(x, peer)[x.size].bytes);
+    }
+    rounds = longest == 0 ? 0 : (longest - 1) / x.plan.piece_bytes + 1;
+  }
+
+  Sources direct;           // null: staged
+  bool any_direct = false;  // and so somebody reads my send, or I another's
+  size_t rounds = 0;        // equal on all ranks, as is any_direct
+};
+
+bool is_staged(const Execution& x) noexcept { return !x.plan.zero_copy || x.peer_send[x.rank] == nullptr; }
+
+}  // namespace
+
+void lay_out_pieces(const Execution& x, bool staged) {
+  const Pieces& mine = *x.call.pieces;
+  auto* table = reinterpret_cast<Piece*>(scratch_of(x, x.rank));
+  Piece longest;
+  for (int peer = 0; peer < x.size; ++peer) {
+    const Piece& piece = table[peer] = mine.send[static_cast<size_t>(peer)];
+    if (staged && peer != x.rank) longest.bytes = std::max(longest.bytes, piece.bytes);
+  }
+  table[x.size] = longest;
+  if (staged) fill_slot(x, 0);
+}
+
+// The operands that I can read come last: in place they come where my own operand lies, of which all has been sent by then.
+void exchange_pieces(const Execution& x) {
+  Origins sources(x);
+  const bool staged = is_staged(x);
+  const std::vector<Piece>& expected = x.call.pieces->recv;
+  if (sources.rounds != 0) {
+    publish(
+        x, sources.rounds, Part{},
+        [&](size_t round) {
+          if (staged) fill_slot(x, round);
+        },
+        [&](size_t round) {
+          for (int peer = 0; peer < x.size; ++peer) {
+            if (sources.direct[peer] != nullptr) continue;
+            const Range chunk = part_of(x, expected[static_cast<size_t>(peer)].bytes, round);
+            if (chunk.size() != 0) keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
+          }
+        },
+        true);
+  }
+  for (int step = 0; step < x.size; ++step) {
+    const auto peer = static_cast<int>((int64_t{x.rank} + step) % x.size);
+    const size_t bytes = expected[static_cast<size_t>(peer)].bytes;
+    if (sources.direct[peer] != nullptr && bytes != 0) keep_part(x, peer, 0, sources.direct[peer], bytes);
+  }
+  if (sources.any_direct) leave_together(x);
+}
+
+// In rounds if anything comes so, and otherwise all at the end.
+void reduce_pieces(const Execution& x) {
+  Origins sources(x);
+  const bool staged = is_staged(x);
+  const size_t bytes = x.call.pieces->recv[0].bytes;
+  Sources from(x.size);
+  const auto reduce_range = [&](Range range, size_t round) {
+    if (range.size() == 0) return;
+    for (int peer = 0; peer < x.size; ++peer)
+      from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin : slot(x, peer, round, x.rank);
+    reduce_into(x, from.data(), x.recv() + range.begin, range.size());
+  };
+  bool in_rounds = false;
+  for (int peer = 0; peer < x.size; ++peer) in_rounds = in_rounds || sources.direct[peer] == nullptr;
+  if (sources.rounds != 0) {
+    publish(
+        x, sources.rounds, Part{},
+        [&](size_t round) {
+          if (staged) fill_slot(x, round);
+        },
+        [&](size_t round) {
+          if (in_rounds) reduce_range(part_of(x, bytes, round), round);
+        },
+        true);
+  }
+  if (!in_rounds) reduce_range({0, bytes}, 0);
+  if (sources.any_direct) leave_together(x);
+}
+
+}  // namespace symm::host
