@@ -6,6 +6,7 @@
 #include "build_info.hpp"
 #include "capi/structs.hpp"
 #include "core/base/log.hpp"
+#include "core/group/collective.hpp"
 #include "kernels/compare.hpp"
 #include "kernels/types.hpp"
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <stdexcept>
 #include <thread>
 
 namespace support {
@@ -61,6 +62,7 @@ void collective(Member& m, symm_collective_values what, symm_algorithm_values al
     case SYMM_COLLECTIVE_BROADCAST: return m.group.broadcast(send(count), recv(count), root, options);
     case SYMM_COLLECTIVE_REDUCE: return m.group.reduce(send(count), recv(count), SYMM_OP_SUM, root, options);
     case SYMM_COLLECTIVE_ALLTOALL: return m.group.alltoall(send(all), recv(all), options);
+    default: throw std::logic_error("the tables of failures do not have this collective");
   }
 }
 

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
@@ -82,11 +83,11 @@ TEST(Heap, PiecesAreSymmetricMemory) {
     EXPECT_EQ(group.find(piece.span(right).data() + 5).value().offset, piece.offset() + 20);
 
     // Collectives use it without a copy.
-    const symm_collective_call_t call{
-        sizeof call, SYMM_COLLECTIVE_ALLREDUCE, piece.data(), result.data(), 20000, SYMM_DTYPE_U32, SYMM_OP_SUM, 0};
+    const auto call =
+        support::call_of(SYMM_COLLECTIVE_ALLREDUCE, piece.data(), result.data(), 20000, SYMM_DTYPE_U32, SYMM_OP_SUM, 0);
     symm_plan_info_t plan{};
     plan.struct_size = sizeof plan;
-    check(symm_collective_plan(group.get(), &call, nullptr, &plan));
+    check(symm_collective_plan(group.get(), call, nullptr, &plan));
     EXPECT_EQ(plan.algorithm, SYMM_ALGORITHM_TWO_SHOT) << plan.reason;
     group.allreduce(piece, result, SYMM_OP_SUM);
     for (uint32_t i = 0; i < 20000; ++i) ASSERT_EQ(result.span()[i], 3000 + 3 * i);
