@@ -12,7 +12,7 @@ using namespace symm::capi;
 namespace {
 
 const symm_collective_options_t kDefaults = SYMM_COLLECTIVE_OPTIONS_INIT;
-constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, failure);
+constexpr size_t kOptionsSize = SYMM_FIRST_SIZE(symm_collective_options_t, scale_pointer);
 
 // What the caller asks for: nothing is added to it later, and nothing changed.
 CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
@@ -30,6 +30,13 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
   const symm_collective_options_t given = read_struct(options, kDefaults, kOptionsSize, "options");
   call.algorithm = static_cast<Algorithm>(given.algorithm);
   call.timeout_ms = group.timeout_or_default(given.timeout_ms);
+  const bool is_wider = given.result_dtype != 0 && given.result_dtype != dtype;
+  if (given.scale_position != SYMM_SCALE_NONE || is_wider || given.scale != 0 || given.scale_pointer != nullptr) {
+    call.scaling = {call.dtype, is_wider ? static_cast<DType>(given.result_dtype) : call.dtype,
+                    static_cast<ScalePosition>(given.scale_position),
+                    given.scale_pointer != nullptr ? Factor::pointer : Factor::value, given.scale};
+    call.scale_pointer = given.scale_pointer;
+  }
   return call;
 }
 

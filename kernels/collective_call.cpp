@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/collective_call.hpp"
 
+#include <bit>
+#include <cstdio>
+
 #include "kernels/text.hpp"
 
 namespace symm {
 
+namespace {
+
+// 12 bits; 0 of 0.
+uint64_t mixed(double factor) { return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52; }
+
+}  // namespace
+
 uint64_t CallSignature::packed() const noexcept {
   const auto bits = [](auto value) { return static_cast<uint64_t>(static_cast<uint32_t>(value)); };
-  return bits(heaps) << 48 | bits(dtype) << 32 | (bits(root) & 0xFFFF) << 16 | bits(collective) << 12 | bits(op) << 8 |
+  const uint64_t scaled =
+      bits(scaling.position) | uint64_t{scaling.kind == Factor::pointer} << 2 | uint64_t{scaling.result != scaling.dtype} << 3;
+  const uint64_t factor = mixed(scaling.factor);
+  return bits(heaps) << 48 | scaled << 44 | bits(scaling ? scaling.dtype : dtype) << 32 |
+         ((bits(root) & 0xFFFF) ^ (factor & 0xFF) << 8) << 16 | bits(collective) << 12 | bits(op) << 8 | (factor >> 8) << 4 |
          bits(algorithm);
 }
 
 CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept {
   CallSignature signature;
   signature.heaps = static_cast<uint16_t>(packed >> 48);
-  signature.dtype = static_cast<DType>(packed >> 32 & 0xFFFF);
-  signature.root = static_cast<int32_t>(packed >> 16 & 0xFFFF);
+  signature.dtype = static_cast<DType>(packed >> 32 & 0xFFF);
+  if (const uint64_t scaled = packed >> 44 & 0xF; scaled != 0) {
+    const bool is_wider = (scaled >> 3 & 1) != 0;
+    signature.scaling = {signature.dtype, is_wider ? DType::f32 : signature.dtype, static_cast<ScalePosition>(scaled & 3),
+                         (scaled >> 2 & 1) != 0 ? Factor::pointer : Factor::mixed,
+                         static_cast<double>((packed >> 24 & 0xFF) | (packed >> 4 & 0xF) << 8)};
+  }
+  signature.root = static_cast<int32_t>(packed >> 16 & 0xFF);
   signature.collective = static_cast<Collective>(packed >> 12 & 0xF);
   signature.op = static_cast<Op>(packed >> 8 & 0xF);
-  signature.algorithm = static_cast<Algorithm>(packed & 0xFF);
+  signature.algorithm = static_cast<Algorithm>(packed & 0xF);
   signature.count = count;
   return signature;
 }
@@ -26,14 +46,21 @@ CallSignature CallSignature::unpacked(uint64_t packed, uint64_t count) noexcept 
 // The high half of the count is folded in by an odd multiplier: calls that differ in the other fields only, which is what a
 // mistake looks like, always differ here.
 uint32_t CallSignature::hash() const noexcept {
-  uint64_t mixed = (packed() ^ (count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
-  mixed ^= mixed >> 32;
-  return static_cast<uint32_t>(mixed);
+  uint64_t all = (packed() ^ std::bit_cast<uint64_t>(scaling.factor) ^ (count * 0x9E3779B97F4A7C15U)) * 0xD6E8FEB86659FD93U;
+  all ^= all >> 32;
+  return static_cast<uint32_t>(all);
 }
 
 std::string CallSignature::text() const {
-  std::string all = symm::text(name_of(collective), "(", name_of(dtype));
+  std::string all = symm::text(name_of(collective), "(", name_of(scaling ? scaling.dtype : dtype));
   if (traits(collective).has_op) all += symm::text(", ", name_of(op));
+  if (scaling.position != ScalePosition::none) {
+    char factor[40] = "a pointer";
+    if (scaling.kind != Factor::pointer)
+      std::snprintf(factor, sizeof factor, scaling.kind == Factor::value ? "%.17g" : "factor #%.0f", scaling.factor);
+    all += symm::text(", scaled ", name_of(scaling.position), " by ", factor);
+  }
+  if (scaling.result != scaling.dtype) all += symm::text(", result ", name_of(scaling.result));
   if (!has_counts(collective)) all += symm::text(", count ", count);
   if (traits(collective).has_root()) all += symm::text(", root ", root);
   if (algorithm != Algorithm::automatic) all += symm::text(", algorithm ", name_of(algorithm));

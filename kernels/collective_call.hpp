@@ -10,6 +10,24 @@
 
 namespace symm {
 
+enum class Factor : int32_t {
+  value,    // the same on all ranks
+  pointer,  // read when the call runs, and may differ from rank to rank
+  mixed     // a number that tells the value from others: all that an unpacked signature has
+};
+
+// By which factor a sum is scaled, and of which type it leaves. All zeros: by none, and of its operands' type.
+struct Scaling {
+  DType dtype{};   // of the caller's operands, ...
+  DType result{};  // ... and of its results
+  ScalePosition position{};
+  Factor kind{};
+  double factor = 0;
+
+  bool operator==(const Scaling&) const = default;
+  explicit operator bool() const noexcept { return dtype != DType{}; }
+};
+
 // What must agree on all ranks. What a collective does not have (an operator, a root) is 0.
 struct CallSignature {
   Collective collective{};
@@ -19,9 +37,10 @@ struct CallSignature {
   Algorithm algorithm = Algorithm::automatic;
   uint16_t heaps = 0;  // what the group's heaps were asked before, where ranks check each other
   size_t count = 0;    // as in symm.h: per rank for all but allreduce, broadcast and reduce; 0 where each piece has its own
+  Scaling scaling{};   // also in the plain calls of which a scaled one is made (scaled_call.hpp)
 
   bool operator==(const CallSignature&) const = default;
-  // All but the count, each field in bits of its own.
+  // All but the count; of a factor 12 bits, mixed, which of more than 256 ranks (the host's, where it is hashed) the root shares.
   uint64_t packed() const noexcept;
   static CallSignature unpacked(uint64_t packed, uint64_t count) noexcept;
   uint32_t hash() const noexcept;
@@ -33,7 +52,8 @@ struct CallSignature {
 struct CollectiveCall : CallSignature {
   const void* send = nullptr;
   void* recv = nullptr;
-  uint64_t timeout_ms = 0;  // already resolved: never 0
+  const void* scale_pointer = nullptr;  // an f32
+  uint64_t timeout_ms = 0;              // already resolved: never 0
   void* stream = nullptr;
   const Pieces* pieces = nullptr;  // of a collective in pieces
 };

@@ -20,6 +20,11 @@ const char* name_of(Op op) noexcept {
   return kUnknown;
 }
 
+const char* name_of(ScalePosition position) noexcept {
+  switch (static_cast<int32_t>(position)) { SYMM_SCALE_POSITIONS(SYMM_NAME) }
+  return kUnknown;
+}
+
 const char* name_of(Collective collective) noexcept {
   switch (static_cast<int32_t>(collective)) { SYMM_COLLECTIVES(SYMM_NAME) }
   return kUnknown;
@@ -33,6 +38,7 @@ const char* name_of(Algorithm algorithm) noexcept {
 
 bool is_valid(DType dtype) noexcept { return name_of(dtype) != kUnknown; }
 bool is_valid(Op op) noexcept { return name_of(op) != kUnknown; }
+bool is_valid(ScalePosition position) noexcept { return name_of(position) != kUnknown; }
 bool is_valid(Collective collective) noexcept { return name_of(collective) != kUnknown; }
 bool is_valid(Algorithm algorithm) noexcept { return name_of(algorithm) != kUnknown; }
 

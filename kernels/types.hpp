@@ -38,6 +38,11 @@
   X(max, MAX, 3)    \
   X(prod, PROD, 4)
 
+#define SYMM_SCALE_POSITIONS(X) \
+  X(none, NONE, 0)              \
+  X(before, BEFORE, 1)          \
+  X(after, AFTER, 2)
+
 #define SYMM_COLLECTIVES(X)              \
   X(allreduce, ALLREDUCE, 0)             \
   X(reduce_scatter, REDUCE_SCATTER, 1)   \
@@ -73,6 +78,9 @@ enum class DType : int32_t {
 enum class Op : int32_t {
   SYMM_OPS(SYMM_ENUMERATOR)
 };
+enum class ScalePosition : int32_t {
+  SYMM_SCALE_POSITIONS(SYMM_ENUMERATOR)
+};
 enum class Collective : int32_t {
   SYMM_COLLECTIVES(SYMM_ENUMERATOR)
 };
@@ -92,13 +100,21 @@ inline constexpr int kCubeMeshRanks = 8;
 // The low byte of a DLPack-style code is the width in bits.
 constexpr size_t size_of(DType dtype) noexcept { return (static_cast<uint32_t>(dtype) & 0xFFU) / 8; }
 
-const char* name_of(DType dtype) noexcept;            // "f32"; "?" for an unknown value
-const char* name_of(Op op) noexcept;                  // "sum"
+// Floats narrower than f32, which is what they are combined in.
+constexpr bool is_small_float(DType dtype) noexcept {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f8e4m3 || dtype == DType::f8e5m2;
+}
+constexpr bool is_float(DType dtype) noexcept { return is_small_float(dtype) || dtype == DType::f32 || dtype == DType::f64; }
+
+const char* name_of(DType dtype) noexcept;  // "f32"; "?" for an unknown value
+const char* name_of(Op op) noexcept;        // "sum"
+const char* name_of(ScalePosition position) noexcept;
 const char* name_of(Collective collective) noexcept;  // "allreduce"
 const char* name_of(Algorithm algorithm) noexcept;    // "two_shot"; "auto" for automatic
 
 bool is_valid(DType dtype) noexcept;
 bool is_valid(Op op) noexcept;
+bool is_valid(ScalePosition position) noexcept;
 bool is_valid(Collective collective) noexcept;
 bool is_valid(Algorithm algorithm) noexcept;
 

@@ -27,7 +27,7 @@ UNSIGNED = {TypeKind.UCHAR, TypeKind.USHORT, TypeKind.UINT, TypeKind.ULONG, Type
 
 @dataclass(frozen=True)
 class Type:
-    """kind: void, integer, pointer, callback (pointer to a function), array, struct or handle (a struct without fields)."""
+    """kind: void, integer, double, pointer, callback (pointer to a function), array, struct or handle (a struct without fields)."""
     kind: str
     name: str = ""        # the spelling in C, for integers and structs: size_t, symm_status_t, symm_plan_info_t
     bytes: int = 0
@@ -179,6 +179,8 @@ def type_of(type_):
     if canonical.kind in INTEGERS:
         name = type_.spelling.replace("const ", "")
         return Type("integer", name, canonical.get_size(), canonical.kind not in UNSIGNED)
+    if canonical.kind == TypeKind.DOUBLE:
+        return Type("double", "double", 8, True)
     if canonical.kind == TypeKind.POINTER:
         pointee = canonical.get_pointee()
         if pointee.kind == TypeKind.FUNCTIONPROTO:

@@ -59,6 +59,8 @@ def julia_type(type_):
         if type_.name.startswith("symm_"):
             return type_.name
         return PLAIN.get(type_.name) or integer(type_)
+    if type_.kind == "double":
+        return "Cdouble"
     if type_.kind == "callback":
         return "Ptr{Cvoid}"
     if type_.kind == "pointer":

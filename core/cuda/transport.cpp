@@ -67,7 +67,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   link_facts_[me] = link_facts(*device_, context_.size);
 
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check"})
+  for (const char* name : {"symm_barrier", "symm_write_word", "symm_wait_word", "symm_wait_words", "symm_check", "symm_convert"})
     kernels_.load(name);
   for (const std::string& name : kernel_names(context_.size, false)) kernels_.load(name);
   kernels_.make_ready();
@@ -357,20 +357,61 @@ Plan CudaTransport::possible_plan(const PlanInput& input) const {
 }
 
 void CudaTransport::collective(const CollectiveCall& call) {
-  const PlanInput input = plan_input(call);
+  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : call);
   const Plan chosen = possible_plan(input);
   const CUstream stream = stream_of(call.stream);
   const ContextGuard current(*device_);
   const TimedLock turn(turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
   const unsigned long long capture = order_.before(stream);
-  if (context_.check && context_.size > 1) {
-    CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(), call.count};
-    kernels_.launch(kernels_.find("symm_check"), {1, 32, stream}, args);
-  }
-  launch_collective(call, input, chosen);
+  if (call.scaling)
+    issue_scaled(call, scaled(call));
+  else
+    issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm));
   order_.after(stream, capture);
+}
+
+void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+  if (context_.check && context_.size > 1) {
+    CheckArgs args{comm(call.timeout_ms, static_cast<uint32_t>(call.collective)), call.packed(), call.count};
+    kernels_.launch(kernels_.find("symm_check"), {1, 32, stream_of(call.stream)}, args);
+  }
+  launch_collective(call, input, chosen);
+}
+
+ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
+  const auto scratch = controls_[static_cast<size_t>(context_.rank)]->address() + layout_.wide;
+  return {call, context_.rank, context_.size, reinterpret_cast<std::byte*>(scratch), kWideBytes};
+}
+
+void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& scaled) {
+  scaled.run([&](const Conversion& conversion) { launch_conversion(call, conversion); },
+             [&](const CollectiveCall& plain) {
+               const PlanInput input = plan_input(plain);
+               issue(plain, input, possible_plan(input));
+             });
+}
+
+void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversion& c) {
+  if (c.count == 0) return;
+  ConvertArgs args{address_of(c.from),
+                   address_of(c.to),
+                   c.count,
+                   c.blocks,
+                   c.stride,
+                   0,
+                   1,
+                   static_cast<int32_t>(c.from_dtype),
+                   static_cast<int32_t>(c.to_dtype)};
+  if (c.scaled && call.scaling.kind == Factor::pointer)
+    args.pointer = address_of(call.scale_pointer);
+  else if (c.scaled)
+    args.factor = call.scaling.factor;
+  constexpr size_t kThreads = 256, kMost = 1024;
+  const size_t blocks = (c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype)) / kPack + kThreads) / kThreads;
+  kernels_.launch(kernels_.find("symm_convert"),
+                  {static_cast<unsigned>(std::min(blocks, kMost)), kThreads, stream_of(call.stream)}, args);
 }
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
@@ -382,6 +423,11 @@ CUfunction CudaTransport::kernel_of(const PlanInput& input, Algorithm algorithm)
 
 void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
   const uint64_t unit = call.unit();
+  if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {  // results are 0 or 1
+    launch_conversion(
+        call, {static_cast<const std::byte*>(call.send), static_cast<std::byte*>(call.recv), call.dtype, call.dtype, call.count});
+    return;
+  }
   if (chosen.form == nullptr) {
     copy(call.recv, call.send, unit, call.stream);
     return;
@@ -440,9 +486,10 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
 }
 
 PlanReport CudaTransport::plan(const CollectiveCall& call) {
-  const PlanInput input = plan_input(call);
+  const PlanInput input = plan_input(call.scaling ? scaled(call).plain_call() : call);
   const Plan chosen = possible_plan(input);
-  return {chosen.algorithm, chosen.slices, chosen.tile, false, explain(input, chosen, tuning_)};
+  return {chosen.algorithm, chosen.slices, chosen.tile, false,
+          (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};
 }
 
 }  // namespace symm::cuda

@@ -12,6 +12,7 @@
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_memories.hpp"
 #include "core/cuda/stream_order.hpp"
+#include "kernels/scaled_call.hpp"
 
 namespace symm::cuda {
 
@@ -59,6 +60,10 @@ class CudaTransport final : public Transport, public DeviceTransport {
   PlanInput plan_input(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
   CUfunction kernel_of(const PlanInput& input, Algorithm algorithm);
+  void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
+  void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
+  void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
+  ScaledCall scaled(const CollectiveCall& call) const;
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
   void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);

@@ -2,6 +2,7 @@
 #include "core/group/collective.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace symm {
@@ -34,6 +35,34 @@ const char* name_of_count(Collective collective) {
   return collective == Collective::allgather ? "send_count" : "count";
 }
 
+void check_scaling(const CollectiveCall& call) {
+  const Scaling& scaling = call.scaling;
+  const auto refuse = [](Status status, std::string why) { throw Error(status, "options." + why); };
+  if (!is_valid(scaling.position))
+    refuse(Status::unsupported, format("scale_position: %d is not known", static_cast<int>(scaling.position)));
+  if (!is_valid(scaling.result))
+    refuse(Status::unsupported, format("result_dtype: 0x%x is not known", static_cast<unsigned>(scaling.result)));
+  if (const CollectiveTraits its = traits(call.collective); !its.has_op || its.in_pieces)
+    refuse(Status::invalid_argument, format("scale_position, result_dtype: %s has neither", name_of(call.collective)));
+  if (scaling.result != call.dtype && !(scaling.result == DType::f32 && is_small_float(call.dtype))) {
+    refuse(Status::invalid_argument,
+           format("result_dtype: %s of %s; there is only f32 of narrower floats", name_of(scaling.result), name_of(call.dtype)));
+  }
+  if (scaling.position == ScalePosition::none) {
+    if (scaling.factor != 0 || call.scale_pointer != nullptr)
+      refuse(Status::invalid_argument, "scale_position: NONE, but there is a factor");
+    return;
+  }
+  if (!is_float(call.dtype)) refuse(Status::invalid_argument, format("scale_position: %s is no float", name_of(call.dtype)));
+  if ((scaling.factor != 0) == (call.scale_pointer != nullptr))
+    refuse(Status::invalid_argument, "scale, scale_pointer: one of them, and not both, must be other than 0");
+  const bool is_finite =
+      call.dtype == DType::f64 ? std::isfinite(scaling.factor) : std::isfinite(static_cast<float>(scaling.factor));
+  if (!is_finite)
+    refuse(Status::invalid_argument,
+           format("scale: %g is no finite %s", scaling.factor, call.dtype == DType::f64 ? "f64" : "f32"));
+}
+
 void check(const Group& group, const CollectiveCall& call) {
   group.require_usable();
   require_waiting(call.timeout_ms, "options.timeout_ms");
@@ -45,6 +74,7 @@ void check(const Group& group, const CollectiveCall& call) {
     throw Error(Status::invalid_argument, "op: there is no average of bool");
   if (!is_valid(call.algorithm)) throw not_known("options.algorithm", static_cast<int>(call.algorithm));
   if (its.has_root()) group.require_rank("root", call.root);
+  if (call.scaling) check_scaling(call);
 }
 
 [[noreturn]] void too_many(const std::string& argument, size_t count) {
@@ -64,19 +94,23 @@ void check_blocks(const Group& group, const CollectiveCall& call) {
   const CollectiveTraits its = traits(call.collective);
   size_t unit = 0;
   size_t all = 0;
-  if (__builtin_mul_overflow(call.count, size_of(call.dtype), &unit) ||
+  const DType result = call.scaling ? call.scaling.result : call.dtype;
+  if (__builtin_mul_overflow(call.count, std::max(size_of(call.dtype), size_of(result)), &unit) ||
       __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all))
     too_many(name_of_count(call.collective), call.count);
+  unit = call.unit();
+  const OperandBytes bytes = operand_bytes(call.collective, unit, group.size());
   const bool am_root = group.rank() == call.root;
-  const size_t in_bytes = its.send_per_rank ? all : unit;
-  const size_t out_bytes = its.recv_per_rank ? all : unit;
+  const size_t in_bytes = bytes.send;
+  const size_t out_bytes = bytes.recv / size_of(call.dtype) * size_of(result);
   // In place means that this rank's block of one operand is its block of the other.
   const auto block_of = [&](const void* operand, bool per_rank) {
     return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
   };
   require_apart({"send", static_cast<const std::byte*>(call.send), its.from_root && !am_root ? 0 : in_bytes},
                 {"recv", static_cast<const std::byte*>(call.recv), its.to_root && !am_root ? 0 : out_bytes},
-                block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank), call.collective);
+                result == call.dtype && block_of(call.send, its.send_per_rank) == block_of(call.recv, its.recv_per_rank),
+                call.collective);
 }
 
 // ---- in pieces

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "core/backend/hardware.hpp"
@@ -11,6 +12,8 @@
 
 namespace symm::host {
 namespace {
+
+constexpr size_t kWideBytes = size_t{1} << 20;  // stays in a cache of the second level
 
 Tuning tuning_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
@@ -265,8 +268,8 @@ void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
   std::fill_n(static_cast<uint32_t*>(to), count, value);
 }
 
-void HostTransport::require_possible(const PlanInput& input, const CollectiveCall& call) const {
-  if (const std::string reason = refuse(input, operands_.symmetric_here(call)); !reason.empty()) {
+void HostTransport::require_possible(const CollectiveCall& call) const {
+  if (const std::string reason = refuse({call, facts_}, operands_.symmetric_here(call)); !reason.empty()) {
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
   }
 }
@@ -281,10 +284,30 @@ const PreparedCall& HostTransport::prepare(const CollectiveCall& call) {
 
 void HostTransport::collective(const CollectiveCall& call) {
   require_no_stream(call.stream);
-  if (call.algorithm != Algorithm::automatic) require_possible({call, facts_}, call);
+  if (call.scaling) return scaled_collective(call);
+  if (call.algorithm != Algorithm::automatic) require_possible(call);
   const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
-  context_.revocation->throw_if_revoked();
+  plain_collective(call);
+}
 
+void HostTransport::scaled_collective(const CollectiveCall& call) {
+  const TimedLock turn(collective_mutex_, call.timeout_ms, name_of(call.collective));
+  wide_.resize(kWideBytes);
+  const ScaledCall scaled(call, context_.rank, context_.size, wide_.data(), kWideBytes);
+  if (call.algorithm != Algorithm::automatic) require_possible(scaled.plain_call());
+  double factor = call.scaling.factor;
+  if (call.scaling.kind == Factor::pointer) {
+    float read = 0;
+    std::memcpy(&read, call.scale_pointer, sizeof read);
+    factor = double{read};
+  }
+  scaled.run([&](const Conversion& conversion) { convert(conversion, factor); },
+             [&](const CollectiveCall& plain) { plain_collective(plain); });
+  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(prepared_.plan.algorithm));
+}
+
+void HostTransport::plain_collective(const CollectiveCall& call) {
+  context_.revocation->throw_if_revoked();
   const PreparedCall& prepared = prepare(call);
   CallSync sync(controls_, calls_, prepared, call.timeout_ms);
   for (int peer = 0; peer < context_.size; ++peer) scratch_[static_cast<size_t>(peer)] = controls_[peer].scratch(sync.op());
@@ -315,15 +338,25 @@ void HostTransport::collective(const CollectiveCall& call) {
   run(execution(plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
-  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(plan.algorithm));
+  if (!call.scaling)
+    stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(plan.algorithm));
 }
 
-PlanReport HostTransport::plan(const CollectiveCall& call) {
+PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
   const PlanInput input{call, facts_};
-  if (call.algorithm != Algorithm::automatic) require_possible(input, call);
+  if (call.algorithm != Algorithm::automatic) require_possible(call);
   Plan chosen = host::plan(input);
   if (chosen.entered) chosen = settle(input, chosen, operands_.symmetric_here(call));
   return {chosen.algorithm, chosen.slices, chosen.chunk_bytes, chosen.nontemporal, explain(input, chosen)};
+}
+
+PlanReport HostTransport::plan(const CollectiveCall& call) {
+  if (!call.scaling) return plan_plain(call);
+  std::byte elsewhere{};  // as scratch is: not symmetric
+  const ScaledCall scaled(call, context_.rank, context_.size, &elsewhere, kWideBytes);
+  PlanReport report = plan_plain(scaled.plain_call());
+  report.reason = scaled.why() + report.reason;
+  return report;
 }
 
 }  // namespace symm::host

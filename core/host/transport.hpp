@@ -42,8 +42,12 @@ class HostTransport final : public Transport {
   static void require_no_stream(void* stream);
   void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
              const std::function<std::string()>& what);
+  // The turn is this call's.
+  void plain_collective(const CollectiveCall& call);
+  void scaled_collective(const CollectiveCall& call);
+  PlanReport plan_plain(const CollectiveCall& call) const;
   const PreparedCall& prepare(const CollectiveCall& call);
-  void require_possible(const PlanInput& input, const CollectiveCall& call) const;
+  void require_possible(const CollectiveCall& call) const;
 
   Controls controls_;
   const TransportContext& context_;  // of controls_
@@ -53,6 +57,7 @@ class HostTransport final : public Transport {
   PreparedCall prepared_;  // the last one
   CallCounters calls_;
   std::vector<std::byte*> scratch_;
+  std::vector<std::byte> wide_;  // of scaled calls: their operands, wide; empty before the first
   OperandExchange operands_;
 
   struct BarrierState {

@@ -163,6 +163,15 @@ struct CheckArgs {
   uint64_t detail, count;
 };
 
+// As Conversion of kernels/scaled_call.hpp. The factor is at `pointer`, an f32, unless that is 0.
+struct ConvertArgs {
+  uint64_t from, to;
+  uint64_t count, blocks, stride;
+  uint64_t pointer;
+  double factor;
+  int32_t from_dtype, to_dtype;
+};
+
 // A collective. `unit` is count * element size.
 struct CollectiveArgs {
   DeviceComm comm;

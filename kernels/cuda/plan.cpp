@@ -281,6 +281,7 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.two_shot = take(4 * n * layout.two_shot_slot);
   layout.stage_slot = tuning.tile;
   for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
+  layout.wide = take(kWideBytes);
   layout.bytes = at;
   return layout;
 }

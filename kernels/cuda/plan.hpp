@@ -32,8 +32,9 @@ struct Tuning {
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
 struct Layout {
-  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, bytes;
+  uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, wide, bytes;
 };
+inline constexpr uint64_t kWideBytes = uint64_t{8} << 20;  // of scaled calls: their operands, wide
 Layout layout_of(int size, const Tuning& tuning);
 
 constexpr bool is_multimem(Algorithm algorithm) noexcept {

@@ -11,8 +11,9 @@ constexpr size_t kTooMany = SIZE_MAX / 2;
 
 const WrongSize<symm_collective_options_t> kOptions;
 const WrongSize<symm_collective_call_t> kCall;
-const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0, nullptr};
-const symm_collective_options_t kCubeOfOne = {sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0, nullptr};
+const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0, nullptr, 0, 0, 0, nullptr};
+const symm_collective_options_t kCubeOfOne = {
+    sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0, nullptr, 0, 0, 0, nullptr};
 
 }  // namespace
 

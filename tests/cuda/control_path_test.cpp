@@ -45,6 +45,36 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   EXPECT_EQ(reductions, 3);
 }
 
+// Operands are made wide, combined, and made narrow again, as much at a time as there is scratch for; in recv where they fit.
+TEST(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
+  const std::string name = unique();
+  support::as_threads(1, [&](int rank) {
+    const auto group = Group::create(config_of(rank, 1, name));
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 32 << 20), 0);
+    fake_cuda::launches();
+    const auto run = [&](size_t count, DType dtype, const Scaling& scaling, size_t recv_at) {
+      CollectiveCall call = call_of(Collective::allreduce, memory->pointer(0), count, dtype);
+      call.recv = static_cast<std::byte*>(call.recv) + recv_at;
+      call.scaling = scaling;
+      const std::string reason = plan_collective(*group, call).reason;
+      run_collective(*group, call);
+      return std::pair(fake_cuda::launches().size(), reason.substr(0, reason.find(": ")));
+    };
+    const size_t apart = 16 << 20;
+    using Seen = std::pair<size_t, std::string>;
+    const Scaling half{DType::bf16, DType::bf16, ScalePosition::before, Factor::value, 0.5};
+    EXPECT_EQ(run(3'000'000, DType::bf16, half, 0), Seen(4, "f32, 2097152 elements at a time"));
+    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, {}, {}, 0}, apart), Seen(1, "f32"));
+    EXPECT_EQ(run(3'000'000, DType::bf16, {DType::bf16, DType::f32, ScalePosition::after, {}, 2}, apart), Seen(2, "f32"));
+    EXPECT_EQ(run(1000, DType::f64, {DType::f64, DType::f64, ScalePosition::after, {}, 2}, apart), Seen(1, "f64"));
+    EXPECT_EQ(run(0, DType::bf16, half, 0), Seen(0, "f32, 2097152 elements at a time"));
+    CollectiveCall yes = call_of(Collective::allreduce, memory->pointer(0), 1000, DType::boolean);
+    run_collective(*group, yes);
+    EXPECT_EQ(fake_cuda::launches().size(), 1U);  // one rank's bools are made 0 or 1
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+}
+
 TEST(CudaControlPath, MemoryIsShared) {
   const std::string name = unique();
   std::barrier<> written(2);

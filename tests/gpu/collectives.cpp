@@ -32,6 +32,13 @@ struct Case {
   Op op;
   size_t count;
   int root;
+  symm_scale_t position = SYMM_SCALE_NONE;
+  bool by_pointer = false;  // a factor of each rank's own
+  bool to_f32 = false;
+
+  DType result() const { return to_f32 ? DType::f32 : dtype; }
+  bool is_scaled() const { return position != SYMM_SCALE_NONE || to_f32; }
+  double factor(int rank) const { return by_pointer ? static_cast<double>(0.7F + static_cast<float>(rank)) : 0.1; }
 };
 
 bool reduces(symm_collective_t c) {
@@ -49,6 +56,28 @@ struct Expected {
   std::vector<Bytes> send, recv;
 };
 
+template <class Wide>
+uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, int rank) {
+  const auto widened = [&](uint64_t bits) {
+    if (symm::size_of(c.dtype) < 4) return static_cast<Wide>(symm::reference::decode_small(c.dtype, bits));
+    Wide value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  };
+  Wide sum = 0;
+  for (size_t r = 0; r < operands.size(); ++r) {
+    const Wide factor = c.position == SYMM_SCALE_BEFORE ? static_cast<Wide>(c.factor(static_cast<int>(r))) : 1;
+    const Wide x = widened(operands[r]) * factor;
+    sum = r == 0 ? x : sum + x;
+  }
+  if (c.op == Op::avg) sum /= static_cast<Wide>(operands.size());
+  if (c.position == SYMM_SCALE_AFTER) sum *= static_cast<Wide>(c.factor(rank));
+  if (symm::size_of(c.result()) < 4) return symm::reference::encode_small(c.dtype, static_cast<float>(sum));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &sum, sizeof sum);
+  return bits;
+}
+
 Expected expected_of(const Case& c, int n) {
   Expected e;
   const size_t element = symm::size_of(c.dtype);
@@ -57,24 +86,28 @@ Expected expected_of(const Case& c, int n) {
     e.send.push_back(symm::testing::Values(c.dtype, c.op, static_cast<unsigned>(r + 31 * static_cast<int>(c.count % 1000)))
                          .make(c.count * send_units(c.collective, n)));
   }
-  const auto reduce_at = [&](size_t offset) {
-    Bytes result(unit);
+  const auto reduce_at = [&](size_t offset, int rank) {
+    Bytes result(c.count * symm::size_of(c.result()));
     std::vector<uint64_t> operands(static_cast<size_t>(n));
     for (size_t i = 0; i < c.count; ++i) {
       for (int r = 0; r < n; ++r)
         operands[static_cast<size_t>(r)] =
             symm::reference::load_bits(c.dtype, &e.send[static_cast<size_t>(r)][offset + i * element]);
-      symm::reference::store_bits(c.dtype, symm::reference::reduce(c.dtype, c.op, operands), &result[i * element]);
+      const uint64_t right = !c.is_scaled()          ? symm::reference::reduce(c.dtype, c.op, operands)
+                             : c.dtype == DType::f64 ? scaled_reference<double>(c, operands, rank)
+                                                     : scaled_reference<float>(c, operands, rank);
+      symm::reference::store_bits(c.result(), right, &result[i * symm::size_of(c.result())]);
     }
     return result;
   };
   Bytes all;
-  if (c.collective == SYMM_COLLECTIVE_ALLREDUCE || c.collective == SYMM_COLLECTIVE_REDUCE) all = reduce_at(0);
+  if (c.collective == SYMM_COLLECTIVE_ALLREDUCE || c.collective == SYMM_COLLECTIVE_REDUCE) all = reduce_at(0, c.root);
   for (int r = 0; r < n; ++r) {
+    if (c.collective == SYMM_COLLECTIVE_ALLREDUCE && c.position == SYMM_SCALE_AFTER && c.by_pointer) all = reduce_at(0, r);
     switch (c.collective) {
       case SYMM_COLLECTIVE_ALLREDUCE: e.recv.push_back(all); break;
       case SYMM_COLLECTIVE_REDUCE: e.recv.push_back(r == c.root ? all : Bytes()); break;
-      case SYMM_COLLECTIVE_REDUCE_SCATTER: e.recv.push_back(reduce_at(static_cast<size_t>(r) * unit)); break;
+      case SYMM_COLLECTIVE_REDUCE_SCATTER: e.recv.push_back(reduce_at(static_cast<size_t>(r) * unit, r)); break;
       case SYMM_COLLECTIVE_BROADCAST: e.recv.push_back(e.send[static_cast<size_t>(c.root)]); break;
       default: {
         Bytes result;
@@ -94,6 +127,16 @@ Expected expected_of(const Case& c, int n) {
 symm_status_t call(const gpu::Rank& rank, const Case& c, const void* send, void* recv, symm_algorithm_t algorithm) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.algorithm = algorithm;
+  options.scale_position = c.position;
+  if (c.to_f32) options.result_dtype = SYMM_DTYPE_F32;
+  char* const factor_at = rank.ordinary + gpu::Rank::kBlock - 256;
+  if (c.by_pointer) {
+    const auto factor = static_cast<float>(c.factor(rank.rank));
+    gpu::cuda(cudaMemcpyAsync(factor_at, &factor, sizeof factor, cudaMemcpyHostToDevice, rank.stream), "factor");
+    options.scale_pointer = factor_at;
+  } else if (c.position != SYMM_SCALE_NONE) {
+    options.scale = c.factor(rank.rank);
+  }
   const auto dtype = static_cast<symm_dtype_t>(c.dtype);
   const auto op = static_cast<symm_op_t>(c.op);
   switch (c.collective) {
@@ -122,7 +165,8 @@ bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   size_t offset = static_cast<size_t>(rank.rank) * 256;
   if (place == Place::ordinary_odd) offset += symm::size_of(c.dtype) * static_cast<size_t>(1 + rank.rank % 2);
   char* in = base + offset;
-  const size_t recv_bytes = unit * recv_units(c.collective, rank.size);
+  const size_t recv_bytes = c.count * symm::size_of(c.result()) * recv_units(c.collective, rank.size);
+  if (in_place && c.to_f32) return false;
   char* out = base + gpu::Rank::kBlock / 2 + offset;
   if (in_place) {
     out = in;
@@ -138,7 +182,8 @@ bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   const symm_status_t status = call(rank, c, in, out, algorithm);
   if (status == SYMM_ERR_INVALID_ARGUMENT && algorithm != SYMM_ALGORITHM_AUTO) return false;
   const std::string what = "collective " + std::to_string(c.collective) + " " + symm::name_of(c.dtype) + " " +
-                           symm::name_of(c.op) + " count " + std::to_string(c.count) + " " +
+                           symm::name_of(c.op) + (c.is_scaled() ? " scaled " + std::to_string(c.position) : "") +
+                           (c.to_f32 ? " to f32" : "") + " count " + std::to_string(c.count) + " " +
                            kPlaceNames[static_cast<size_t>(place)] + " " +
                            symm::name_of(static_cast<symm::Algorithm>(algorithm)) + " rank " + std::to_string(rank.rank) +
                            " of " + std::to_string(rank.size);
@@ -152,13 +197,14 @@ bool check(const gpu::Rank& rank, std::barrier<>& together, const Case& c, const
   health.struct_size = sizeof health;
   gpu::symm(symm_group_status(rank.group, &health), "symm_group_status");
   if (health.status != SYMM_OK) gpu::give_up(what + ": " + health.message);
-  const size_t elements = want.size() / symm::size_of(c.dtype);
-  bool same = reduces(c.collective) ? symm::reference::same(c.dtype, got.data(), want.data(), elements)
+  const size_t elements = want.size() / symm::size_of(c.result());
+  bool same = reduces(c.collective) ? symm::reference::same(c.result(), got.data(), want.data(), elements)
                                     : std::memcmp(got.data(), want.data(), want.size()) == 0;
   for (size_t i = want.size(); i < got.size() && !want.empty(); ++i)
     same = same && got[i] == std::byte{0xA5};  // nothing beyond the end
   gpu::expect(
-      same, what + (reduces(c.collective) ? ": " + symm::reference::difference(c.dtype, got.data(), want.data(), elements) : ""));
+      same,
+      what + (reduces(c.collective) ? ": " + symm::reference::difference(c.result(), got.data(), want.data(), elements) : ""));
   return true;
 }
 
@@ -190,6 +236,23 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       add(SYMM_COLLECTIVE_ALLGATHER, dtype, Op::sum, count);
       add(SYMM_COLLECTIVE_BROADCAST, dtype, Op::sum, count);
       add(SYMM_COLLECTIVE_ALLTOALL, dtype, Op::sum, count);
+    }
+  }
+  int turn = 0;
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f8e4m3, DType::f8e5m2, DType::f32, DType::f64}) {
+    for (const symm_collective_t c : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE}) {
+      for (const size_t count : {size_t{1}, size_t{37}, size_t{4099}, size_t{300007}}) {
+        for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER}) {
+          const bool narrow = symm::size_of(dtype) < 4;
+          ++turn;
+          if (position != SYMM_SCALE_NONE)
+            list.push_back({c, dtype, turn % 3 == 0 ? Op::avg : Op::sum, count, root, position, turn % 2 == 0, false});
+          if (narrow) {
+            const bool by_pointer = position != SYMM_SCALE_NONE && turn % 2 == 1;
+            list.push_back({c, dtype, turn % 3 == 1 ? Op::avg : Op::sum, count, root, position, by_pointer, true});
+          }
+        }
+      }
     }
   }
   if (small) return list;

@@ -17,11 +17,16 @@ struct Arguments {
   symm_op_t op = SYMM_OP_SUM;
   int32_t root = 0;
   symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO;
+  double scale = 0;  // before
+  symm_dtype_t result = 0;
 };
 
 symm_status_t call(const Group& group, const Arguments& a) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.algorithm = a.algorithm;
+  options.scale_position = a.scale != 0 ? SYMM_SCALE_BEFORE : SYMM_SCALE_NONE;
+  options.scale = a.scale;
+  options.result_dtype = a.result;
   static thread_local std::vector<double> send(1 << 17), recv(1 << 17);
   symm_group_t* g = group.get();
   switch (a.what) {
@@ -65,6 +70,15 @@ std::vector<Difference> differences() {
     add("much_larger_count", [](Arguments& a) { a.count = 20'000; }, {"count 4", "count 20000"});
     add("dtype", [](Arguments& a) { a.dtype = SYMM_DTYPE_I32; }, {"f32", "i32"});
     if (reduces) add("op", [](Arguments& a) { a.op = SYMM_OP_MAX; }, {"sum", "max"});
+    if (reduces) add("scale", [](Arguments& a) { a.scale = 2; }, {"makes " + name + "(f32, sum, count 4", "scaled before by 2"});
+    if (reduces) {
+      common.scale = 0.5;
+      add("factor", [](Arguments& a) { a.scale = 2; }, {"scaled before by 0.5", "scaled before by 2"});
+      common.scale = 0;
+      common.dtype = SYMM_DTYPE_BF16;
+      add("result", [](Arguments& a) { a.result = SYMM_DTYPE_F32; }, {"bf16, sum, result f32, count 4"});
+      common.dtype = SYMM_DTYPE_F32;
+    }
     if (rooted) add("root", [](Arguments& a) { a.root = 1; }, {"root 0", "root 1"});
     add("algorithm", [](Arguments& a) { a.algorithm = SYMM_ALGORITHM_TWO_SHOT_STAGED; }, {"two_shot_staged"});
     add("collective", [=](Arguments& a) { a.what = all_to_all ? SYMM_COLLECTIVE_ALLREDUCE : SYMM_COLLECTIVE_ALLTOALL; },

@@ -70,7 +70,8 @@ void as_threads(int size, const GroupBody& body, uint64_t flags) {
 }
 
 symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count, symm_algorithm_t algorithm) {
-  const symm_collective_options_t options{sizeof options, algorithm, 0, nullptr};
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.algorithm = algorithm;
   return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
 }
 

@@ -64,7 +64,8 @@ OPTIONS(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT, "z", &given.name)
 OPTIONS(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT, "kk", &given.tag, &given.timeout_ms)
 OPTIONS(symm_heap_options_t, SYMM_HEAP_OPTIONS_INIT, "kikzk", &given.flags, &given.numa_node, &given.alignment, &given.name, &given.timeout_ms)
 OPTIONS(symm_group_shrink_options_t, SYMM_GROUP_SHRINK_OPTIONS_INIT, "kz", &given.timeout_ms, &given.name)
-OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT, "ik", &given.algorithm, &given.timeout_ms)
+OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT, "ik|iidK", &given.algorithm, &given.timeout_ms,
+        &given.scale_position, &given.result_dtype, &given.scale, (unsigned long long *)&given.scale_pointer)
 OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "kk", &given.hold_ms, &given.hold_imports)
 OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "kzi", &given.timeout_ms, &given.directory, &given.device)
 

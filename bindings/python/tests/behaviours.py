@@ -253,6 +253,7 @@ class Runner:
         op, rank = line.text("op", ""), line.integer("from", self.rank)
         for i, seen in enumerate(words.tolist()):
             value = self.combine(line, op, i + shift) if op else line.formula(rank, i + shift)
+            value *= line.integer("times", 1)
             assert seen == encode(dtype, value), f"element {i} has the bits {seen:#x}, not those of {value}"
 
     def combine(self, line: Line, op: str, i: int) -> int:
@@ -365,10 +366,16 @@ class Runner:
         factor |= {"gather": factor["allgather"], "scatter": factor["reduce_scatter"]}
         of_send, of_recv = factor.get(line.verb, (1, 1))
         send = self.operand(line, "send", of_send * count, dtype)
-        recv = self.operand(line, "recv", of_recv * count, dtype)
+        recv = self.operand(
+            line, "recv", of_recv * count, dtype_of(line.text("result").lower()) if "result" in line.values else dtype
+        )
         options = {key: line.text(key) for key in ("op", "algorithm") if key in line.values}
         if "root" in line.values:
             options["root"] = line.integer("root")
+        if "position" in line.values:
+            options["scale_position"] = line.text("position")
+            at = "scale_at" in line.values
+            options["scale"] = self.operand(line, "scale_at", 1, symm.f32) if at else line.integer("scale")
         getattr(group, line.verb)(send, recv, **options)
 
     do_allreduce = do_reduce_scatter = do_allgather = do_broadcast = do_reduce = do_alltoall = do_collective

@@ -131,6 +131,14 @@ enum symm_op_values {
   SYMM_OP_PROD = 4
 };
 
+/** Where a factor is multiplied in; see symm_collective_options_t. Since 0.2. */
+typedef int32_t symm_scale_t;
+enum symm_scale_values {
+  SYMM_SCALE_NONE = 0,
+  SYMM_SCALE_BEFORE = 1, /**< every operand, before it is combined */
+  SYMM_SCALE_AFTER = 2   /**< the result, after the division of AVG and before rounding */
+};
+
 /** What memory a group works on. */
 typedef int32_t symm_backend_t;
 enum symm_backend_values {
@@ -1024,16 +1032,30 @@ SYMM_API symm_status_t symm_wait_value64(symm_memory_t *memory, size_t offset, s
  * ranks, a multiple of 16. After an error other than INVALID_ARGUMENT the contents of recv are undefined and send is unharmed
  * (unless in place). */
 
-/** Options of one collective call; NULL means the defaults. */
+/** Options of one collective call; NULL means the defaults.
+ *
+ *  symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of
+ *  narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided
+ *  (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64)
+ *  first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64).
+ *  With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must
+ *  agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or
+ *  result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of
+ *  them without a reduction. With a result_dtype other than dtype no form is in place. */
 typedef struct {
   size_t struct_size;
-  symm_algorithm_t algorithm; /**< force one; must be the same on all ranks */
-  uint64_t timeout_ms;        /**< 0: the group's */
-  symm_failure_t *failure;    /**< NULL, or receives the failure of this call */
+  symm_algorithm_t algorithm;  /**< force one; must be the same on all ranks */
+  uint64_t timeout_ms;         /**< 0: the group's */
+  symm_failure_t *failure;     /**< NULL, or receives the failure of this call */
+  symm_scale_t scale_position; /**< whether, and where, there is a factor */
+  symm_dtype_t result_dtype;   /**< of recv; 0: dtype */
+  double scale;                /**< the factor, finite */
+  const void *scale_pointer;   /**< the factor as one aligned f32 in memory that the device (host back end: the host) reads when
+                                *   the call runs; so a captured call takes a new one at each replay */
 } symm_collective_options_t;
 
 #define SYMM_COLLECTIVE_OPTIONS_INIT \
-  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL }
+  { sizeof(symm_collective_options_t), SYMM_ALGORITHM_AUTO, 0, NULL, SYMM_SCALE_NONE, 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.1. */
 SYMM_API symm_status_t symm_collective_options_init(symm_collective_options_t *options, size_t struct_size);

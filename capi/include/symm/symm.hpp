@@ -170,6 +170,9 @@ struct Options {
   symm_algorithm_values algorithm = SYMM_ALGORITHM_AUTO;  // force one; must be the same on all ranks
   uint64_t timeout_ms = 0;
   void *stream = nullptr;
+  symm_scale_values scale_position = SYMM_SCALE_NONE;  // of reductions of floats: scale, or the f32 at scale_pointer, is a factor
+  double scale = 0;
+  const void *scale_pointer = nullptr;
 };
 
 namespace detail {
@@ -199,8 +202,15 @@ inline bool found(symm_status_t status, const char *call) {
 
 inline symm_wait_options_t within(uint64_t timeout_ms) { return {sizeof(symm_wait_options_t), timeout_ms, nullptr}; }
 
-inline symm_collective_options_t in_c(const Options &options) {
-  return {sizeof(symm_collective_options_t), options.algorithm, options.timeout_ms, nullptr};
+inline symm_collective_options_t in_c(const Options &options, symm_dtype_t result = 0) {
+  return {sizeof(symm_collective_options_t),
+          options.algorithm,
+          options.timeout_ms,
+          nullptr,
+          options.scale_position,
+          result,
+          options.scale,
+          options.scale_pointer};
 }
 
 // The elements of `send` and `recv`, which must be of one type.
@@ -211,6 +221,18 @@ struct Operands {
   static constexpr symm_dtype_values dtype = Dtype<std::remove_cv_t<Element>>::value;
   Span<const Element> send;
   Span<Element> recv;
+};
+
+// Those of a reduction: recv may be float where send is of a narrower floating point type, and has the sum unrounded.
+template <class Send, class Recv>
+struct Reduced {
+  using From = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
+  using To = typename Operands<Send, Recv>::Element;
+  static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>, "recv has send's type, or float");
+  static constexpr symm_dtype_values dtype = Dtype<From>::value;
+  static constexpr symm_dtype_values result = Dtype<std::remove_cv_t<To>>::value;
+  Span<const From> send;
+  Span<To> recv;
 };
 
 inline void require(bool right, const char *call, const std::string &what) {
@@ -698,18 +720,18 @@ class Group : public Handle<symm_group_t> {
   // recv[i] = op of all ranks' send[i]. symm_allreduce().
   template <class Send, class Recv>
   void allreduce(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
-    const detail::Operands<Send, Recv> data{send, recv};
+    const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
-    const auto c = detail::in_c(options);
+    const auto c = detail::in_c(options, data.result);
     check(symm_allreduce(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
           "symm_allreduce");
   }
   // recv = this rank's part of the op of all ranks' send, which has size() times as many elements. symm_reduce_scatter().
   template <class Send, class Recv>
   void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
-    const detail::Operands<Send, Recv> data{send, recv};
+    const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_reduce_scatter", "send", data.send.size(), data.recv.size() * ranks());
-    const auto c = detail::in_c(options);
+    const auto c = detail::in_c(options, data.result);
     check(symm_reduce_scatter(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
           "symm_reduce_scatter");
   }
@@ -735,9 +757,9 @@ class Group : public Handle<symm_group_t> {
   // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
   template <class Send, class Recv>
   void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root, const Options &options = {}) const {
-    const detail::Operands<Send, Recv> data{send, recv};
+    const detail::Reduced<Send, Recv> data{send, recv};
     if (rank_ == root || !data.recv.empty()) detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
-    const auto c = detail::in_c(options);
+    const auto c = detail::in_c(options, data.result);
     check(symm_reduce(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, op, root, &c, options.stream),
           "symm_reduce");
   }

@@ -19,18 +19,6 @@ namespace {
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
 constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
 
-bool is_float(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f16:
-    case DType::f32:
-    case DType::f64:
-    case DType::bf16:
-    case DType::f8e4m3:
-    case DType::f8e5m2: return true;
-    default: return false;
-  }
-}
-
 Kernel find(DType dtype, Op op) noexcept {
   const auto simd = static_cast<size_t>(current_simd());
   const KernelTable& table = !is_float(dtype)                             ? integer_table()
@@ -105,9 +93,29 @@ Kernel find_for_few(const Reduction& r) noexcept {
   }
 }
 
+template <class T>
+void multiply(DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
+  constexpr size_t kAtOnce = 256;
+  T factors[kAtOnce];
+  std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
+  Reduction product;
+  product.dtype = dtype;
+  product.op = Op::prod;
+  product.source_count = 2;
+  product.destination_count = 1;
+  for (size_t at = 0; at < count; at += kAtOnce) {
+    const std::byte* const sources[] = {from + at * sizeof(T), reinterpret_cast<const std::byte*>(factors)};
+    std::byte* const into = to + at * sizeof(T);
+    product.sources = sources;
+    product.destinations = &into;
+    product.count = std::min(kAtOnce, count - at);
+    reduce(product);
+  }
+}
+
 }  // namespace
 
-size_t size_of_partial(DType dtype) noexcept { return is_float(dtype) && dtype != DType::f64 ? 4 : size_of(dtype); }
+size_t size_of_partial(DType dtype) noexcept { return is_small_float(dtype) ? 4 : size_of(dtype); }
 
 void reduce(const Reduction& reduction) noexcept {
   if (reduction.count == 0) return;
@@ -118,6 +126,41 @@ void reduce(const Reduction& reduction) noexcept {
     reduce_and_stream(reduction, kernel);
   else
     kernel(reduction);
+}
+
+void convert(const Conversion& c, double factor) noexcept {
+  const bool widens = is_small_float(c.from_dtype);
+  const bool narrows = is_small_float(c.to_dtype);
+  const DType wide_dtype = narrows ? c.from_dtype : c.to_dtype;
+  const std::byte* from = c.from;
+  std::byte* to = c.to;
+  for (size_t block = 0; block < c.blocks; ++block, from += c.stride, to += c.count * size_of(c.to_dtype)) {
+    std::byte* const wide = narrows ? const_cast<std::byte*>(from) : to;
+    const std::byte* source = from;
+    Reduction one;  // of one operand, begun or ended
+    one.count = c.count;
+    if (widens) {
+      one.dtype = c.from_dtype;
+      one.sources = &from;
+      one.source_count = 1;
+      one.partial_out = wide;
+      reduce(one);
+      source = wide;
+    }
+    if (c.scaled && wide_dtype == DType::f64)
+      multiply<double>(wide_dtype, source, wide, c.count, factor);
+    else if (c.scaled)
+      multiply<float>(wide_dtype, source, wide, c.count, factor);
+    else if (source != wide)
+      std::memcpy(wide, source, c.count * size_of(wide_dtype));
+    if (narrows) {
+      one.dtype = c.to_dtype;
+      one.partial_in = wide;
+      one.destinations = &to;
+      one.destination_count = 1;
+      reduce(one);
+    }
+  }
 }
 
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept {

@@ -11,7 +11,7 @@
 
 #include <cstddef>
 
-#include "kernels/types.hpp"
+#include "kernels/scaled_call.hpp"
 
 namespace symm::host {
 
@@ -37,6 +37,9 @@ struct Reduction {
 size_t size_of_partial(DType dtype) noexcept;
 
 void reduce(const Reduction& reduction) noexcept;
+
+// By turns with plain calls; scaled by `factor` where it says so. What is narrowed is scaled in `from`, which is scratch.
+void convert(const Conversion& conversion, double factor) noexcept;
 
 // Copy; `to` may be equal to `from`. Non-temporal stores are used if asked for and the size allows.
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;

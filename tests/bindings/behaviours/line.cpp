@@ -43,6 +43,9 @@ const std::map<std::string, int32_t>& constants() {
       {"OP_MIN", SYMM_OP_MIN},
       {"OP_MAX", SYMM_OP_MAX},
       {"OP_PROD", SYMM_OP_PROD},
+      {"POSITION_NONE", SYMM_SCALE_NONE},
+      {"POSITION_BEFORE", SYMM_SCALE_BEFORE},
+      {"POSITION_AFTER", SYMM_SCALE_AFTER},
       {"ALGORITHM_AUTO", SYMM_ALGORITHM_AUTO},
       {"ALGORITHM_LL", SYMM_ALGORITHM_LL},
       {"ALGORITHM_ONE_SHOT", SYMM_ALGORITHM_ONE_SHOT},
@@ -124,15 +127,15 @@ int64_t Line::parse(const std::string& value) const {
 int64_t Line::integer(const std::string& key) const { return parse(text(key)); }
 int64_t Line::integer(const std::string& key, int64_t otherwise) const { return has(key) ? integer(key) : otherwise; }
 
-int32_t Line::constant(const std::string& key) const {
-  std::string kind = key;
-  std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return behaviours::constant(kind, text(key));
+static std::string kind_of(std::string key) {
+  std::transform(key.begin(), key.end(), key.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return key;
 }
 
+int32_t Line::constant(const std::string& key) const { return behaviours::constant(kind_of(key), text(key)); }
+
 int32_t Line::constant(const std::string& key, const std::string& otherwise) const {
-  if (has(key)) return constant(key);
-  return behaviours::constant(key == "op" ? "OP" : "ALGORITHM", otherwise);
+  return behaviours::constant(kind_of(key), text(key, otherwise));
 }
 
 std::pair<std::string, int64_t> Line::address(const std::string& key) const {

@@ -231,6 +231,7 @@ class Runner {
     for (int64_t i = 0; i < line.integer("count"); ++i, at += support::size_of(dtype)) {
       int64_t value = line.formula(line.integer("from", rank_), i + shift);
       if (line.has("op")) value = combine(line, i + shift);
+      value *= line.integer("times", 1);
       const uint64_t expected = support::encode_integer(dtype, value);
       const uint64_t seen = support::load_bits(dtype, at);
       if (seen != expected) {
@@ -316,13 +317,22 @@ class Runner {
     const int32_t root = line.integer32("root", 0);
     symm::Options options;
     options.algorithm = static_cast<symm_algorithm_values>(line.constant("algorithm", "AUTO"));
+    options.scale_position = static_cast<symm_scale_values>(line.constant("position", "NONE"));
+    options.scale = static_cast<double>(line.integer("scale", 0));
+    if (line.has("scale_at")) options.scale_pointer = address(line, "scale_at");
     const symm::Span from(send, count), from_all(send, all);
+    const auto reduce = [&](const auto& into) {
+      if (verb == "allreduce") return ranks.allreduce(from, into, op, options);
+      if (verb == "reduce_scatter") return ranks.reduce_scatter(from_all, into, op, options);
+      ranks.reduce(from, into, op, root, options);
+    };
+    if constexpr (std::is_class_v<T>) {  // Narrow
+      if (line.text("result", "") == "F32") return reduce(symm::Span(reinterpret_cast<float*>(recv), count));
+    }
     const symm::Span to(recv, count), to_all(recv, all);
-    if (verb == "allreduce") return ranks.allreduce(from, to, op, options);
-    if (verb == "reduce_scatter") return ranks.reduce_scatter(from_all, to, op, options);
+    if (verb == "allreduce" || verb == "reduce_scatter" || verb == "reduce") return reduce(to);
     if (verb == "allgather") return ranks.allgather(from, to_all, options);
     if (verb == "broadcast") return ranks.broadcast(from, to, root, options);
-    if (verb == "reduce") return ranks.reduce(from, to, op, root, options);
     if (verb == "gather") return ranks.gather(from, to_all, root, options);
     if (verb == "scatter") return ranks.scatter(from_all, to, root, options);
     ranks.alltoall(from_all, to_all, options);

@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
-# `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`.
+# `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`. Reductions of floats also take
+# `scale`, a factor (a number, the same on all ranks, or an array of one Float32, which is read when the call runs), and `scale_position`,
+# :before (of every operand) or :after (of the result); and a destination of Float32 where the source is narrower has the result unrounded.
 
-@inline options(::Nothing, ::Nothing) = C_NULL
-options(algorithm, timeout) = options_with(
-    symm_collective_options_t, algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm), milliseconds(timeout)
-)
+@inline options(::Nothing, ::Nothing, result=0, ::Nothing=nothing, position=nothing) = result == 0 ? C_NULL : scaled(nothing, nothing, result)
+options(algorithm, timeout, result=0, scale=nothing, position=:before) = scaled(algorithm, timeout, result, scale, position)
+function scaled(algorithm, timeout, result=0, scale=nothing, position=:before)
+    pointer_, value = scale isa AbstractArray ? (Ptr{Cvoid}(pointer(scale)), 0.0) : (C_NULL, scale === nothing ? 0.0 : Float64(scale))
+    scale isa AbstractArray && !(eltype(scale) === Float32 && length(scale) == 1) && throw(ArgumentError("scale: is not one Float32"))
+    return sized_with(
+        symm_collective_options_t, algorithm === nothing ? SYMM_ALGORITHM_AUTO : value_of(ALGORITHMS, algorithm),
+        milliseconds(timeout), C_NULL, scale === nothing ? SYMM_SCALE_NONE : value_of(SCALES, position), result, value, pointer_
+    )
+end
+
+const NARROW = (SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2)
+reduces(A, B) = eltype(A) === eltype(B) || (eltype(A) === Float32 && dtype(eltype(B)) in NARROW) || differ_in_type(A, B)
+wider(A, B) = A === nothing || eltype(A) === eltype(B) ? Int32(0) : dtype(eltype(A))
 
 # A collective of C; `more` is what it takes between the type and the options.
-@inline function collective(f, group, from, to, count, T, more...; algorithm=nothing, timeout=nothing, stream=nothing)
-    check(f(group, operand(from), operand(to), count, dtype(T), more..., options(algorithm, timeout), stream_for(stream, group)))
+@inline function collective(f, group, from, to, count, T, more...; algorithm=nothing, timeout=nothing, stream=nothing, scale=nothing, scale_position=:before)
+    result = to === nothing || from === nothing ? Int32(0) : wider(to, from)
+    how = options(algorithm, timeout, result, scale, scale_position)
+    GC.@preserve scale check(f(group, operand(from), operand(to), count, dtype(T), more..., how, stream_for(stream, group)))
     return to
 end
 
@@ -27,7 +41,7 @@ in the order 0, 1, ..., so the result has the same bits everywhere.
 """
 @inline allreduce!(A, op, group::Group=group_of(A); keywords...) = allreduce!(A, A, op, group; keywords...)
 @inline function allreduce!(to, from, op, group::Group=group_of(to, from); keywords...)
-    same_type(to, from)
+    reduces(to, from)
     length(to) == length(from) || differ("all-reduce of $(length(from)) elements into $(length(to))")
     return collective(symm_allreduce, group, from, to, length(from), eltype(from), reduction(op); keywords...)
 end
@@ -47,9 +61,9 @@ Rank r receives the r-th part of the reduction of all ranks' `source`, which has
 in place, into the r-th part of `A`, and returns a view of that.
 """
 function reduce_scatter!(to, from, op, group::Group=group_of(to, from); keywords...)
-    same_type(to, from)
+    reduces(to, from)
     length(from) == group.size * length(to) || differ("reduce-scatter of $(length(from)) elements to $(group.size) times $(length(to))")
-    return collective(symm_reduce_scatter, group, from, to, length(to), eltype(to), reduction(op); keywords...)
+    return collective(symm_reduce_scatter, group, from, to, length(to), eltype(from), reduction(op); keywords...)
 end
 reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(own_part(A, group), A, op, group; keywords...)
 
@@ -102,7 +116,7 @@ As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` elsewh
 reduce!(A, op, group::Group=group_of(A); keywords...) = reduce!(A, A, op, group; keywords...)
 function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0, keywords...)
     if to !== nothing
-        same_type(to, from)
+        reduces(to, from)
         length(to) == length(from) || differ("reduce of $(length(from)) elements into $(length(to))")
     end
     return collective(symm_reduce, group, from, to, length(from), eltype(from), reduction(op), root; keywords...)

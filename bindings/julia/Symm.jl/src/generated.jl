@@ -57,6 +57,12 @@ const SYMM_OP_MIN = symm_op_t(2)
 const SYMM_OP_MAX = symm_op_t(3)
 const SYMM_OP_PROD = symm_op_t(4)
 
+"""Where a factor is multiplied in; see symm_collective_options_t. Since 0.2."""
+const symm_scale_t = Int32
+const SYMM_SCALE_NONE = symm_scale_t(0)
+const SYMM_SCALE_BEFORE = symm_scale_t(1)  # every operand, before it is combined
+const SYMM_SCALE_AFTER = symm_scale_t(2)  # the result, after the division of AVG and before rounding
+
 """What memory a group works on."""
 const symm_backend_t = Int32
 const SYMM_BACKEND_AUTO = symm_backend_t(0)  # $SYMM_BACKEND ("host" or "cuda") if set, else the host
@@ -362,12 +368,16 @@ struct symm_signal_wait_t
     value::UInt64
 end
 
-"""Options of one collective call; NULL means the defaults."""
+"""Options of one collective call; NULL means the defaults. symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place."""
 struct symm_collective_options_t
     struct_size::Csize_t
     algorithm::symm_algorithm_t  # force one; must be the same on all ranks
     timeout_ms::UInt64  # 0: the group's
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
+    scale_position::symm_scale_t  # whether, and where, there is a factor
+    result_dtype::symm_dtype_t  # of recv; 0: dtype
+    scale::Cdouble  # the factor, finite
+    scale_pointer::Ptr{Cvoid}  # the factor as one aligned f32 in memory that the device (host back end: the host) reads when the call runs; so a captured call takes a new one at each replay
 end
 
 """The algorithm chosen for a call, and why. Filled by symm_collective_plan()."""

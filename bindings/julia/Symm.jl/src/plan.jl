@@ -16,7 +16,7 @@ function plan(collective::Symbol, to, from, op, group::Group=group_of(to, from);
             Base.unsafe_convert(Ptr{Cvoid}, Base.cconvert(Ptr{Cvoid}, recv)), own_count(collective, to, from, group),
             dtype(eltype(from)), reduction(op), root, C_NULL, C_NULL, C_NULL, C_NULL, 0, 0,
         )
-        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing))
+        filled(symm_plan_info_t, symm_collective_plan, group, call, options(algorithm, nothing, recv === nothing ? Int32(0) : wider(to, from)))
     end
     return (; found..., algorithm=name_of(ALGORITHMS, found.algorithm))
 end

@@ -117,6 +117,7 @@ function expect_elements(r)
     for i in 0:(number(r, "count") - 1)
         value = op === nothing ? f(from, i + shift) : reduce(COMBINE[op], f(rank, i + shift) for rank in 0:2)
         op == "AVG" && (value = div(value, 3))
+        value *= number(r, "times", 1)
         seen = unsafe_load(at, i + 1)
         seen == encode(T, value) || error("element $i has the bits $seen, not those of $value")
     end
@@ -271,8 +272,15 @@ const OPS = Dict(
     Symm.SYMM_OP_SUM => +, Symm.SYMM_OP_AVG => avg, Symm.SYMM_OP_MIN => min, Symm.SYMM_OP_MAX => max, Symm.SYMM_OP_PROD => *
 )
 
+function scaling(r)
+    has(r, "position") || return NamedTuple()
+    scale = has(r, "scale_at") ? unsafe_wrap(Array, Ptr{Float32}(address(r, "scale_at")), 1) : number(r, "scale")
+    return (scale=scale, scale_position=Symbol(lowercase(word(r, "position"))))
+end
+
 function reducing(r, call; to=1, from=1)
     receive, send, code = operands(r, to, from)
+    has(r, "result") && (receive = Span{Float32}(address(r, "recv"), length(receive)); word(r, "result"))
     op = constant("OP", word(r, "op"))
     if receive === nothing || !haskey(OPS, op)
         r.line.verb == "allreduce" || error("only all-reduce is called with what does not exist")
@@ -280,7 +288,7 @@ function reducing(r, call; to=1, from=1)
             Symm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
         )
     end
-    return call(receive, send, OPS[op]; options(r)...)
+    return call(receive, send, OPS[op]; options(r)..., scaling(r)...)
 end
 
 function moving(r, call; to=1, from=1)

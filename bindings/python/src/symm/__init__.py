@@ -62,6 +62,7 @@ from symm.enums import (
     Collective as Collective,
     Compare as Compare,
     Op as Op,
+    Scale as Scale,
     SignalOp as SignalOp,
     Status as Status,
     TopologyClass as TopologyClass,

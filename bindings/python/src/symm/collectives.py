@@ -14,13 +14,15 @@ name the rank; `MismatchError` if ranks disagree in operation, element type, op,
 from __future__ import annotations
 
 from itertools import accumulate
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from symm._generated import Plan
 from symm._library import raw
 from symm._streams import milliseconds
 from symm.array import SymmArray
-from symm.enums import Algorithm, Collective, Op, member
+from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32
+from symm.enums import Algorithm, Collective, Op, Scale, member
 from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -41,8 +43,15 @@ if TYPE_CHECKING:
         timeout: float | None
         stream: Any
 
+    class ReductionOptions(CallOptions, total=False):
+        """What reductions take beside that."""
+
+        scale: Any
+        scale_position: Scale | str
+
 
 _allreduce = raw.symm_allreduce
+_NARROW = (f16, bf16, f8e4m3, f8e5m2)
 
 
 def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[int, int] | None:
@@ -51,8 +60,8 @@ def _options(algorithm: Algorithm | str | None, timeout: float | None) -> tuple[
     return int(member(Algorithm, algorithm or Algorithm.AUTO)), milliseconds(timeout)
 
 
-def _require(recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1) -> None:
-    if recv.dtype is not send.dtype:
+def _require(recv: AnyOperand, send: AnyOperand, *, factor: int = 1, divisor: int = 1, wider: bool = False) -> None:
+    if recv.dtype is not send.dtype and not (wider and recv.dtype is f32 and send.dtype in _NARROW):
         raise InvalidArgumentError(f"recv: is of {recv.dtype!r}, send of {send.dtype!r}")
     if recv.size * divisor != send.size * factor:
         expected = send.size * factor // divisor
@@ -97,6 +106,27 @@ class Collectives:
         number = self._stream(stream, operand)
         return self._operand(operand, name, number, written=name == "recv"), _options(algorithm, timeout), number
 
+    def _begin_reduction(
+        self, send: Any, recv: Any, scale: Any = None, scale_position: Scale | str = Scale.BEFORE, **options: Unpack[CallOptions]
+    ) -> tuple[AnyOperand, AnyOperand, tuple[Any, ...] | None, int]:
+        """As `_begin()`, with a factor, or with `recv` of f32 where `send` is narrower."""
+        source, target, how, number = self._begin(send, recv, **options)
+        wider = target.code != source.code
+        if scale is None and not wider:
+            return source, target, how, number
+        position, value, pointer = Scale.NONE, 0.0, 0
+        if scale is not None:
+            position = member(Scale, scale_position)
+            if isinstance(scale, Real):
+                value = float(scale)
+            else:
+                factor = self._operand(scale, "scale", number)
+                if factor.dtype is not f32 or factor.size != 1:
+                    raise InvalidArgumentError(f"scale: is {factor.size} elements of {factor.dtype!r}, not one of symm.f32")
+                pointer = factor.pointer
+        result = target.code if wider else 0
+        return source, target, (*(how or (int(Algorithm.AUTO), 0)), int(position), result, value, pointer), number
+
     def _part(self, elements: int) -> int:
         """Elements of each rank's part of an array."""
         if elements % self.size:
@@ -112,16 +142,20 @@ class Collectives:
         algorithm: Algorithm | str | None = None,
         timeout: float | None = None,
         stream: Any = None,
+        scale: Any = None,
+        scale_position: Scale | str = Scale.BEFORE,
     ) -> None:
         """``recv[i]`` = op over all ranks of ``send[i]``, on every rank.
 
         Args:
             send: n elements.
-            recv: n elements; None: in place.
+            recv: n elements; None: in place. Of f32 where `send` is of a narrower float: the result is not rounded.
             op: "sum", "avg", "min", "max" or "prod".
             algorithm: force one; the same on all ranks.
             timeout: seconds; None: the group's.
             stream: see above.
+            scale: a factor: a number, the same on all ranks, or an array of one f32, which is read when the call runs.
+            scale_position: "before": of every operand, or "after": of the result.
         """
         if recv is None:
             recv = send
@@ -134,33 +168,36 @@ class Collectives:
             and self._on_host
             and send.size == recv.size
             and send.code == recv.code
+            and scale is None
         ):
             source: AnyOperand = send
             target: AnyOperand = recv
             options, number = _options(algorithm, timeout), 0
         else:
-            source, target, options, number = self._begin(send, recv, algorithm, timeout, stream)
+            source, target, options, number = self._begin_reduction(
+                send, recv, scale, scale_position, algorithm=algorithm, timeout=timeout, stream=stream
+            )
             if target is not source:
-                _require(target, source)
+                _require(target, source, wider=True)
         op = op if type(op) is Op else member(Op, op)
         _allreduce(self._handle, source.pointer, target.pointer, source.size, source.code, op, options, number)
 
-    def reduce_scatter(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, **options: Unpack[CallOptions]) -> None:
+    def reduce_scatter(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, **options: Unpack[ReductionOptions]) -> None:
         """``recv[i]`` = op over all ranks of ``send[rank * n + i]``, i < n.
 
         Args:
             send: size * n elements.
-            recv: n elements; None: in place, into this rank's part of `send`.
+            recv: n elements, also of f32; None: in place, into this rank's part of `send`.
             op: see `allreduce()`.
-            **options: algorithm, timeout, stream; see `allreduce()`.
+            **options: algorithm, timeout, stream, scale, scale_position; see `allreduce()`.
         """
-        source, target, how, number = self._begin(send, recv, **options)
+        source, target, how, number = self._begin_reduction(send, recv, **options)
         count = self._part(source.size)
         pointer = target.pointer
         if target is source:
             pointer += self.rank * count * source.dtype.itemsize
         else:
-            _require(target, source, divisor=self.size)
+            _require(target, source, divisor=self.size, wider=True)
         raw.symm_reduce_scatter(self._handle, source.pointer, pointer, count, source.code, member(Op, op), how, number)
 
     def allgather(self, send: Any, recv: Any, **options: Unpack[CallOptions]) -> None:
@@ -194,18 +231,20 @@ class Collectives:
         _require(target, source)
         raw.symm_broadcast(self._handle, source.pointer, target.pointer, source.size, source.code, root, how, number)
 
-    def reduce(self, send: Any, recv: Any = None, op: Op | str = Op.SUM, root: int = 0, **options: Unpack[CallOptions]) -> None:
+    def reduce(
+        self, send: Any, recv: Any = None, op: Op | str = Op.SUM, root: int = 0, **options: Unpack[ReductionOptions]
+    ) -> None:
         """``recv[i]`` = op over all ranks of ``send[i]``, on the root only.
 
         Args:
             send: n elements.
-            recv: n elements, written on the root only; None: in place.
+            recv: n elements, also of f32, written on the root only; None: in place.
             op: see `allreduce()`.
             root: who receives.
-            **options: algorithm, timeout, stream; see `allreduce()`.
+            **options: algorithm, timeout, stream, scale, scale_position; see `allreduce()`.
         """
-        source, target, how, number = self._begin(send, recv, **options)
-        _require(target, source)
+        source, target, how, number = self._begin_reduction(send, recv, **options)
+        _require(target, source, wider=True)
         raw.symm_reduce(self._handle, source.pointer, target.pointer, source.size, source.code, member(Op, op), root, how, number)
 
     def alltoall(self, send: Any, recv: Any = None, **options: Unpack[CallOptions]) -> None:

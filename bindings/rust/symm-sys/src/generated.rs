@@ -62,6 +62,12 @@ Min = SYMM_OP_MIN = 2,
 Max = SYMM_OP_MAX = 3,
 Prod = SYMM_OP_PROD = 4,
 }
+/// Where a factor is multiplied in; see symm_collective_options_t. Since 0.2.
+pub enum Scale: symm_scale_t {
+None = SYMM_SCALE_NONE = 0,
+#[doc = "every operand, before it is combined"] Before = SYMM_SCALE_BEFORE = 1,
+#[doc = "the result, after the division of AVG and before rounding"] After = SYMM_SCALE_AFTER = 2,
+}
 /// What memory a group works on.
 pub enum Backend: symm_backend_t {
 #[doc = "$SYMM_BACKEND (\"host\" or \"cuda\") if set, else the host"] Auto = SYMM_BACKEND_AUTO = 0,
@@ -379,12 +385,16 @@ pub struct symm_signal_wait_t {
     pub compare: symm_compare_t,
     pub value: u64,
 }
-/// Options of one collective call; NULL means the defaults.
+/// Options of one collective call; NULL means the defaults.  symm_allreduce(), symm_reduce_scatter() and symm_reduce() of floats can multiply by a factor, and leave the sum of narrow ones unrounded. Operands are then converted to f32 (F64: f64), multiplied (BEFORE), combined in rank order, divided (AVG), multiplied (AFTER), and rounded once to the type of the result; the factor is rounded to f32 (F64: f64) first. Every algorithm but those of multicast gives the same bits; its limits on bytes count f32 (F64: f64). With a position one of scale and scale_pointer, and not both, is other than 0; without, both are 0. All of it must agree on all ranks, but for what scale_pointer points to: each rank's factor is for its own operand (BEFORE) or result (AFTER). INVALID_ARGUMENT: a factor with integers, another result_dtype than F32 of F16, BF16 and F8, either of them without a reduction. With a result_dtype other than dtype no form is in place.
 pub struct symm_collective_options_t {
     pub struct_size: usize,
     #[doc = "force one; must be the same on all ranks"] pub algorithm: symm_algorithm_t,
     #[doc = "0: the group's"] pub timeout_ms: u64,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
+    #[doc = "whether, and where, there is a factor"] pub scale_position: symm_scale_t,
+    #[doc = "of recv; 0: dtype"] pub result_dtype: symm_dtype_t,
+    #[doc = "the factor, finite"] pub scale: f64,
+    #[doc = "the factor as one aligned f32 in memory that the device (host back end: the host) reads when the call runs; so a captured call takes a new one at each replay"] pub scale_pointer: *const ::core::ffi::c_void,
 }
 /// The algorithm chosen for a call, and why. Filled by symm_collective_plan().
 pub struct symm_plan_info_t {

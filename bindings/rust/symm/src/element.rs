@@ -72,6 +72,18 @@ impl std::fmt::Debug for Bool {
     }
 }
 
+/// An element of which reductions make elements of `To`: its own type, or for floats narrower than `f32` also `f32`, in which the
+/// result is left as it was combined, unrounded.
+pub trait Reduces<To: Element>: Element {}
+
+impl<T: Element> Reduces<T> for T {}
+impl Reduces<f32> for crate::F8E4M3 {}
+impl Reduces<f32> for crate::F8E5M2 {}
+#[cfg(feature = "half")]
+impl Reduces<f32> for half::f16 {}
+#[cfg(feature = "half")]
+impl Reduces<f32> for half::bf16 {}
+
 macro_rules! element {
     ($type:ty, $dtype:ident, $atomic:ty, $to:expr, $from:expr) => {
         impl sealed::Sealed for $type {}

@@ -50,7 +50,7 @@ pub use buffer::{Buffer, BufferInfo, find_buffer};
 pub use collective::{Blocks, Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
-pub use element::{Bool, Element, Word};
+pub use element::{Bool, Element, Reduces, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
@@ -68,4 +68,4 @@ pub use view::View;
 
 #[doc(no_inline)]
 pub use symm_sys;
-pub use symm_sys::{Algorithm, Backend, Collective, Compare, LogLevel, Op, SignalOp, Status, TopologyClass};
+pub use symm_sys::{Algorithm, Backend, Collective, Compare, LogLevel, Op, Scale, SignalOp, Status, TopologyClass};

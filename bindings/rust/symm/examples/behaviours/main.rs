@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::{
     Algorithm, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
-    Place, Raw, Result, SignalOp, SignalWait, Status, Timeout,
+    Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -181,7 +181,7 @@ const VERBS: &[(&str, Verb)] = &[
             }
         };
         for (seen, i) in seen.chunks(size).zip(shift..) {
-            let value = op.map_or(f(from, i), |op| combine(op, |r| f(r, i)));
+            let value = op.map_or(f(from, i), |op| combine(op, |r| f(r, i))) * line.get_or("times", 1);
             assert_eq!(seen, encode(dtype, value), "element {} ({value})", i - shift);
         }
         Ok(())
@@ -374,6 +374,22 @@ fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
     if matches!(line.verb.as_str(), "allgatherv" | "reduce_scatterv" | "alltoallv") {
         return blocks::<T>(r, line);
     }
+    let group = if line.has("scale_at") {
+        // SAFETY: the table keeps a number there until the call has returned.
+        unsafe { group.with_scale_at(line.named("position", Scale::from_raw), r.address(line, "scale_at").cast()) }
+    } else if line.has("position") {
+        group.with_scale(line.named("position", Scale::from_raw), f64::from(line.get::<i32>("scale")))
+    } else {
+        group
+    };
+    if line.has("result") {
+        assert_eq!(line.text("result"), "F32");
+        assert_eq!(dtype(line).0, T::DTYPE);
+        return match T::DTYPE {
+            f16::DTYPE => widened::<f16>(r, line, &group),
+            _ => widened::<bf16>(r, line, &group),
+        };
+    }
     let count: usize = line.get("count");
     if line.verb == "allgather_rows" {
         let (rows, stride): (usize, usize) = (line.get("rows"), line.get("recv_stride"));
@@ -419,6 +435,17 @@ fn blocks<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
         "allgatherv" => group.allgatherv(&send, &mut recv, of_recv),
         "reduce_scatterv" => group.reduce_scatterv(&send, of_send, &mut recv, line.named("op", Op::from_raw)),
         _ => group.alltoallv(&send, of_send, &mut recv, of_recv),
+    }
+}
+
+/// A reduction into f32.
+fn widened<T: Reduces<f32>>(r: &mut Runner, line: &Line, group: &Group) -> Result<()> {
+    let (send, mut recv) =
+        (r.operand::<T>(line, "send", line.get("count")), r.operand(line, "recv", line.get("count")));
+    let op = line.named("op", Op::from_raw);
+    match line.verb.as_str() {
+        "allreduce" => group.allreduce(&send, &mut recv, op),
+        _ => group.reduce(&send, &mut recv, op, line.get("root")),
     }
 }
 

@@ -94,7 +94,7 @@ impl Group {
         let (group, stream) = (self.as_raw(), self.stream.as_raw());
         call(|api| {
             // SAFETY: the blocks lie within the operands, and have a number for each rank.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 api.symm_allgatherv(group, send.pointer(), recv.pointer(), counts, at, T::DTYPE, o, stream)
             })
         })
@@ -125,7 +125,7 @@ impl Group {
         let (group, stream, op) = (self.as_raw(), self.stream.as_raw(), op.as_raw());
         call(|api| {
             // SAFETY: as above.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 api.symm_reduce_scatterv(group, send.pointer(), counts, at, recv.pointer(), T::DTYPE, op, o, stream)
             })
         })
@@ -161,7 +161,7 @@ impl Group {
         let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());
         call(|api| {
             // SAFETY: as above.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, T::DTYPE, o, stream)
             })
         })
@@ -180,7 +180,7 @@ impl Group {
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
         call(|api| {
             // SAFETY: `recv` has `size * send.len()` elements where it is written.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 api.symm_gather(group, send.pointer(), recv.pointer(), send.len(), dtype, index(root), o, stream)
             })
         })
@@ -199,7 +199,7 @@ impl Group {
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
         call(|api| {
             // SAFETY: `send` has `size * recv.len()` elements where it is read.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 api.symm_scatter(group, send.pointer(), recv.pointer(), recv.len(), dtype, index(root), o, stream)
             })
         })
@@ -223,7 +223,7 @@ impl Group {
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
         call(|api| {
             // SAFETY: the operands have that many rows.
-            self.options(|o| unsafe {
+            self.options(0, |o| unsafe {
                 let (send, recv) = (send.pointer(), recv.pointer());
                 api.symm_allgather_rows(group, send, recv, rows, count, recv_stride, dtype, o, stream)
             })

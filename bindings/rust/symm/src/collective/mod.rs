@@ -12,17 +12,18 @@ pub use plan::Plan;
 
 use crate::convert::index;
 use crate::error::{Error, Result, call};
-use crate::{Algorithm, Collective, Element, Group, Op, Timeout};
+use crate::group::NO_FACTOR;
+use crate::{Algorithm, Collective, Element, Group, Op, Reduces, Timeout};
 use std::ptr;
 use symm_sys::{self as sys, Api};
 
-type Pair<T> = (Operand<T>, Operand<T>);
+type Pair<T, U> = (Operand<T>, Operand<U>);
 
 /// # Collectives
 ///
 /// All ranks make the same calls in the same order, with the same type, op, root and lengths. Operands may be any memory of the kind
 /// that the group works on; [`Span`](crate::Span)s of a memory of this group are used without a copy. Some ranks may pass spans and
-/// others not, at different offsets.
+/// others not, at different offsets. A reduction of narrow floats into `f32` is not rounded ([`Reduces`]).
 ///
 /// # Errors of all collectives
 /// All return `InvalidArgument` (lengths that do not fit, root, overlap, an algorithm that cannot do it), after which nothing has
@@ -33,7 +34,8 @@ impl Group {
     pub fn allreduce<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
         S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
+        R: Target + ?Sized,
+        S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
         same(send.len(), recv.len())?;
@@ -45,7 +47,8 @@ impl Group {
     pub fn reduce_scatter<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
         S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
+        R: Target + ?Sized,
+        S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
         self.all_parts("send", send.len(), "recv", recv.len())?;
@@ -83,7 +86,8 @@ impl Group {
     pub fn reduce<S, R>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
     where
         S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
+        R: Target + ?Sized,
+        S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
         if self.rank() == root || recv.len() != 0 {
@@ -108,24 +112,24 @@ impl Group {
 
     /// Both operands, if the group can reach them.
     #[inline]
-    fn both<S, R>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element>>
+    fn both<S, R>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element, R::Element>>
     where
         S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
+        R: Target + ?Sized,
     {
         Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
     }
 
-    /// A collective of C, on operands of one type; `op` and `root` are of no account where it has none.
+    /// A collective of C; `op` and `root` are of no account where it has none.
     ///
     /// # Safety
     /// The operands have the elements that the collective reads and writes for `count`.
     #[inline]
-    unsafe fn run<T: Element>(
+    unsafe fn run<T: Element, U: Element>(
         &self,
         what: Collective,
         send: Operand<T>,
-        recv: Operand<T>,
+        recv: Operand<U>,
         count: usize,
         op: Op,
         root: usize,
@@ -143,13 +147,15 @@ impl Group {
                 _ => api.symm_alltoall(group, send, recv, count, dtype, o, stream),
             }
         };
-        call(|api| self.options(|options| one(api, options)))
+        let result = if T::DTYPE == U::DTYPE { 0 } else { U::DTYPE };
+        call(|api| self.options(result, |options| one(api, options)))
     }
 
     /// Passes the options of this handle, NULL if they are the defaults.
     #[inline]
-    fn options<X>(&self, function: impl FnOnce(*const sys::symm_collective_options_t) -> X) -> X {
-        if self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
+    fn options<X>(&self, result: i32, function: impl FnOnce(*const sys::symm_collective_options_t) -> X) -> X {
+        let plain = result == 0 && self.factor == NO_FACTOR;
+        if plain && self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
             return function(ptr::null());
         }
         let options = sys::symm_collective_options_t {
@@ -157,6 +163,10 @@ impl Group {
             algorithm: self.algorithm.as_raw(),
             timeout_ms: self.timeout.as_millis(),
             failure: ptr::null_mut(),
+            scale_position: self.factor.0.as_raw(),
+            result_dtype: result,
+            scale: self.factor.1,
+            scale_pointer: self.factor.2 as *const std::ffi::c_void,
         };
         function(&options)
     }

@@ -4,7 +4,7 @@
 use super::Source;
 use crate::convert::{filled, index};
 use crate::error::Result;
-use crate::{Algorithm, Collective, Element, Group, Op};
+use crate::{Algorithm, Collective, Element, Group, Op, Reduces};
 use std::ptr;
 use symm_sys as sys;
 
@@ -43,10 +43,12 @@ impl Group {
     ) -> Result<Plan>
     where
         S: Source + ?Sized,
-        R: Source<Element = S::Element> + ?Sized,
+        R: Source + ?Sized,
+        S::Element: Reduces<R::Element>,
     {
         let send = send.operand().on(&self.shared, &self.stream)?.pointer();
         let recv = recv.operand().on(&self.shared, &self.stream)?.pointer();
+        let result = if S::Element::DTYPE == R::Element::DTYPE { 0 } else { R::Element::DTYPE };
         let asked = sys::symm_collective_call_t {
             struct_size: size_of::<sys::symm_collective_call_t>(),
             collective: collective.as_raw(),
@@ -64,8 +66,9 @@ impl Group {
             recv_stride: 0,
         };
         // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
-        let plan =
-            unsafe { filled(|api, out| self.options(|o| api.symm_collective_plan(self.as_raw(), &asked, o, out))) };
+        let plan = unsafe {
+            filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), &asked, o, out)))
+        };
         plan.map(Plan::from)
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use shared::Shared;
 use crate::convert::{count, filled, given, index, to_c};
 use crate::error::{Error, Result, call};
 use crate::handle::Handle;
-use crate::{Algorithm, Backend, Status, Stream, Timeout};
+use crate::{Algorithm, Backend, Scale, Status, Stream, Timeout};
 use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
@@ -34,7 +34,12 @@ pub struct Group {
     pub(crate) stream: Stream,
     pub(crate) algorithm: Algorithm,
     pub(crate) timeout: Timeout,
+    pub(crate) factor: Factor,
 }
+
+/// Position, value, and address of an f32.
+pub(crate) type Factor = (Scale, f64, usize);
+pub(crate) const NO_FACTOR: Factor = (Scale::None, 0.0, 0);
 
 impl Group {
     pub(crate) fn from_handle(handle: Handle<symm_group>) -> Result<Self> {
@@ -45,6 +50,7 @@ impl Group {
             stream: Stream::none(),
             algorithm: Algorithm::Auto,
             timeout: Timeout::Group,
+            factor: NO_FACTOR,
         })
     }
 
@@ -89,6 +95,23 @@ impl Group {
     #[must_use]
     pub fn with_algorithm(&self, algorithm: Algorithm) -> Self {
         Self { algorithm, ..self.clone() }
+    }
+
+    /// The same group; reductions of floats by this handle multiply by `factor`, before they combine or after. It must be the same on
+    /// all ranks. Other collectives by this handle are `InvalidArgument`.
+    #[must_use]
+    pub fn with_scale(&self, position: Scale, factor: f64) -> Self {
+        Self { factor: (position, factor, 0), ..self.clone() }
+    }
+
+    /// As [`with_scale`](Self::with_scale), by a factor that is read when a call runs, and may differ from rank to rank: a captured
+    /// call takes a new one at each replay.
+    ///
+    /// # Safety
+    /// `factor` is valid for reads, by the device with the CUDA back end, while calls by this handle run.
+    #[must_use]
+    pub unsafe fn with_scale_at(&self, position: Scale, factor: *const f32) -> Self {
+        Self { factor: (position, 0.0, factor as usize), ..self.clone() }
     }
 
     /// The same group; barriers and collectives by this handle have this deadline.

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
+// a time.
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "tests/support/element.hpp"
+#include "tests/support/group.hpp"
+
+namespace support {
+namespace {
+
+struct Scaled {
+  symm_collective_t what;
+  symm_dtype_t dtype;
+  symm_op_t op;
+  symm_scale_t position;
+  bool by_pointer;
+  bool to_f32;
+  size_t count;
+  bool symmetric;
+
+  symm_dtype_t result() const { return to_f32 ? SYMM_DTYPE_F32 : dtype; }
+};
+
+std::ostream& operator<<(std::ostream& out, const Scaled& c) {
+  return out << "collective " << c.what << ", dtype " << c.dtype << ", op " << c.op << ", position " << c.position
+             << (c.by_pointer ? " by pointer" : "") << (c.to_f32 ? " to f32" : "") << ", count " << c.count
+             << (c.symmetric ? ", symmetric" : "");
+}
+
+constexpr float kFactors[] = {0.3F, -1.7F, 1e-3F};  // by rank, where read by pointer
+constexpr double kOneFactor = 0.1;                  // else; of f32 it is rounded
+
+constexpr size_t kPeriod = 997;
+
+// Of each rank and type some numbers, again and again: encoding them takes long.
+uint64_t operand(const Scaled& c, int rank, size_t i) {
+  static thread_local std::map<std::pair<symm_dtype_t, int>, std::vector<uint64_t>> all;
+  std::vector<uint64_t>& known = all[{c.dtype, rank}];
+  for (size_t k = known.size(); k < kPeriod; ++k) {
+    const double x = std::sin(static_cast<double>(k) * 12.9898 + rank) * 40;
+    const auto single = static_cast<float>(x);
+    uint64_t bits = 0;
+    if (c.dtype == SYMM_DTYPE_F64) std::memcpy(&bits, &x, sizeof x);
+    if (c.dtype == SYMM_DTYPE_F32) std::memcpy(&bits, &single, sizeof single);
+    known.push_back(size_of(c.dtype) < 4 ? encode(c.dtype, single) : bits);
+  }
+  return known[i % kPeriod];
+}
+
+template <class Wide>
+Wide wide(const Scaled& c, uint64_t bits) {
+  if (size_of(c.dtype) < 4) return static_cast<Wide>(decode(c.dtype, bits));
+  Wide value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+template <class Wide>
+uint64_t expected_as(const Scaled& c, int rank, int size, size_t i) {
+  const auto factor_of = [&](int r) { return c.by_pointer ? static_cast<Wide>(kFactors[r]) : static_cast<Wide>(kOneFactor); };
+  Wide result = 0;
+  for (int r = 0; r < size; ++r) {
+    Wide x = wide<Wide>(c, operand(c, r, i));
+    if (c.position == SYMM_SCALE_BEFORE) x *= factor_of(r);
+    result = r == 0 ? x : c.op == SYMM_OP_MAX ? std::max(result, x) : c.op == SYMM_OP_PROD ? result * x : result + x;
+  }
+  if (c.op == SYMM_OP_AVG) result /= static_cast<Wide>(size);
+  if (c.position == SYMM_SCALE_AFTER) result *= factor_of(rank);
+  uint64_t bits = 0;
+  if (size_of(c.result()) < 4) return encode(c.dtype, static_cast<float>(result));
+  std::memcpy(&bits, &result, sizeof result);
+  return bits;
+}
+
+// Element i of what `rank` gets is that of element `i` of all operands.
+uint64_t expected(const Scaled& c, int rank, int size, size_t i) {
+  return c.dtype == SYMM_DTYPE_F64 ? expected_as<double>(c, rank, size, i) : expected_as<float>(c, rank, size, i);
+}
+
+symm_status_t reduce(const Group& group, const Scaled& c, const void* send, void* recv,
+                     const symm_collective_options_t* options) {
+  symm_group_t* g = group.get();
+  if (c.what == SYMM_COLLECTIVE_ALLREDUCE) return symm_allreduce(g, send, recv, c.count, c.dtype, c.op, options, nullptr);
+  if (c.what == SYMM_COLLECTIVE_REDUCE)
+    return symm_reduce(g, send, recv, c.count, c.dtype, c.op, 1 % group.size(), options, nullptr);
+  return symm_reduce_scatter(g, send, recv, c.count, c.dtype, c.op, options, nullptr);
+}
+
+// By every algorithm that takes it; how many those were.
+int compare(const Group& group, const Block& block, const Scaled& c) {
+  SCOPED_TRACE(testing::Message() << c << ", rank " << group.rank());
+  const int rank = group.rank(), size = group.size();
+  const size_t blocks = c.what == SYMM_COLLECTIVE_REDUCE_SCATTER ? static_cast<size_t>(size) : 1;
+  const bool gets = c.what != SYMM_COLLECTIVE_REDUCE || rank == 1 % size;
+  const size_t element = size_of(c.result());
+  std::vector<std::byte> private_send(c.count * blocks * size_of(c.dtype)), private_recv(c.count * element);
+  std::byte* const send = c.symmetric ? block.at<std::byte>(rank) : private_send.data();
+  std::byte* const recv = c.symmetric ? block.at<std::byte>(rank) + (size_t{8} << 20) : private_recv.data();
+  for (size_t i = 0; i < c.count * blocks; ++i) store_bits(c.dtype, operand(c, rank, i), send + i * size_of(c.dtype));
+  std::vector<std::byte> right(c.count * element);
+  const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
+  for (size_t i = 0; i < c.count; ++i) {
+    if (i < kPeriod)
+      store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
+    else
+      std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
+  }
+
+  int done = 0;
+  const float factor = kFactors[rank];
+  for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                           SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    options.algorithm = algorithm;
+    options.scale_position = c.position;
+    if (c.position != SYMM_SCALE_NONE && c.by_pointer) options.scale_pointer = &factor;
+    if (c.position != SYMM_SCALE_NONE && !c.by_pointer) options.scale = kOneFactor;
+    if (c.to_f32) options.result_dtype = SYMM_DTYPE_F32;
+    std::memset(recv, 0x5A, right.size());
+    const symm_status_t status = reduce(group, c, send, recv, &options);
+    symm_collective_call_t asked = {};
+    asked.struct_size = sizeof asked;
+    asked.collective = c.what;
+    asked.send = send;
+    asked.recv = recv;
+    asked.count = c.count;
+    asked.dtype = c.dtype;
+    asked.op = c.op;
+    asked.root = 1 % size;
+    symm_plan_info_t plan = {};
+    plan.struct_size = sizeof plan;
+    EXPECT_EQ(symm_collective_plan(group.get(), &asked, &options, &plan), status);
+    if (status != SYMM_OK) {
+      EXPECT_NE(algorithm, SYMM_ALGORITHM_AUTO) << symm_last_error();
+      EXPECT_EQ(status, SYMM_ERR_INVALID_ARGUMENT) << symm_last_error();
+      continue;
+    }
+    ++done;
+    if (gets) {
+      for (size_t i = 0; i < c.count && std::memcmp(recv, right.data(), right.size()) != 0; ++i) {
+        EXPECT_EQ(load_bits(c.result(), recv + i * element), load_bits(c.result(), &right[i * element]))
+            << "algorithm " << algorithm << ", element " << i;
+        if (testing::Test::HasFailure()) return done;
+      }
+    }
+  }
+  return done;
+}
+
+void run_scaled(int size) {
+  as_threads(size, [](int, const Group& group) {
+    const Block block = allocate(group, size_t{16} << 20);
+    int done = 0;
+    unsigned turn = 0;
+    for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+      for (const symm_dtype_t dtype :
+           {SYMM_DTYPE_F16, SYMM_DTYPE_BF16, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2, SYMM_DTYPE_F32, SYMM_DTYPE_F64})
+        for (const symm_scale_t position : {SYMM_SCALE_NONE, SYMM_SCALE_BEFORE, SYMM_SCALE_AFTER})
+          for (const bool to_f32 : {false, true})
+            for (const size_t count : {0, 1, 7, 13, 1021}) {
+              const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MAX};
+              if (to_f32 && size_of(dtype) >= 4) continue;
+              ++turn;
+              done += compare(group, block, {what, dtype, ops[turn % 3], position, turn % 2 == 0, to_f32, count, turn % 5 < 3});
+            }
+    // More than what is wide at a time.
+    for (const symm_collective_t what : {SYMM_COLLECTIVE_ALLREDUCE, SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_REDUCE})
+      for (const bool to_f32 : {false, true})
+        done += compare(group, block, {what, SYMM_DTYPE_BF16, SYMM_OP_SUM, SYMM_SCALE_BEFORE, false, to_f32, 300'007, false});
+    EXPECT_GT(done, 1000);
+  });
+}
+
+TEST(ScaledReductions, bits_are_those_of_the_reference) { run_scaled(3); }
+TEST(ScaledReductions, one_rank_too) { run_scaled(1); }
+
+TEST(ScaledReductions, in_place) {
+  as_threads(2, [](int rank, const Group& group) {
+    std::vector<float> data(100'000, static_cast<float>(rank + 1));
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    options.scale_position = SYMM_SCALE_BEFORE;
+    options.scale = 0.5;
+    check(symm_allreduce(group.get(), data.data(), data.data(), data.size(), SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr));
+    EXPECT_EQ(data, std::vector<float>(data.size(), 1.5F));
+    float* const mine = data.data() + static_cast<size_t>(rank) * (data.size() / 2);
+    options.scale_position = SYMM_SCALE_AFTER;
+    check(symm_reduce_scatter(group.get(), data.data(), mine, data.size() / 2, SYMM_DTYPE_F32, SYMM_OP_PROD, &options, nullptr));
+    EXPECT_EQ(mine[data.size() / 2 - 1], 1.125F);
+  });
+}
+
+TEST(ScaledReductions, what_makes_no_sense_is_refused) {
+  as_threads(1, [](int, const Group& group) {
+    const float factor = 1;
+    struct Wrong {
+      symm_scale_t position;
+      symm_dtype_t result;
+      double scale;
+      const float* pointer;
+      symm_dtype_t dtype;
+      symm_status_t status;
+      const char* said;
+    };
+    const Wrong all[] = {
+        {3, 0, 1, nullptr, SYMM_DTYPE_F32, SYMM_ERR_UNSUPPORTED, "options.scale_position: 3"},
+        {SYMM_SCALE_BEFORE, 0x999, 1, nullptr, SYMM_DTYPE_F32, SYMM_ERR_UNSUPPORTED, "options.result_dtype: 0x999"},
+        {SYMM_SCALE_BEFORE, 0, 0, nullptr, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "options.scale, scale_pointer"},
+        {SYMM_SCALE_AFTER, 0, 2, &factor, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "options.scale, scale_pointer"},
+        {SYMM_SCALE_NONE, 0, 2, nullptr, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "options.scale_position: NONE"},
+        {SYMM_SCALE_NONE, 0, 0, &factor, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "options.scale_position: NONE"},
+        {SYMM_SCALE_BEFORE, 0, NAN, nullptr, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "options.scale: nan"},
+        {SYMM_SCALE_BEFORE, 0, 1e200, nullptr, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "no finite f32"},
+        {SYMM_SCALE_BEFORE, 0, 1e200, nullptr, SYMM_DTYPE_F64, SYMM_OK, ""},
+        {SYMM_SCALE_BEFORE, 0, 2, nullptr, SYMM_DTYPE_I32, SYMM_ERR_INVALID_ARGUMENT, "i32 is no float"},
+        {SYMM_SCALE_NONE, SYMM_DTYPE_F32, 0, nullptr, SYMM_DTYPE_F64, SYMM_ERR_INVALID_ARGUMENT, "result_dtype: f32 of f64"},
+        {SYMM_SCALE_NONE, SYMM_DTYPE_F64, 0, nullptr, SYMM_DTYPE_F32, SYMM_ERR_INVALID_ARGUMENT, "result_dtype: f64 of f32"},
+        {SYMM_SCALE_NONE, SYMM_DTYPE_F32, 0, nullptr, SYMM_DTYPE_F32, SYMM_OK, ""},
+    };
+    std::vector<double> send(8, 1), recv(8);
+    for (const Wrong& wrong : all) {
+      symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+      options.scale_position = wrong.position;
+      options.result_dtype = wrong.result;
+      options.scale = wrong.scale;
+      options.scale_pointer = wrong.pointer;
+      EXPECT_EQ(symm_allreduce(group.get(), send.data(), recv.data(), 8, wrong.dtype, SYMM_OP_SUM, &options, nullptr),
+                wrong.status);
+      if (wrong.status == SYMM_OK) continue;
+      EXPECT_NE(std::string(symm_last_error()).find(wrong.said), std::string::npos) << symm_last_error();
+    }
+    symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    options.scale_position = SYMM_SCALE_AFTER;
+    options.scale = 2;
+    EXPECT_EQ(symm_allgather(group.get(), send.data(), recv.data(), 1, SYMM_DTYPE_F32, &options, nullptr),
+              SYMM_ERR_INVALID_ARGUMENT);
+    options = SYMM_COLLECTIVE_OPTIONS_INIT;
+    options.result_dtype = SYMM_DTYPE_F32;  // as far as the operand, which it would overwrite
+    EXPECT_EQ(symm_allreduce(group.get(), send.data(), send.data(), 8, SYMM_DTYPE_BF16, SYMM_OP_SUM, &options, nullptr),
+              SYMM_ERR_INVALID_ARGUMENT);
+  });
+}
+
+}  // namespace
+}  // namespace support
