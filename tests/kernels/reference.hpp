@@ -19,7 +19,6 @@ inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i16,  DType::
 inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
 inline support::FloatFormat format_of(DType dtype) { return support::format_of(static_cast<int32_t>(dtype)); }
-inline bool is_float(DType dtype) { return format_of(dtype).bias != 0; }
 inline uint64_t load_bits(DType dtype, const std::byte* element) {
   return support::load_bits(static_cast<int32_t>(dtype), element);
 }

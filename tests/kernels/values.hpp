@@ -29,7 +29,7 @@ class Values {
     const auto dice = random_() % 12;
     if (dtype_ == DType::boolean && dice < 8) return dice < 5 ? 0 : 1;  // the rest: bytes that count as true
     if (dice == 0) return special();
-    if (dice < 4 || !reference::is_float(dtype_)) return any();
+    if (dice < 4 || !is_float(dtype_)) return any();
     // For products near 1, or everything would be 0 or infinite.
     std::uniform_real_distribution<double> range(op_ == Op::prod ? 0.5 : -100.0, op_ == Op::prod ? 2.0 : 100.0);
     return from_double(range(random_));
@@ -39,7 +39,7 @@ class Values {
     return size_of(dtype_) == 8 ? bits : bits & ((uint64_t{1} << (8 * size_of(dtype_))) - 1);
   }
   uint64_t special() {
-    if (!reference::is_float(dtype_)) {
+    if (!is_float(dtype_)) {
       const int width = static_cast<int>(8 * size_of(dtype_));
       const uint64_t ones = width == 64 ? ~uint64_t{0} : (uint64_t{1} << width) - 1;
       const uint64_t top = uint64_t{1} << (width - 1);
