@@ -226,7 +226,7 @@ void heap(Rank& rank, std::barrier<>& together) {
       allreduce(rank, operand, kCount);
     }
     expect(download(large.data(), kCount, rank) == download(rank.block, kCount, rank), who(rank, "all-reduce in a piece"));
-    expect(rank.whole.find(large.data() + kCount - 1).offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
+    expect(rank.whole.find(large.data() + kCount - 1).value().offset == 4096 + (kCount - 1) * sizeof(float), who(rank, "found"));
     upload(first.data(), values_of(rank, 1000), rank);
     memory.put_signal(next, inbox.offset(), first.span(), 3, rank.stream);
     memory.wait_signal(last, 3, 0, rank.stream);
