@@ -16,7 +16,8 @@ SUM = 0
 
 class Call(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("collective", ctypes.c_int32), ("send", ctypes.c_void_p), ("recv", ctypes.c_void_p),
-                ("count", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("op", ctypes.c_int32), ("root", ctypes.c_int32)]
+                ("count", ctypes.c_size_t), ("dtype", ctypes.c_int32), ("op", ctypes.c_int32), ("root", ctypes.c_int32),
+                ("counts", ctypes.c_void_p * 4), ("rows", ctypes.c_size_t), ("recv_stride", ctypes.c_size_t)]
 
 
 class PlanInfo(ctypes.Structure):

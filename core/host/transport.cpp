@@ -172,7 +172,7 @@ void HostTransport::await(const MemoryView& memory, const Condition& condition, 
   const int peer = is_one ? ranks[0] : -1;
   const int64_t pid = is_one ? context_.pids[static_cast<size_t>(peer)] : 0;
   const std::string who = is_one ? format("rank %d (pid %lld)", peer, static_cast<long long>(pid)) : "all of the ranks";
-  if (end == WaitEnd::peer_departed) throw Error({Status::peer_failed, peer, pid, what() + ": " + who + " left the group"});
+  if (end == WaitEnd::peer_departed) throw Error({Status::peer_failed, peer, pid, what() + ": " + who + " has left the group"});
   const uint64_t ms = deadline.timeout_ms() == Deadline::kNow ? 0 : deadline.timeout_ms();
   throw Error({Status::timeout, peer, pid, format("%s within %llu ms", what().c_str(), static_cast<unsigned long long>(ms))});
 }

@@ -77,8 +77,8 @@ using Run = void (*)(const Execution& x);
 // plan.entered is set; otherwise run() enters it exactly once, whatever the count and the size.
 void run(const Execution& x);
 
-// Of a collective in pieces, before the call is entered: leave in my scratch where my pieces lie and, if they are `staged` because
-// others cannot read my send, the first of their chunks.
+// Of a collective in pieces, before the call is entered: leave in my scratch where my pieces lie and, if they are `staged`
+// because others cannot read my send, the first of their chunks.
 void lay_out_pieces(const Execution& x, bool staged);
 
 }  // namespace symm::host

@@ -47,8 +47,8 @@ struct Plan {
 Plan plan(const PlanInput& input);
 
 // The operands that the zero-copy form of a collective touches on other ranks, and so must be symmetric: on every rank, or on the
-// root only. In pieces each rank's is looked at by itself. In an all-to-all in place ranks would overwrite what others still read: there zero copy also needs every rank's
-// send and recv to be different.
+// root only. In pieces each rank's is looked at by itself. In an all-to-all in place ranks would overwrite what others still
+// read: there zero copy also needs every rank's send and recv to be different.
 struct RemoteOperands {
   bool send = false;
   bool recv = false;

@@ -80,8 +80,8 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
                            const std::vector<symm_status_t>& allowed, int most) {
   const Shared<Outcomes> outcomes;
   as_processes(kRanks, [&](int rank, const Group& group) {
-    const Buffer buffer = group.allocate(kBytes);
     {
+      const Buffer buffer = group.allocate(kBytes);
       const Memory warm = group.rendezvous(buffer);
       group.barrier();
     }
@@ -93,6 +93,7 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
       group.barrier();
       const Footprint before = Footprint::settled();
       {
+        const Buffer buffer = group.allocate(kBytes);  // another: what was rendezvoused is remembered
         std::unique_ptr<Limit> lowered = rank == 1 ? limit(step) : nullptr;
         symm_memory_t* made = nullptr;  // an exception might need what the limit denies
         const symm_status_t status = symm_rendezvous(group.get(), buffer.get(), nullptr, &made);
@@ -119,6 +120,7 @@ void expect_equal_failures(const std::function<std::unique_ptr<Limit>(int step)>
     }
     EXPECT_TRUE(succeeded) << "no limit was high enough";
     EXPECT_GT(failures, 0) << "no limit was low enough";
+    const Buffer buffer = group.allocate(kBytes);
     const Memory last = group.rendezvous(buffer);
     expect_sum(group);
   });

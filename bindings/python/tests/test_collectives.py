@@ -171,7 +171,7 @@ def test_what_cannot_be_an_operand(alone):
         ("read-only", np.ones(2, np.float32), bytes(8)),
         ("elements", np.ones(8), good),
         ("not known", np.ones(8, np.complex64), good),
-        ("not known", np.ones(8, bool), good),
+        ("not known", np.ones(8, np.complex128), good),
         ("byte order", swapped, good),
         ("byte order", locked_and_swapped, good),
         ("not aligned", np.frombuffer(bytearray(33), np.float32, 8, 1), good),
@@ -240,7 +240,7 @@ def test_options_and_plans(ranks):
             plan = group.plan("allreduce", a, algorithm=algorithm)
             assert plan.algorithm == symm.enums.member(symm.Algorithm, algorithm)
             assert plan.reason
-        for collective in symm.Collective:
+        for collective in [one for one in symm.Collective if not one.name.endswith("V")]:  # which have counts
             assert isinstance(group.plan(collective, a, algorithm=None).algorithm, symm.Algorithm)
         with pytest.raises(symm.InvalidArgumentError, match="algorithm"):
             group.allreduce(a, algorithm="ll")

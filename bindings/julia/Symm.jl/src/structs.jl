@@ -61,7 +61,7 @@ function fields(ref::Ref{T}) where {T}
     end
 end
 plain(::Type{NTuple{N,UInt8}}, address) where {N} = unsafe_string(Ptr{UInt8}(address))
-plain(::Type{NTuple{N,UInt64}}, address) where {N} = copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N))
+plain(::Type{Tuple{UInt64,Vararg{UInt64,N}}}, address) where {N} = copy(unsafe_wrap(Vector{UInt64}, Ptr{UInt64}(address), N + 1))
 plain(::Type{T}, address) where {T} = unsafe_load(Ptr{T}(address))
 
 """Deadlines are in seconds here, `Inf` for none, 0 to look once and `nothing` for the default."""
