@@ -37,7 +37,7 @@ const char* name_of_count(Collective collective) {
 
 void check_scaling(const CollectiveCall& call) {
   const Scaling& scaling = call.scaling;
-  const auto refuse = [](Status status, std::string why) { throw Error(status, "options." + why); };
+  const auto refuse = [](Status status, const std::string& why) { throw Error(status, "options." + why); };
   if (!is_valid(scaling.position))
     refuse(Status::unsupported, format("scale_position: %d is not known", static_cast<int>(scaling.position)));
   if (!is_valid(scaling.result))

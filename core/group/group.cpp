@@ -79,11 +79,12 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   std::vector<int> members(static_cast<size_t>(result.size));
   for (int rank = 0; rank < result.size; ++rank) members[static_cast<size_t>(rank)] = rank;
   const uint64_t id = mesh->nonce();
-  return form(std::move(mesh), std::move(members), id, config, nullptr, result.description, deadline);
+  return form(mesh, std::move(members), id, config, nullptr, result.description, deadline);
 }
 
-std::shared_ptr<Group> Group::form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
-                                   std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline) {
+std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
+                                   const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
+                                   Deadline deadline) {
   std::shared_ptr<Group> group;
   try {
     group.reset(new Group(mesh, std::move(members), id));

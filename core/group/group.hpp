@@ -128,8 +128,9 @@ class Group : public std::enable_shared_from_this<Group> {
 
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
-  static std::shared_ptr<Group> form(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id, const GroupConfig& config,
-                                     std::shared_ptr<Backend> inherited, const std::string& bootstrap, Deadline deadline);
+  static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
+                                     const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
+                                     Deadline deadline);
   // Ranks of this group that are to form another one.
   struct Part {
     std::vector<int> ranks;
