@@ -158,7 +158,8 @@ void write(Level level, const char* pattern, ...) noexcept {
   va_end(arguments);
   std::replace(message, message + std::strlen(message), '\n', ' ');
   try {
-    for (const auto& listener : *everybody()) deliver(*listener, level, message);
+    const auto all = everybody();  // kept: who ends the last listener of a list ends the list
+    for (const auto& listener : *all) deliver(*listener, level, message);
   } catch (const std::exception&) {
     // Out of memory: the message is lost.
   }

@@ -31,6 +31,8 @@ thread_local size_t counted_from = 0;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void* operator new(size_t size) { return operator new(size, std::align_val_t(alignof(std::max_align_t))); }
+// Of std::stable_sort(), which can do without.
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept { return std::malloc(size); }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }

@@ -10,14 +10,7 @@
 #include <fstream>
 
 #include "tests/ranks/failure.hpp"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SYMM_UNDER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SYMM_UNDER_ASAN 1
-#endif
-#endif
+#include "tests/support/sanitizers.hpp"
 
 namespace support {
 namespace {
