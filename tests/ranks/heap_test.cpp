@@ -16,6 +16,7 @@
 
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace support {
 namespace {
@@ -192,6 +193,9 @@ TEST(Heap, OutlivedByItsPiecesMemory) {
 
 // On a thread that the kernel kills at its first system call.
 TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
+#if defined(SYMM_UNDER_TSAN)
+  GTEST_SKIP() << "ThreadSanitizer itself asks the kernel";
+#endif
   as_threads(1, [](int, const Group& group) {
     const Heap heap = group.heap(64 << 20);
     std::atomic<int> made{0};

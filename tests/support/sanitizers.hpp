@@ -3,10 +3,14 @@
 // What a test can ask of the sanitizer that it was built with.
 #pragma once
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SYMM_UNDER_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if defined(__has_feature)
+#define SYMM_HAS_FEATURE(name) __has_feature(name)
+#else
+#define SYMM_HAS_FEATURE(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || SYMM_HAS_FEATURE(address_sanitizer)
 #define SYMM_UNDER_ASAN 1
 #endif
+#if defined(__SANITIZE_THREAD__) || SYMM_HAS_FEATURE(thread_sanitizer)
+#define SYMM_UNDER_TSAN 1
 #endif
