@@ -309,22 +309,21 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
   return guard([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
 }
 
+namespace {
+
+void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare, uint64_t value,
+                const symm_wait_options_t* options, void* stream) {
+  memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms, stream);
+}
+
+}  // namespace
+
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard(
-      [&] {
-        memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value,
-                                      read_wait(options).timeout_ms, stream);
-      },
-      options);
+  return guard([&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); }, options);
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard(
-      [&] {
-        memory_of(memory)->wait_value(offset, sizeof value, static_cast<symm::Compare>(compare), value,
-                                      read_wait(options).timeout_ms, stream);
-      },
-      options);
+  return guard([&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); }, options);
 }

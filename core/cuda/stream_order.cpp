@@ -15,35 +15,39 @@ StreamOrder::~StreamOrder() {
   captured_.event.reset();
 }
 
-unsigned long long StreamOrder::before(CUstream stream) {
+StreamOrder::Place StreamOrder::place_of(CUstream stream) {
   const unsigned long long capture = device_->uses().capture_of(stream);
-  if (capture != 0) {
-    await_captured(stream, capture);
-  } else if (eager_.event && eager_.stream != device_->uses().id_of(stream)) {
-    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager_.event.get(), 0), "cuStreamWaitEvent");
-  }
-  return capture;
+  return {stream, capture, capture != 0 ? 0 : device_->uses().id_of(stream)};
 }
 
-void StreamOrder::after(CUstream stream, unsigned long long capture) {
-  if (capture == 0) {
-    const StreamId id = device_->uses().id_of(stream);
-    eager_ = {record(stream, id), id};
+StreamOrder::Place StreamOrder::before(CUstream stream) {
+  const Place place = place_of(stream);
+  if (place.capture != 0) {
+    await_captured(place);
+  } else if (eager_.event && eager_.stream != place.id) {
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager_.event.get(), 0), "cuStreamWaitEvent");
+  }
+  return place;
+}
+
+void StreamOrder::after(const Place& place) {
+  if (place.capture == 0) {
+    eager_ = {record(place.stream, place.id), place.id};
     return;
   }
   const std::lock_guard lock(mutex_);
-  device_->driver().require(device_->driver().cuEventRecord(captured_.event.get(), stream), "cuEventRecord");
-  captured_.stream = stream;
-  captured_.capture = capture;
+  device_->driver().require(device_->driver().cuEventRecord(captured_.event.get(), place.stream), "cuEventRecord");
+  captured_.stream = place.stream;
+  captured_.capture = place.capture;
 }
 
-void StreamOrder::await_captured(CUstream stream, unsigned long long capture) {
-  if (capture == captured_.capture && stream != captured_.stream)
-    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, captured_.event.get(), 0), "cuStreamWaitEvent");
+void StreamOrder::await_captured(const Place& place) {
+  if (place.capture == captured_.capture && place.stream != captured_.stream)
+    device_->driver().require(device_->driver().cuStreamWaitEvent(place.stream, captured_.event.get(), 0), "cuStreamWaitEvent");
 }
 
 Event StreamOrder::record(CUstream stream, StreamId id) {
-  Event event = device_->uses().record(stream);
+  Event event = device_->uses().record(stream, id);
   const std::lock_guard lock(mutex_);
   Event& known = streams_[id];
   if (known == event) return event;
@@ -55,17 +59,16 @@ Event StreamOrder::record(CUstream stream, StreamId id) {
 }
 
 void StreamOrder::record_use(CUstream stream) {
-  if (device_->uses().capture_of(stream) == 0) record(stream, device_->uses().id_of(stream));
+  if (const Place place = place_of(stream); place.capture == 0) record(stream, place.id);
 }
 
 void StreamOrder::gather(CUstream stream) {
   const Driver& driver = device_->driver();
-  const unsigned long long capture = device_->uses().capture_of(stream);
+  const Place place = place_of(stream);
   const std::lock_guard lock(mutex_);
-  if (capture != 0) return await_captured(stream, capture);
-  const StreamId id = device_->uses().id_of(stream);
+  if (place.capture != 0) return await_captured(place);
   for (const auto& [of, event] : streams_) {
-    if (of != id && !device_->uses().is_over(event))
+    if (of != place.id && !device_->uses().is_over(event))
       driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
   }
 }

@@ -18,10 +18,15 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // What is issued on `stream` next comes after what was issued last. Returns the capture that the stream is in, 0 for none,
-  // which after() wants.
-  unsigned long long before(CUstream stream);
-  void after(CUstream stream, unsigned long long capture);
+  // A stream as it is during one call, for which the driver is asked once.
+  struct Place {
+    CUstream stream;
+    unsigned long long capture;  // that the stream is in; 0: none
+    StreamId id;                 // 0 in a capture
+  };
+  // What is issued on `stream` next comes after what was issued last. after() wants what it returns.
+  Place before(CUstream stream);
+  void after(const Place& place);
   // Work on `stream` that needs no order; remembered, so that memory is not given back under it.
   void record_use(CUstream stream);
   // What is issued on `stream` next comes after all that was issued on any stream, or in the same capture.
@@ -29,7 +34,8 @@ class StreamOrder {
 
  private:
   Event record(CUstream stream, StreamId id);
-  void await_captured(CUstream stream, unsigned long long capture);
+  Place place_of(CUstream stream);
+  void await_captured(const Place& place);
 
   std::shared_ptr<Device> device_;
   std::mutex mutex_;

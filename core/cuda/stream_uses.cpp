@@ -33,17 +33,15 @@ unsigned long long StreamUses::capture_of(CUstream stream) {
   return 0;
 }
 
-Event StreamUses::record(CUstream stream) {
-  const StreamId id = id_of(stream);
+Event StreamUses::record(CUstream stream, StreamId id) {
   const std::lock_guard lock(mutex_);
   Event& event = events_[id];
   if (!event) {
     event = make_event();
     if (events_.size() > kMany) std::erase_if(events_, [&](const auto& one) { return one.first != id && is_over(one.second); });
   }
-  const Event found = events_[id];
-  driver_.require(driver_.cuEventRecord(found.get(), stream), "cuEventRecord", "stream");
-  return found;
+  driver_.require(driver_.cuEventRecord(event.get(), stream), "cuEventRecord", "stream");
+  return event;
 }
 
 void StreamUses::gather(CUstream stream) {

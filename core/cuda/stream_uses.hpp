@@ -32,7 +32,8 @@ class StreamUses {
   // The capture that the stream is in, 0 for none. Throws Error(invalid_argument) if that has been invalidated.
   unsigned long long capture_of(CUstream stream);
   // Work was issued on `stream`, outside of a capture. Returns an event behind it, which the next use may move on.
-  Event record(CUstream stream);
+  Event record(CUstream stream) { return record(stream, id_of(stream)); }
+  Event record(CUstream stream, StreamId id);
   // What is issued on `stream` next comes after all of these uses.
   void gather(CUstream stream);
   // May a stream of the device be under capture? Of captures on streams that nobody shows to symm, only those on blocking streams

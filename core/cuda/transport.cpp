@@ -363,13 +363,13 @@ void CudaTransport::collective(const CollectiveCall& call) {
   const ContextGuard current(*device_);
   const TimedLock turn(turn_, call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
-  const unsigned long long capture = order_.before(stream);
+  const StreamOrder::Place place = order_.before(stream);
   if (call.scaling)
     issue_scaled(call, scaled(call));
   else
     issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm));
-  order_.after(stream, capture);
+  order_.after(place);
 }
 
 void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {

@@ -81,7 +81,18 @@ struct Origins {
   size_t rounds = 0;        // equal on all ranks, as is any_direct
 };
 
-bool is_staged(const Execution& x) noexcept { return !x.plan.zero_copy || x.peer_send[x.rank] == nullptr; }
+// What is staged, in as many rounds as it takes; `take(round)` takes what has come for me.
+template <class Take>
+void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
+  if (sources.rounds == 0) return;
+  const bool staged = !x.plan.zero_copy || x.peer_send[x.rank] == nullptr;
+  publish(
+      x, sources.rounds, Part{},
+      [&](size_t round) {
+        if (staged) fill_slot(x, round);
+      },
+      take, true);
+}
 
 }  // namespace
 
@@ -100,23 +111,14 @@ void lay_out_pieces(const Execution& x, bool staged) {
 // The operands that I can read come last: in place they come where my own operand lies, of which all has been sent by then.
 void exchange_pieces(const Execution& x) {
   Origins sources(x);
-  const bool staged = is_staged(x);
   const std::vector<Piece>& expected = x.call.pieces->recv;
-  if (sources.rounds != 0) {
-    publish(
-        x, sources.rounds, Part{},
-        [&](size_t round) {
-          if (staged) fill_slot(x, round);
-        },
-        [&](size_t round) {
-          for (int peer = 0; peer < x.size; ++peer) {
-            if (sources.direct[peer] != nullptr) continue;
-            const Range chunk = part_of(x, expected[static_cast<size_t>(peer)].bytes, round);
-            if (chunk.size() != 0) keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
-          }
-        },
-        true);
-  }
+  in_rounds(x, sources, [&](size_t round) {
+    for (int peer = 0; peer < x.size; ++peer) {
+      if (sources.direct[peer] != nullptr) continue;
+      const Range chunk = part_of(x, expected[static_cast<size_t>(peer)].bytes, round);
+      if (chunk.size() != 0) keep_part(x, peer, chunk.begin, slot(x, peer, round, x.rank), chunk.size());
+    }
+  });
   for (int step = 0; step < x.size; ++step) {
     const auto peer = static_cast<int>((int64_t{x.rank} + step) % x.size);
     const size_t bytes = expected[static_cast<size_t>(peer)].bytes;
@@ -128,7 +130,6 @@ void exchange_pieces(const Execution& x) {
 // In rounds if anything comes so, and otherwise all at the end.
 void reduce_pieces(const Execution& x) {
   Origins sources(x);
-  const bool staged = is_staged(x);
   const size_t bytes = x.call.pieces->recv[0].bytes;
   Sources from(x.size);
   const auto reduce_range = [&](Range range, size_t round) {
@@ -137,20 +138,12 @@ void reduce_pieces(const Execution& x) {
       from[peer] = sources.direct[peer] != nullptr ? sources.direct[peer] + range.begin : slot(x, peer, round, x.rank);
     reduce_into(x, from.data(), x.recv() + range.begin, range.size());
   };
-  bool in_rounds = false;
-  for (int peer = 0; peer < x.size; ++peer) in_rounds = in_rounds || sources.direct[peer] == nullptr;
-  if (sources.rounds != 0) {
-    publish(
-        x, sources.rounds, Part{},
-        [&](size_t round) {
-          if (staged) fill_slot(x, round);
-        },
-        [&](size_t round) {
-          if (in_rounds) reduce_range(part_of(x, bytes, round), round);
-        },
-        true);
-  }
-  if (!in_rounds) reduce_range({0, bytes}, 0);
+  bool any_staged = false;
+  for (int peer = 0; peer < x.size; ++peer) any_staged = any_staged || sources.direct[peer] == nullptr;
+  in_rounds(x, sources, [&](size_t round) {
+    if (any_staged) reduce_range(part_of(x, bytes, round), round);
+  });
+  if (!any_staged) reduce_range({0, bytes}, 0);
   if (sources.any_direct) leave_together(x);
 }
 

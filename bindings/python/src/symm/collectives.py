@@ -269,6 +269,18 @@ class Collectives:
         if end > operand.size:
             raise InvalidArgumentError(f"{name}: has {operand.size} elements; {end} are needed for its blocks")
 
+    def _own_block(
+        self, name: str, operand: AnyOperand, whole: AnyOperand, counts: Sequence[int], displacements: Sequence[int] | None
+    ) -> int:
+        """Where this rank's block lies that `operand` is; in place, in `whole`."""
+        own = counts[self.rank]
+        if operand is whole:
+            at = sum(counts[: self.rank]) if displacements is None else displacements[self.rank]
+            return whole.pointer + at * whole.dtype.itemsize
+        if operand.size != own or operand.dtype is not whole.dtype:
+            raise InvalidArgumentError(f"{name}: has {operand.size} {operand.dtype!r}, not {own} {whole.dtype!r}")
+        return operand.pointer
+
     def allgatherv(
         self,
         send: Any,
@@ -288,12 +300,7 @@ class Collectives:
         """
         source, target, how, number = self._begin(recv if send is None else send, recv, **options)
         self._require_blocks("recv", target, recv_counts, recv_displacements)
-        own, pointer = recv_counts[self.rank], source.pointer
-        if target is source:
-            at = sum(recv_counts[: self.rank]) if recv_displacements is None else recv_displacements[self.rank]
-            pointer += at * target.dtype.itemsize
-        elif source.size != own or source.dtype is not target.dtype:
-            raise InvalidArgumentError(f"send: has {source.size} {source.dtype!r}, not {own} {target.dtype!r}")
+        pointer = self._own_block("send", source, target, recv_counts, recv_displacements)
         raw.symm_allgatherv(self._handle, pointer, target.pointer, recv_counts, recv_displacements, target.code, how, number)
 
     def reduce_scatterv(
@@ -317,12 +324,7 @@ class Collectives:
         """
         source, target, how, number = self._begin(send, recv, **options)
         self._require_blocks("send", source, send_counts, send_displacements)
-        own, pointer = send_counts[self.rank], target.pointer
-        if target is source:
-            at = sum(send_counts[: self.rank]) if send_displacements is None else send_displacements[self.rank]
-            pointer += at * source.dtype.itemsize
-        elif target.size != own or source.dtype is not target.dtype:
-            raise InvalidArgumentError(f"recv: has {target.size} {target.dtype!r}, not {own} {source.dtype!r}")
+        pointer = self._own_block("recv", target, source, send_counts, send_displacements)
         raw.symm_reduce_scatterv(
             self._handle, source.pointer, send_counts, send_displacements, pointer, source.code, member(Op, op), how, number
         )
