@@ -5,7 +5,7 @@ from datetime import date
 
 import sizes
 
-COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "broadcast", "barrier")
+COLLECTIVES = ("allreduce", "allgather", "reduce_scatter", "broadcast", "alltoall", "reduce", "barrier")
 DTYPES = ("bf16", "f32")
 MODES = ("graph", "eager")
 
@@ -51,9 +51,12 @@ def parse(arguments, world):
     parser.add_argument("--smallest", type=size, default=256)
     parser.add_argument("--largest", type=size, default=1 << 30)
     parser.add_argument("--step", type=at_least(2), default=2, help="factor between the sizes of all-reduce")
-    parser.add_argument("--step-others", type=at_least(2), default=16, help="the same of all-gather, reduce-scatter and broadcast")
+    parser.add_argument("--step-others", type=at_least(2), default=16, help="the same of the other collectives")
     parser.add_argument("--repeats", type=at_least(3), default=9, help="turns of each way; large sizes get fewer")
-    parser.add_argument("--tune", action="append", default=[], metavar="SPEC", help="all-reduce also with this SYMM_CUDA_TUNE")
+    parser.add_argument("--tune", action="append", default=[], metavar="SPEC", help="symm also with this SYMM_CUDA_TUNE")
+    parser.add_argument("--nccl", action="append", default=[], metavar="[PATH][,NAME=VALUE]...",
+                        help="another libnccl.so too, or PyTorch's again, with these variables set for it alone")
+    parser.add_argument("--kernels", metavar="PATH", help="what bench/gpu/peer_kernels built: FlashInfer's and vLLM's kernels")
     parser.add_argument("--share", action="append", default=[], metavar="SPEC",
                         help="then large all-reduces with this SYMM_CUDA_TUNE beside the default, with the blocks that they take")
     parser.add_argument("--budget", type=at_least(1), metavar="SECONDS", help="after these, stop and keep what there is")

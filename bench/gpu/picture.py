@@ -10,7 +10,8 @@ import report
 import results
 
 COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "nccl window": "#5b9bd5", "torch one-shot": "#7a9a01", "torch two-shot": "#2e7d32",
-           "torch": "#2e7d32"}
+           "torch": "#2e7d32", "flashinfer one-shot": "#8e44ad", "flashinfer two-shot": "#c39bd3", "vllm": "#e67e22"}
+OTHERS = ("#17202a", "#566573", "#839192", "#b2babb")  # another NCCL
 UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
@@ -41,9 +42,10 @@ def by_world(runs, collective, dtype, mode):
 
 
 def ways_of(rows):
-    """Those with a time at any size, in the order of the tables; other tunings of symm are left out."""
-    there = {name for row in rows for name in row["us"]}
-    return [name for name in COLOURS if name in there]
+    """Those with a time at any size, in the order of the tables, each with its colour; other tunings of symm are left out."""
+    names = [name for name in report.columns(rows) if name == "symm" or report.is_peer(name)]
+    others = iter(OTHERS * len(names))
+    return [(name, COLOURS.get(name) or next(others)) for name in names]
 
 
 def points(rows, name):
@@ -59,9 +61,9 @@ def draw(panels, title):
     grid = figure.subplots(2, len(panels), squeeze=False, sharex="col", sharey="row", height_ratios=(3, 2))
     for column, (world, _, rows) in enumerate(panels):
         times, ratios = grid[0][column], grid[1][column]
-        for name in ways_of(rows):
+        for name, colour in ways_of(rows):
             ours = name == "symm"
-            times.plot(*points(rows, name), color=COLOURS[name], label=report.TITLES[name], marker="o", markersize=4 if ours else 2.5,
+            times.plot(*points(rows, name), color=colour, label=report.TITLES.get(name, name), marker="o", markersize=4 if ours else 2.5,
                        linewidth=2.4 if ours else 1.3, zorder=3 if ours else 2)
         times.set_title(f"{world} GPUs")
         with_ratio = [row for row in rows if report.ratio(row) is not None]

@@ -6,20 +6,15 @@ import results as result_files
 from sizes import bus_factor
 
 TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered window", "torch one-shot": "PyTorch one-shot",
-          "torch two-shot": "PyTorch two-shot", "torch": "PyTorch"}
+          "torch two-shot": "PyTorch two-shot", "torch": "PyTorch", "flashinfer one-shot": "FlashInfer one-shot",
+          "flashinfer two-shot": "FlashInfer two-shot", "vllm": "vLLM"}
 COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_scatter": "Reduce-scatter", "broadcast": "Broadcast",
-               "barrier": "Barrier"}
+               "alltoall": "All-to-all", "reduce": "Reduce", "barrier": "Barrier"}
 
 
-def columns(collective, tune, unavailable):
-    """Names of the ways in the order of the table."""
-    if collective == "barrier":
-        names = ["symm", "torch"]
-    elif collective == "allreduce":
-        names = ["symm"] + ["symm " + spec for spec in tune] + ["nccl", "nccl window", "torch one-shot", "torch two-shot"]
-    else:
-        names = ["symm", "nccl", "nccl window"]
-    return [name for name in names if name not in unavailable and not (name.startswith("torch") and "torch" in unavailable)]
+def columns(rows):
+    """Names of the ways that any of these rows has, in the order of the tables."""
+    return list(dict.fromkeys(name for row in rows for name in row["us"]))
 
 
 def is_peer(name):
@@ -99,7 +94,7 @@ def markdown(found):
     versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "symm")
     text = [f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"]
     for rows in sections(found):
-        names = columns(rows[0]["collective"], found["settings"]["tune"], found["unavailable"])
+        names = columns(rows)
         text += ["", title(rows[0], world), "", header(names, "host_us" in rows[0])] + [line(row, names, world) for row in rows]
     if found["share"]:
         text += ["", f"### All-reduce, {found['share'][0]['dtype']}, with fewer multiprocessors, {world} GPUs", "", share_header()]

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""symm beside NCCL, NCCL on a registered window, and PyTorch's symmetric memory, in one run and by turns: all-reduce, all-gather,
-reduce-scatter, broadcast and barrier, in graphs and eagerly. Prints tables; writes NAME.json and NAME.md.
+"""symm beside NCCL, NCCL on a registered window, PyTorch's symmetric memory and the kernels of FlashInfer and vLLM, in one run and by
+turns, in graphs and eagerly. Prints tables; writes NAME.json and NAME.md.
 
-    torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures
+    bench/gpu/peer_kernels <unpacked wheel of flashinfer> build/libpeers.so
+    torchrun --standalone --nproc-per-node 4 bench/gpu/run.py --library build/gpu/lib/libsymm.so --out build/figures \\
+        --kernels build/libpeers.so --nccl ,NCCL_SYM_CTAS=32 --nccl <another libnccl.so>
 
 NVLink multicast is off for all of them unless the environment says otherwise. picture.py draws from the JSON.
 """
@@ -42,7 +44,7 @@ class Run:
         if rank == 0:
             import machine
 
-            machine.describe(self.found, self.ways.symm["symm"].build_info())
+            machine.describe(self.found, self.ways.symm.library.build_info())
         self.say(f"{world} ranks are ready after {self.seconds():.1f} s")
 
     @staticmethod

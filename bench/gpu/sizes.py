@@ -5,9 +5,10 @@ KIB, MIB = 1 << 10, 1 << 20
 
 ONE_SHOT_LARGEST = 16 * MIB  # of PyTorch's: every rank reads everything, so above this it only takes time
 TWO_SHOT_SMALLEST = 4 * KIB
+PEER_LARGEST = 32 * MIB  # of FlashInfer's two-shot kernel and of vLLM's, whose users take them for small ones
 OTHERS_SMALLEST = 4 * KIB
 SHARE_SMALLEST = 64 * MIB
-ROOT = 1  # of a broadcast
+ROOT = 1  # of a broadcast and a reduction
 
 
 def sizes(smallest, largest, step):
@@ -51,4 +52,4 @@ def bus_factor(collective, world):
     """What passes over one rank's link, for each byte of the larger operand."""
     if collective == "allreduce":
         return 2 * (world - 1) / world
-    return 1 if collective == "broadcast" else (world - 1) / world
+    return 1 if collective in ("broadcast", "reduce") else (world - 1) / world

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from symm_abi import Config, Library
 
 DTYPES = {"bf16": 0x0410, "f32": 0x0220}
-COLLECTIVES = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2, "broadcast": 3}
+COLLECTIVES = {"allreduce": 0, "reduce_scatter": 1, "allgather": 2, "broadcast": 3, "reduce": 4, "alltoall": 5}
 CUDA = 2
 SUM = 0
 
@@ -65,9 +65,9 @@ class Symm(Library):
     def collective(self, collective, send, recv, count, dtype, root):
         """A function without arguments that issues one call."""
         what = [ctypes.c_void_p(send), ctypes.c_void_p(recv), ctypes.c_size_t(count), ctypes.c_int32(DTYPES[dtype])]
-        if collective in ("allreduce", "reduce_scatter"):
+        if collective in ("allreduce", "reduce_scatter", "reduce"):
             what.append(ctypes.c_int32(SUM))
-        if collective == "broadcast":
+        if collective in ("broadcast", "reduce"):
             what.append(ctypes.c_int32(root))
         return self.prepared("symm_" + collective, *what, None)
 

@@ -7,7 +7,8 @@ import torch.distributed as dist
 import torch.distributed._symmetric_memory as torch_symm
 
 import sizes
-from report import columns
+from kernel_library import Kernels
+from nccl_library import Nccl
 from symm_library import Symm
 
 DTYPES = {"bf16": torch.bfloat16, "f32": torch.float32}
@@ -40,9 +41,9 @@ class Pattern:
         torch.mul(self.values[first:first + tensor.numel()], self.world, out=wanted)
         return torch.equal(tensor, wanted.add_(self.world * (self.world - 1) // 2))
 
-    def is_from(self, tensor, rank):
+    def is_from(self, tensor, rank, first=0):
         wanted = self.wanted[:tensor.numel()]
-        torch.add(self.values[:tensor.numel()], rank, out=wanted)
+        torch.add(self.values[first:first + tensor.numel()], rank, out=wanted)
         return torch.equal(tensor, wanted)
 
 
@@ -63,80 +64,154 @@ class Way:
         pattern, recv = self.pattern, self.recv
         if self.collective == "barrier":
             return True
+        if self.collective == "reduce":
+            return pattern.rank != sizes.ROOT % pattern.world or pattern.is_sum(recv)
         if self.collective == "allreduce":
             return pattern.is_sum(recv)
         if self.collective == "reduce_scatter":
             return pattern.is_sum(recv, pattern.rank * recv.numel())
         if self.collective == "broadcast":
             return pattern.is_from(recv, sizes.ROOT % pattern.world)
-        return all(pattern.is_from(part, rank) for rank, part in enumerate(recv.chunk(pattern.world)))
+        parts = recv.chunk(pattern.world)
+        first = pattern.rank * parts[0].numel() if self.collective == "alltoall" else 0
+        return all(pattern.is_from(part, rank, first) for rank, part in enumerate(parts))
 
     def clear(self):
         """In place, sums of sums would soon be infinite."""
-        if self.collective == "allreduce":
+        if self.collective in ("allreduce", "reduce"):
             self.send.zero_()
+
+
+class SymmPeer:
+    """symm itself, with the tuning of its name."""
+
+    def __init__(self, ways, name, tune, size):
+        self.ways, self.name = ways, name
+        self.library = Symm(ways.options.library, size, tune, f"bench{len(ways.peers)}", ways.device, ways.stream)
+        self.block = torch.as_tensor(Raw(self.library.pointer, size), device="cuda")
+
+    def columns(self, collective):
+        return [self.name] if collective != "barrier" or self.name == "symm" else []
+
+    def way(self, name, collective, size, dtype):
+        if collective == "barrier":
+            return Way(name, self.library.barrier(), collective, None, None, None)
+        send, recv = self.ways.operands(self.block, collective, size, dtype)
+        arguments = collective, send.data_ptr(), recv.data_ptr(), self.ways.count(collective, send, recv), dtype
+        call = self.library.collective(*arguments, sizes.ROOT % self.ways.world)
+        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv, partial(self.library.plan, *arguments))
+
+
+class NcclPeer:
+    """On ordinary memory, and on a registered window."""
+
+    def __init__(self, ways, spec):
+        self.ways = ways
+        size = ways.block_size
+        self.library = Nccl(spec, size, ways.rank, ways.world, ways.clock, ways.stream)
+        self.blocks = {self.library.name: ways.plain,
+                       self.library.name + " window": torch.as_tensor(Raw(self.library.pointer.value, size), device="cuda")}
+
+    def columns(self, collective):
+        return [] if collective == "barrier" else list(self.blocks)
+
+    def way(self, name, collective, size, dtype):
+        send, recv = self.ways.operands(self.blocks[name], collective, size, dtype)
+        call = self.library.collective(collective, send.data_ptr(), recv.data_ptr(), self.ways.count(collective, send, recv), dtype,
+                                       sizes.ROOT % self.ways.world)
+        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
+
+
+class TorchPeer:
+    """PyTorch's symmetric memory."""
+
+    def __init__(self, ways):
+        self.ways = ways
+        size = ways.options.largest if "allreduce" in ways.options.collectives else 4096
+        self.symmetric = torch_symm.empty(size, dtype=torch.uint8, device="cuda")
+        self.handle = torch_symm.rendezvous(self.symmetric, dist.group.WORLD.group_name)
+        self.out = ordinary(min(size, sizes.ONE_SHOT_LARGEST))
+
+    def columns(self, collective):
+        return {"allreduce": ["torch one-shot", "torch two-shot"], "barrier": ["torch"]}.get(collective, [])
+
+    def way(self, name, collective, size, dtype):
+        if collective == "barrier":
+            handle = self.handle
+            return Way(name, lambda: handle.barrier(channel=0), collective, None, None, None)
+        pattern, group = self.ways.pattern_of(dtype), dist.group.WORLD.group_name
+        send = self.symmetric[:size].view(DTYPES[dtype])
+        if name == "torch two-shot":
+            operation = torch.ops.symm_mem.two_shot_all_reduce_
+            return Way(name, lambda: operation(send, "sum", group), collective, pattern, send, send) if size >= sizes.TWO_SHOT_SMALLEST else None
+        if size > sizes.ONE_SHOT_LARGEST:
+            return None
+        one_shot, recv = torch.ops.symm_mem.one_shot_all_reduce_out, self.out[:size].view(DTYPES[dtype])
+        return Way(name, lambda: one_shot(send, "sum", group, recv), collective, pattern, send, recv)
+
+
+class KernelPeer:
+    """FlashInfer's kernels and vLLM's, which leave the result in memory of their own."""
+
+    def __init__(self, ways):
+        self.ways = ways
+        self.kernels = Kernels(ways.options.kernels, ways.rank, ways.world, ways.stream, ways.options.dtypes)
+
+    def columns(self, collective):
+        return ["flashinfer one-shot", "flashinfer two-shot", "vllm"] if collective == "allreduce" else []
+
+    def way(self, name, collective, size, dtype):
+        smallest, largest = {"flashinfer one-shot": (0, sizes.ONE_SHOT_LARGEST),
+                             "flashinfer two-shot": (256 * sizes.KIB, sizes.PEER_LARGEST)}.get(name, (0, sizes.PEER_LARGEST))
+        if not smallest <= size <= largest:
+            return None
+        send, recv = (block[:size].view(DTYPES[dtype]) for block in (self.kernels.send, self.kernels.out))
+        if name == "vllm":
+            call = self.kernels.vllm(send.numel(), dtype)
+        else:
+            call = self.kernels.flashinfer(send.numel(), dtype, name == "flashinfer one-shot")
+        return Way(name, call, collective, self.ways.pattern_of(dtype), send, recv)
+
+
+def ordinary(size):
+    return torch.zeros(size, dtype=torch.uint8, device="cuda")
 
 
 class Ways:
     """Groups and memory of all libraries, made once."""
 
     def __init__(self, options, device, rank, world, clock, say):
-        self.options, self.device, self.rank, self.world, self.clock = options, device, rank, world, clock
-        self.group = dist.group.WORLD
-        self.unavailable = {}
-        self.others = any(name in options.collectives for name in ("allgather", "reduce_scatter", "broadcast"))
-        largest = options.largest
-        self.part_size = sizes.share_of(largest, world) if self.others else 0
-        self.symm, self.blocks = {}, {}
-        self.make_symm("symm", "", largest + self.part_size)
-        if "allreduce" in options.collectives:
-            for tune in options.tune:
-                self.make_symm("symm " + tune, tune, largest)
-        for tune in options.share:
-            self.make_symm("share " + tune, tune, largest)
-        self.plain = self.ordinary(largest + self.part_size)
-        self.window = self.made("nccl window", self.registered_window, say)
-        self.symmetric = self.handle = None
-        if "allreduce" in options.collectives or "barrier" in options.collectives:
-            self.made("torch", self.torch_memory, say)
+        self.options, self.device, self.rank, self.world, self.clock, self.say = options, device, rank, world, clock, say
+        self.stream = torch.cuda.current_stream().cuda_stream
+        self.unavailable, self.peers = {}, []
         self.pattern = None, None
+        others = [name for name in options.collectives if name not in ("allreduce", "barrier")]
+        beside = 0 if not others else options.largest if "alltoall" in others else sizes.share_of(options.largest, world)
+        self.block_size = options.largest + max(beside, 16384)
+        self.symm = SymmPeer(self, "symm", "", self.block_size)
+        self.peers.append(self.symm)
+        self.peers += [SymmPeer(self, "symm " + tune, tune, self.block_size) for tune in options.tune]
+        self.sharing = [SymmPeer(self, tune, tune, options.largest) for tune in options.share]
+        self.plain = ordinary(self.block_size)
+        for spec in ["", *options.nccl]:
+            self.add("nccl " + spec if spec else "nccl", lambda spec=spec: NcclPeer(self, spec))
+        if "allreduce" in options.collectives or "barrier" in options.collectives:
+            self.add("torch", lambda: TorchPeer(self))
+        if "allreduce" in options.collectives and options.kernels:
+            self.add("kernels", lambda: KernelPeer(self))
 
-    def ordinary(self, size):
-        return torch.zeros(size, dtype=torch.uint8, device="cuda")
-
-    def make_symm(self, name, tune, size):
-        symm = Symm(self.options.library, size, tune, f"bench{len(self.symm)}", self.device,
-                    torch.cuda.current_stream().cuda_stream)
-        self.symm[name] = symm
-        self.blocks[name] = torch.as_tensor(Raw(symm.pointer, size), device="cuda")
-
-    def made(self, name, make, say):
-        """What it returns, or None on all ranks, said and kept, where it fails on one (an older PyTorch, say)."""
+    def add(self, name, make):
+        """None of it on any rank, said and kept, where it fails on one (an older PyTorch, say)."""
         try:
             found, reason = make(), None
-        except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        except (AttributeError, OSError, RuntimeError, TypeError, ValueError) as error:
             found, reason = None, f"{type(error).__name__}: {error}"
         reasons = [f"rank {rank}: {said}" for rank, said in enumerate(self.clock.everyone(reason)) if said]
         if not reasons:
-            return found
+            self.peers.append(found)
+            return
         self.unavailable[name] = reasons[0]
-        say(f"without {name}: {reasons[0]}")
-        return None
-
-    def registered_window(self):
-        backend = self.group._get_backend(torch.device("cuda"))
-        self.pool = torch.cuda.MemPool(backend.mem_allocator)
-        with torch.cuda.use_mem_pool(self.pool):
-            window = self.ordinary(self.options.largest + self.part_size)
-        backend.register_mem_pool(self.pool, symm=True)
-        return window
-
-    def torch_memory(self):
-        size = self.options.largest if "allreduce" in self.options.collectives else 4096
-        symmetric = torch_symm.empty(size, dtype=torch.uint8, device="cuda")
-        self.handle = torch_symm.rendezvous(symmetric, self.group.group_name)
-        self.symmetric = symmetric
-        self.out = self.ordinary(min(size, sizes.ONE_SHOT_LARGEST))
+        self.say(f"without {name}: {reasons[0]}")
 
     def pattern_of(self, dtype):
         if self.pattern[0] != dtype:
@@ -145,69 +220,26 @@ class Ways:
         return self.pattern[1]
 
     def columns(self, collective):
-        return columns(collective, self.options.tune, self.unavailable)
+        return [name for peer in self.peers for name in peer.columns(collective)]
 
     def operands(self, block, collective, size, dtype):
-        """send and recv in a block: the whole lies first, the part of one rank after it. All-reduce and broadcast are in place."""
+        """send and recv in a block: the whole lies first, what else there is after it. Sums and broadcasts are in place."""
         whole = block[:size].view(DTYPES[dtype])
-        if collective in ("allreduce", "broadcast"):
+        if collective in ("allreduce", "broadcast", "reduce"):
             return whole, whole
-        part = block[self.options.largest:self.options.largest + size // self.world].view(DTYPES[dtype])
+        beside = size if collective == "alltoall" else size // self.world
+        part = block[self.options.largest:self.options.largest + beside].view(DTYPES[dtype])
         return (part, whole) if collective == "allgather" else (whole, part)
+
+    def count(self, collective, send, recv):
+        """Elements, as calls count them."""
+        return send.numel() // self.world if collective == "alltoall" else min(send.numel(), recv.numel())
 
     def of(self, collective, size, dtype):
         """The ways that there are for this size."""
-        if collective == "barrier":
-            return self.barriers()
-        pattern = self.pattern_of(dtype)
-        found = []
-        for name in self.columns(collective):
-            if name.startswith("symm"):
-                found.append(self.symm_way(name, name, collective, size, dtype))
-            elif name.startswith("nccl"):
-                send, recv = self.operands(self.window if name == "nccl window" else self.plain, collective, size, dtype)
-                found.append(Way(name, self.nccl(collective, send, recv), collective, pattern, send, recv))
-            elif name == "torch one-shot" and size <= sizes.ONE_SHOT_LARGEST:
-                send, recv = (block[:size].view(DTYPES[dtype]) for block in (self.symmetric, self.out))
-                found.append(Way(name, self.torch_one_shot(send, recv), collective, pattern, send, recv))
-            elif name == "torch two-shot" and size >= sizes.TWO_SHOT_SMALLEST:
-                send = self.symmetric[:size].view(DTYPES[dtype])
-                found.append(Way(name, self.torch_two_shot(send), collective, pattern, send, send))
-        return found
-
-    def symm_way(self, name, key, collective, size, dtype):
-        send, recv = self.operands(self.blocks[key], collective, size, dtype)
-        arguments = collective, send.data_ptr(), recv.data_ptr(), min(send.numel(), recv.numel()), dtype
-        symm = self.symm[key]
-        call = symm.collective(*arguments, sizes.ROOT % self.world)
-        return Way(name, call, collective, self.pattern_of(dtype), send, recv, partial(symm.plan, *arguments))
+        made = [peer.way(name, collective, size, dtype) for peer in self.peers for name in peer.columns(collective)]
+        return [way for way in made if way]
 
     def share(self, size, dtype):
         """All-reduce as symm would, and with each of the tunings that --share names."""
-        named = [("symm", "symm")] + [(tune, "share " + tune) for tune in self.options.share]
-        return [self.symm_way(name, key, "allreduce", size, dtype) for name, key in named]
-
-    def barriers(self):
-        found = [Way("symm", self.symm["symm"].barrier(), "barrier", None, None, None)]
-        if "torch" not in self.unavailable:
-            handle = self.handle
-            found.append(Way("torch", lambda: handle.barrier(channel=0), "barrier", None, None, None))
-        return found
-
-    @staticmethod
-    def nccl(collective, send, recv):
-        if collective == "allreduce":
-            return lambda: dist.all_reduce(recv)
-        if collective == "allgather":
-            return lambda: dist.all_gather_into_tensor(recv, send)
-        if collective == "reduce_scatter":
-            return lambda: dist.reduce_scatter_tensor(recv, send)
-        return lambda: dist.broadcast(recv, sizes.ROOT % dist.get_world_size())
-
-    def torch_one_shot(self, send, recv):
-        operation, name = torch.ops.symm_mem.one_shot_all_reduce_out, self.group.group_name
-        return lambda: operation(send, "sum", name, recv)
-
-    def torch_two_shot(self, send):
-        operation, name = torch.ops.symm_mem.two_shot_all_reduce_, self.group.group_name
-        return lambda: operation(send, "sum", name)
+        return [peer.way(peer.name, "allreduce", size, dtype) for peer in [self.symm, *self.sharing]]
