@@ -9,10 +9,6 @@
 #include <flashinfer/comm/trtllm_allreduce_fusion.cuh>
 #include <flashinfer/comm/vllm_custom_all_reduce.cuh>
 
-namespace {
-
-namespace fused = flashinfer::trtllm_allreduce_fusion;
-
 // What FlashInfer is asked for; `norm_out` asks for the kernel that adds a residual and normalises.
 struct Fused {
   int ranks, rank;
@@ -22,6 +18,10 @@ struct Fused {
   void *residual_in, *residual_out, *norm_out, *gamma;
   int one_shot;
 };
+
+namespace {
+
+namespace fused = flashinfer::trtllm_allreduce_fusion;
 
 template <class T, int kRanks>
 cudaError_t launch(const Fused& what, cudaStream_t stream) {
