@@ -18,6 +18,7 @@ inline constexpr int kMultimemBlocks = 32;   // of a multimem kernel
 inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
 inline constexpr uint32_t kSlots = 4;        // tiles of one work group under way; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
+inline constexpr uint32_t kLlPacks = 32;     // LL places packs by so many (ll.cuh)
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
 // grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.
@@ -42,6 +43,7 @@ struct ControlWords {
     uint32_t arrived[kMaxWorkGroups][kMaxRanks];
     uint32_t done[kMaxWorkGroups][kMaxRanks];
     uint32_t copied[kMaxWorkGroups][kMaxRanks];
+    uint32_t entered[kMaxWorkGroups][kMaxRanks];  // by one that takes itself for the root of a broadcast: where it began
     struct Entry {
       uint64_t memory;  // where the source's recv lies: number of the memory, 0 for private memory,
       uint64_t offset;  // and bytes from the start of its block

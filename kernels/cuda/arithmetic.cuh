@@ -232,3 +232,15 @@ struct Any {
 };
 
 }  // namespace symm::cuda
+
+// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks).
+#define SYMM_FOR_RANKS(KERNEL, name, arithmetic) \
+  KERNEL(name, arithmetic, 2)                    \
+  KERNEL(name, arithmetic, 4)                    \
+  KERNEL(name, arithmetic, 8)                    \
+  KERNEL(name, arithmetic, 16)
+#define SYMM_FOR_ARITHMETICS(KERNEL)             \
+  SYMM_FOR_RANKS(KERNEL, bf16, Hot<Bf16>)        \
+  SYMM_FOR_RANKS(KERNEL, f16, Hot<F16>)          \
+  SYMM_FOR_RANKS(KERNEL, f32, Hot<Whole<float>>) \
+  SYMM_FOR_RANKS(KERNEL, any, Any)

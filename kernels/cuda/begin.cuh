@@ -15,8 +15,9 @@ __device__ __forceinline__ void begin() {
 #endif
 }
 
-// For a kernel that waits for no rank any more: the next one may come onto the device. Not earlier, because that one may be
-// anybody's, and fill the device while a kernel that another rank waits for has no room.
+// The next kernel may come onto the device when all blocks have said so, or ended; the first thread to say it speaks for its
+// block. It may be anybody's, and fill the device while a kernel that another rank waits for has no room. So who says it has
+// heard from all ranks: they have all come to this kernel, and nothing that they wait for is still to come here.
 __device__ __forceinline__ void let_next_launch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

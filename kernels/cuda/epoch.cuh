@@ -16,9 +16,10 @@ __device__ __forceinline__ uint32_t current_epoch(const DeviceComm& comm) {
   return load_relaxed(&words_of(comm, comm.rank).epoch[blockIdx.x]);
 }
 
-// `steps`: how often the halves were changed.
+// `steps`: how often the halves were changed. The first thread of a block has a pack if any has: in a call of all with all it has
+// heard from every rank, and where there is a root the first of the grid has, by a token.
 __device__ __forceinline__ void end_epoch(const DeviceComm& comm, uint32_t epoch, uint32_t steps = 1) {
-  let_next_launch();
+  if (threadIdx.x == 0) let_next_launch();
   __syncthreads();  // all threads have read it
   ControlWords& mine = words_of(comm, comm.rank);
   for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x)

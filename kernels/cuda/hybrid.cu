@@ -75,18 +75,17 @@ extern "C" __global__ void __launch_bounds__(256) symm_hybrid_cube_mesh(const __
   for (uint64_t q = first; q < packs; q += stride) send_to(comm, neighbours, me, q, load_pack(send, unit, q), epoch);
 
   const Culprit culprit{args, neighbours};
-  SpinState spin;
   for (uint64_t q = first; q < packs; q += stride) {
     const uint4 own = load_pack(send, unit, q);
     uint4 v[kCubeRanks];
-    if (!receive(comm, v, 1U << partner, q, epoch, spin, culprit)) break;
+    if (!receive(comm, v, 1U << partner, q, epoch, culprit)) break;
     uint4 partners{};
 #pragma unroll
     for (int r = 0; r < kCubeRanks; ++r) {
       if (r == partner) partners = v[r];
     }
     send_to(comm, quad, partner, q, partners, epoch);
-    if (!receive(comm, v, kEverybody & ~(1U << me | 1U << partner), q, epoch, spin, culprit)) break;
+    if (!receive(comm, v, kEverybody & ~(1U << me | 1U << partner), q, epoch, culprit)) break;
 #pragma unroll
     for (int r = 0; r < kCubeRanks; ++r) {
       if (r == me) v[r] = own;

@@ -39,11 +39,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint64_t first = blockIdx.x * blockDim.x + threadIdx.x;
   const uint64_t stride = gridDim.x * blockDim.x;
 
-  // A call with a root would let the others run ahead of each other: all exchange a token.
+  // A call with a root would let the others run ahead of each other, and not notice another root: all exchange a token.
   const bool tokens = rooted && first == 0;
   if (tokens) {
     for (int p = 0; p < n; ++p) {
-      if (p != me) send_pack(slot(comm, p, me, epoch), token_pack(comm), {0, 0, 0, 0}, flag_of(epoch));
+      if (p != me) send_pack(slot(comm, p, me, epoch), token_pack(comm), token_of(args), flag_of(epoch));
     }
   }
   for (uint64_t q = first; q < packs && to != 0; q += stride) {
@@ -59,7 +59,6 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     }
   }
 
-  SpinState spin;
   bool ok = true;
   uint4 v[kRanks];
   const bool receives = from != 0 || (am_root && send != recv);  // a broadcast's root copies
@@ -67,7 +66,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     uint4 own{};
     if (collective != Collective::broadcast || am_root)
       own = load_pack(part_each ? send + static_cast<uint64_t>(me) * unit : send, unit, q);
-    ok = receive<kRanks>(comm, v, from, q, epoch, spin);
+    ok = receive<kRanks>(comm, v, from, q, epoch);
     if (!ok) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
@@ -83,7 +82,12 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       }
     }
   }
-  if (tokens && ok) receive<kRanks>(comm, v, others, token_pack(comm), epoch, spin);
+  if (tokens && ok && receive<kRanks>(comm, v, others, token_pack(comm), epoch)) {
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      if ((others >> r & 1U) != 0) check_token(comm, r, v[r], token_of(args));
+    }
+  }
   end_epoch(comm, epoch);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// LL: each 16-byte store carries 8 bytes of data and, beside each word, a flag. No fence anywhere, any data. A rank has a slot
-// for each source in each half (epoch.cuh); two cells hold a pack.
+// LL: each 16-byte store carries two pairs of a word of data and a flag; a pair arrives whole. No fence anywhere, any data. A
+// rank has a slot for each source in each half (epoch.cuh); two cells hold a pack.
 #pragma once
 
 #include "kernels/cuda/epoch.cuh"
@@ -17,10 +17,14 @@ __device__ __forceinline__ char* slot(const DeviceComm& comm, int owner, int sou
   return reinterpret_cast<char*>(comm.control[owner] + comm.ll + index * comm.ll_slot);
 }
 
+// The two cells of a pack are as far apart as a warp has threads, so that each store of a warp fills whole lines.
+inline constexpr uint64_t kApart = kLlPacks;
+__device__ __forceinline__ uint64_t cell_of(uint64_t q) { return q / kApart * (2 * kApart) + q % kApart; }
+
 __device__ __forceinline__ void send_pack(char* to, uint64_t q, uint4 v, uint32_t flag) {
-  auto* cells = reinterpret_cast<uint4*>(to) + 2 * q;
-  store_relaxed(cells, {v.x, flag, v.y, flag});
-  store_relaxed(cells + 1, {v.z, flag, v.w, flag});
+  auto* cells = reinterpret_cast<uint4*>(to) + cell_of(q);
+  store_pairs(cells, {v.x, flag, v.y, flag});
+  store_pairs(cells + kApart, {v.z, flag, v.w, flag});
 }
 
 __device__ __forceinline__ bool is_there(uint4 cell, uint32_t flag) { return cell.y == flag && cell.w == flag; }
@@ -38,7 +42,8 @@ struct FirstMissing {
 // `culprit` is asked as seldom as one looks around.
 template <int kRanks, class Culprit = FirstMissing>
 __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, uint64_t q, uint32_t epoch,
-                                        SpinState& spin, const Culprit& culprit = {}) {
+                                        const Culprit& culprit = {}) {
+  SpinState spin;
   const uint32_t flag = flag_of(epoch);
   while (true) {
     uint4 a[kRanks];
@@ -46,9 +51,9 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if ((sources >> r & 1U) == 0) continue;
-      const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, r, epoch)) + 2 * q;
-      a[r] = load_relaxed(cells);
-      b[r] = load_relaxed(cells + 1);
+      const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, r, epoch)) + cell_of(q);
+      a[r] = load_pairs(cells);
+      b[r] = load_pairs(cells + kApart);
     }
     uint32_t missing = 0;
 #pragma unroll
@@ -67,9 +72,9 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) == 0) continue;
-    auto* cells = reinterpret_cast<uint4*>(slot(comm, comm.rank, r, epoch)) + 2 * q;
-    store_relaxed(cells, {0, 0, 0, 0});
-    store_relaxed(cells + 1, {0, 0, 0, 0});
+    auto* cells = reinterpret_cast<uint4*>(slot(comm, comm.rank, r, epoch)) + cell_of(q);
+    store_pairs(cells, {0, 0, 0, 0});
+    store_pairs(cells + kApart, {0, 0, 0, 0});
   }
   return true;
 }

@@ -23,6 +23,18 @@ __device__ __forceinline__ void store_relaxed(uint4* to, uint4 v) {
   asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
                : "memory");
 }
+// As two words of 64 bits, neither of which is torn: {x, y} and {z, w}.
+__device__ __forceinline__ uint4 load_pairs(const uint4* from) {
+  uint64_t low, high;
+  asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];" : "=l"(low), "=l"(high) : "l"(from) : "memory");
+  return {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
+          static_cast<uint32_t>(high >> 32)};
+}
+__device__ __forceinline__ void store_pairs(uint4* to, uint4 v) {
+  const uint64_t low = static_cast<uint64_t>(v.y) << 32 | v.x;
+  const uint64_t high = static_cast<uint64_t>(v.w) << 32 | v.z;
+  asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};" ::"l"(to), "l"(low), "l"(high) : "memory");
+}
 __device__ __forceinline__ uint32_t load_relaxed(const uint32_t* from) {
   uint32_t v;
   asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(from) : "memory");

@@ -43,7 +43,7 @@ __device__ __forceinline__ void fence_names() { asm volatile("fence.proxy.alias;
 using Place = ControlWords::FromPeers::Place;
 
 // Come to where the blocks meet for the `time`-th time, and wait for the others. False: leave.
-__device__ bool meet(const CollectiveArgs& args, uint32_t time, SpinState& spin, bool compare) {
+__device__ bool meet(const CollectiveArgs& args, uint32_t time, bool compare) {
   const DeviceComm& comm = args.comm;
   ControlWords& mine = words_of(comm, comm.rank);
   const int p = static_cast<int>(threadIdx.x);
@@ -64,8 +64,7 @@ __device__ bool meet(const CollectiveArgs& args, uint32_t time, SpinState& spin,
     }
     fence_system();
     store_relaxed(&there.met[b][comm.rank], time);
-    ok = await_count(comm, spin, &mine.from_peers.met[b][p], time, p, b);
-    fence_system();
+    ok = await_count(comm, &mine.from_peers.met[b][p], time, p, b);
     if (ok && compare) {
       const Place& place = mine.from_peers.place[b][p];
       const uint64_t detail = load_relaxed(&place.detail);
@@ -153,14 +152,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   if (args.comm.size == 0) return;  // a launch to make it ready
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
-  SpinState spin;
-  if (meet(args, before + 1, spin, true)) {
+  if (meet(args, before + 1, true)) {
     if constexpr (kTwoShots) {
       two_shot<Type>(args);
     } else {
       one_shot<Type>(args);
     }
-    meet(args, before + 2, spin, false);
+    meet(args, before + 2, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
 }

@@ -42,12 +42,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     }
   }
 
-  SpinState spin;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   for (uint64_t q = first; q < packs; q += stride) {
     const uint4 mine = sendable(load_pack(own, unit, q));  // the same NaN here as on the other ranks
     uint4 v[kRanks];
-    if (!receive<kRanks>(comm, v, others, slots, comm.one_shot_slot, q, epoch, spin)) break;
+    if (!receive<kRanks>(comm, v, others, slots, comm.one_shot_slot, q, epoch)) break;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
@@ -65,12 +64,4 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   extern "C" __global__ void __launch_bounds__(512) symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
     run<arithmetic, ranks>(a);                                                                                                 \
   }
-#define SYMM_ONE_SHOT_ALL(name, arithmetic) \
-  SYMM_ONE_SHOT(name, arithmetic, 2)        \
-  SYMM_ONE_SHOT(name, arithmetic, 4)        \
-  SYMM_ONE_SHOT(name, arithmetic, 8)        \
-  SYMM_ONE_SHOT(name, arithmetic, 16)
-SYMM_ONE_SHOT_ALL(bf16, Hot<Bf16>)
-SYMM_ONE_SHOT_ALL(f16, Hot<F16>)
-SYMM_ONE_SHOT_ALL(f32, Hot<Whole<float>>)
-SYMM_ONE_SHOT_ALL(any, Any)
+SYMM_FOR_ARITHMETICS(SYMM_ONE_SHOT)

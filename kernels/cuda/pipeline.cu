@@ -84,12 +84,4 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       symm_pipeline_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
     run<arithmetic, ranks>(a);                                                   \
   }
-#define SYMM_PIPELINE_ALL(name, arithmetic) \
-  SYMM_PIPELINE(name, arithmetic, 2)        \
-  SYMM_PIPELINE(name, arithmetic, 4)        \
-  SYMM_PIPELINE(name, arithmetic, 8)        \
-  SYMM_PIPELINE(name, arithmetic, 16)
-SYMM_PIPELINE_ALL(bf16, Hot<Bf16>)
-SYMM_PIPELINE_ALL(f16, Hot<F16>)
-SYMM_PIPELINE_ALL(f32, Hot<Whole<float>>)
-SYMM_PIPELINE_ALL(any, Any)
+SYMM_FOR_ARITHMETICS(SYMM_PIPELINE)

@@ -83,12 +83,11 @@ struct WorkGroup {
 
   // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before
   // in view.
-  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks, SpinState& spin) const {
+  __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
     if (p < n && (ranks >> p & 1U) != 0) {
-      ok = await_count(comm, spin, &words[p], target, p, index);
-      fence_system();
+      ok = await_count(comm, &words[p], target, p, index);
     }
     return __syncthreads_and(ok) != 0;
   }
@@ -119,33 +118,39 @@ struct WorkGroup {
 
 struct Destinations {
   char* recv[kMaxRanks];  // where rank p's recv is mapped here; null: to its scratch
+  uint64_t memory[kMaxRanks];
 };
 
 // What the peers said in their entries: the same call as mine? and where are their recvs?
 __device__ __forceinline__ bool read_entries(const WorkGroup& s, Destinations& to) {
   bool ok = true;
   const int p = static_cast<int>(threadIdx.x);
+  const Entry(&entries)[kMaxRanks] = s.mine.from_peers.entry[s.index];
   if (p < s.n) {
-    const Entry& entry = s.mine.from_peers.entry[s.index][p];
-    const uint64_t memory = load_relaxed(&entry.memory);
-    const uint64_t offset = load_relaxed(&entry.offset);
-    const uint64_t detail = load_relaxed(&entry.detail);
-    const uint64_t count = load_relaxed(&entry.count);
+    const uint64_t detail = load_relaxed(&entries[p].detail);
+    const uint64_t count = load_relaxed(&entries[p].count);
     to.recv[p] = nullptr;
-    if (detail != s.args.detail || count != s.args.count) {
-      report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
-      ok = false;
-    } else if (memory != 0 && s.collects(p)) {
-      ok = false;
-      const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
-      for (int i = 0; i < s.comm.memory_count; ++i) {
-        if (table[i].id != memory) continue;
-        to.recv[p] = reinterpret_cast<char*>(table[i].block[p] + offset);
-        ok = offset <= table[i].bytes;
-        break;
-      }
-      if (!ok) report(s.comm, WaitError::unknown_memory, p, s.index, 0, 0);
+    to.memory[p] = s.collects(p) ? load_relaxed(&entries[p].memory) : 0;
+    ok = detail == s.args.detail && count == s.args.count;
+    if (!ok) report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+  }
+  if (__syncthreads_and(ok) == 0) return false;
+  // All threads search the table at once. What will be stored there has to fit.
+  const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
+  const uint64_t extent = operand_bytes(s.collective, s.args.unit, s.n).recv;
+  for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count; i += static_cast<int>(blockDim.x)) {
+    const uint64_t id = table[i].id;
+    for (int r = 0; r < s.n && id != 0; ++r) {
+      if (to.memory[r] != id) continue;
+      const uint64_t offset = load_relaxed(&entries[r].offset);
+      const uint64_t bytes = table[i].bytes;
+      if (offset <= bytes && extent <= bytes - offset) to.recv[r] = reinterpret_cast<char*>(table[i].block[r] + offset);
     }
+  }
+  __syncthreads();
+  if (p < s.n && to.memory[p] != 0 && to.recv[p] == nullptr) {
+    report(s.comm, WaitError::unknown_memory, p, s.index, 0, 0);
+    ok = false;
   }
   return __syncthreads_and(ok) != 0;
 }
@@ -181,10 +186,9 @@ __device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t base) 
 __device__ __forceinline__ void scatter_to_slots(const WorkGroup& s, uint32_t base) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
-  SpinState spin;
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody(), spin)) break;
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody())) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
       const int p = s.another(i, first);
@@ -203,14 +207,13 @@ template <class Tile>
 __device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
   const uint32_t base = s.mine.reduce_base[s.index];
   const auto done = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.done[s.index][s.me]; };
-  SpinState spin;
   bool ok = true;
   uint32_t staged = 0;  // ranks whose recv I reach through their scratch
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
     // All of them, and myself: a push of mine may still read what I am about to overwrite.
     if (j == 0 || !at_once) {
-      ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody(), spin);
+      ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody());
       if (!ok) break;
     }
     if (j == 0) {
@@ -221,7 +224,7 @@ __device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool m
       }
     }
     if (staged != 0) {
-      ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged, spin);
+      ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged);
       if (!ok) break;
     }
     tile(to, j, now);
@@ -229,7 +232,7 @@ __device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool m
   }
   const uint32_t end = base + static_cast<uint32_t>(s.tiles);
   // recv is complete when all owners have delivered; if they deliver to scratch, a block of the third role waits for them.
-  if (ok && s.args.copies_out == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody(), spin);
+  if (ok && s.args.copies_out == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody());
   __syncthreads();
   if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
 }
@@ -241,10 +244,9 @@ __device__ __forceinline__ void copy_out(const WorkGroup& s) {
   const uint32_t base = s.mine.copy_out_base[s.index];
   const auto copied = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.copied[s.index][s.me]; };
   auto* recv = reinterpret_cast<char*>(args.recv);
-  SpinState spin;
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody(), spin)) break;
+    if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody())) break;
     for (int owner = 0; owner < s.n; ++owner) {
       if (owner == s.me) continue;
       const WorkGroup::Range part = s.slice(j, owner);

@@ -8,15 +8,31 @@ using namespace symm::cuda;
 
 namespace {
 
+// The others have come: who is no root has said that its tiles have arrived, another that takes itself for one that it has
+// entered.
+__device__ __forceinline__ bool await_entries(const WorkGroup& s, uint32_t target) {
+  bool ok = true;
+  const int p = static_cast<int>(threadIdx.x);
+  if (p < s.n && p != s.me) {
+    const uint32_t& arrived = s.mine.from_peers.arrived[s.index][p];
+    const uint32_t& entered = s.mine.from_peers.entered[s.index][p];
+    SpinState spin;
+    uint32_t seen = 0;
+    while (ok && static_cast<int32_t>((seen = load_relaxed(&arrived)) - target) < 0 && load_relaxed(&entered) != target)
+      ok = keep_waiting(s.comm, spin, p, s.index, target, seen);
+    load_acquire(&arrived);
+    load_acquire(&entered);
+  }
+  return __syncthreads_and(ok) != 0;
+}
+
 // The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
 // slot, and the owners pass it on.
 __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t base, Destinations& to) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
   // Where the recvs are is in the entries, which are there when the others have come.
-  SpinState spin;
-  const uint32_t others = s.everybody() & ~(1U << s.me);
-  bool ok = s.await(s.mine.from_peers.arrived[s.index], base + 1, others, spin) && read_entries(s, to);
+  bool ok = await_entries(s, base + 1) && read_entries(s, to);
   uint32_t staged = 0;
   for (int p = 0; p < s.n && ok; ++p) {
     if (p != s.me && to.recv[p] == nullptr) staged |= 1U << p;
@@ -25,7 +41,7 @@ __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t ba
   const uint64_t batch = staged != 0 || s.tiles < 16 ? 1 : s.tiles < 32 ? 2 : 4;
   for (uint64_t j = 0; j < s.tiles && ok; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged, spin);
+    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged);
     if (!ok) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
@@ -117,6 +133,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       [&](const WorkGroup& s) {
         const bool exchanges = s.collective == Collective::alltoall;
         const bool scatters = s.collective == Collective::broadcast && s.args.direct == 0;
+        if (scatters && s.me == s.args.root) {
+          const uint32_t base = s.mine.reduce_base[s.index];
+          tell_entries(s, base);
+          s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.entered[s.index][s.me]; }, base + 1);
+        }
         own(s, to, !exchanges, !exchanges && !scatters, [&](const Destinations& there, uint64_t j, uint32_t now) {
           if (exchanges)
             exchange_tile(s, j, now);

@@ -273,7 +273,7 @@ Layout layout_of(int size, const Tuning& tuning) {
     return start;
   };
   layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
-  layout.ll_slot = (divide_up(tuning.ll_max, kPack) + 1) * 2 * kPack;
+  layout.ll_slot = round_up(divide_up(tuning.ll_max, kPack) + 1, kLlPacks) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
   layout.one_shot_slot = round_up(one_shot_limit(Collective::reduce_scatter, tuning), kPack);
   layout.one_shot = take(2 * n * layout.one_shot_slot);

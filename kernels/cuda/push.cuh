@@ -21,7 +21,8 @@ __device__ __forceinline__ void free_cell(uint4* cell) { store_relaxed(cell, {kF
 // The packs at `slots + r * slot + q * 16` of all sources r in the set, asked for together.
 template <int kRanks>
 __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRanks], uint32_t sources, char* slots, uint64_t slot,
-                                        uint64_t q, uint32_t epoch, SpinState& spin) {
+                                        uint64_t q, uint32_t epoch) {
+  SpinState spin;
   while (true) {
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
@@ -46,6 +47,30 @@ __device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
   }
+}
+
+// A token from this thread to that of every other rank, and from it. Not inlined, for its registers.
+static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, uint64_t slots, uint64_t slot, uint64_t q,
+                                                   uint32_t epoch) {
+  const DeviceComm& comm = args.comm;
+  const uint4 token = sendable(token_of(args));
+  const auto cell = [&](int owner, int source) {
+    return reinterpret_cast<uint4*>(comm.control[owner] + slots + static_cast<uint64_t>(source) * slot) + q;
+  };
+  for (int p = 0; p < comm.size; ++p) {
+    if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);
+  }
+  for (int p = 0; p < comm.size; ++p) {
+    if (p == comm.rank) continue;
+    SpinState spin;
+    uint4 theirs;
+    while (!is_there(theirs = load_relaxed(cell(comm.rank, p)))) {
+      if (!keep_waiting(comm, spin, p, blockIdx.x, epoch, 0)) return false;
+    }
+    free_cell(cell(comm.rank, p));
+    if (!check_token(comm, p, theirs, token)) return false;
+  }
+  return true;
 }
 
 }  // namespace symm::cuda

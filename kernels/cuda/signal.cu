@@ -15,13 +15,14 @@ extern "C" __global__ void __launch_bounds__(32) symm_barrier(const __grid_const
   begin();
   const DeviceComm& comm = args.comm;
   const int peer = static_cast<int>(threadIdx.x);
-  if (peer >= comm.size || (args.ranks >> peer & 1U) == 0 || peer == comm.rank) return;
-  ControlWords& mine = words_of(comm, comm.rank);
-  // Asked for before the release, which would wait for it otherwise.
-  const uint32_t wanted = claim(&mine.barrier_taken[args.channel][peer]) + 1;
-  add_release(&words_of(comm, peer).from_peers.barrier[args.channel][comm.rank], 1U);
-  SpinState spin;
-  await_count(comm, spin, &mine.from_peers.barrier[args.channel][peer], wanted, peer, args.channel);
+  if (peer < comm.size && (args.ranks >> peer & 1U) != 0 && peer != comm.rank) {
+    ControlWords& mine = words_of(comm, comm.rank);
+    // Asked for before the release, which would wait for it otherwise.
+    const uint32_t wanted = claim(&mine.barrier_taken[args.channel][peer]) + 1;
+    add_release(&words_of(comm, peer).from_peers.barrier[args.channel][comm.rank], 1U);
+    await_count(comm, &mine.from_peers.barrier[args.channel][peer], wanted, peer, args.channel);
+  }
+  __syncwarp();  // all peers have come
   let_next_launch();
 }
 

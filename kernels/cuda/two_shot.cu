@@ -11,9 +11,10 @@ using namespace symm::cuda;
 namespace {
 
 // One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
+// `heard`: threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes,
-                                          uint64_t first, uint64_t second, uint32_t epoch, SpinState& spin) {
+                                          uint64_t first, uint64_t second, uint32_t epoch, uint64_t heard) {
   const DeviceComm& comm = args.comm;
   const int n = kRanks <= 8 ? kRanks : comm.size;
   const int me = comm.rank;
@@ -43,12 +44,13 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     }
   }
 
+  if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch)) return false;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
   for (uint64_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
     const uint4 mine = sendable(load_pack(send, bytes, in_message(me, q)));
     uint4 v[kRanks];
-    if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch, spin)) return false;
+    if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch)) return false;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if (r == me) v[r] = mine;
@@ -71,7 +73,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
       if (r != me && in_message(r, q) < packs) owners |= 1U << r;
     }
     uint4 v[kRanks];
-    if (!receive<kRanks>(comm, v, owners, results, slot, q, epoch, spin)) return false;
+    if (!receive<kRanks>(comm, v, owners, results, slot, q, epoch)) return false;
 #pragma unroll
     for (int r = 0; r < kRanks; ++r) {
       if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
@@ -81,10 +83,13 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   return true;
 }
 
-// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Between calls the end of the kernel
-// keeps the freeing of a cell before what peers see of the next chunk but one; between chunks a fence of each thread does,
-// because the thread that frees a cell is the one whose next push the writer of that cell waits for. Threads do not wait for each
-// other, so the chunks' stages overlap.
+// Larger messages in chunks, which use the two halves of the scratch by turns, as calls do. Threads do not wait for each other,
+// so the chunks' stages overlap. Why a cell is free when it is used again two chunks later, in this call or the next:
+// 1. a thread fences what it has freed in one chunk before it pushes in the next;
+// 2. in the next chunk each thread hears, at first or second hand, from the same thread of every other rank, which has pushed:
+//    where the chunk is too short to have a pack for it, by a token;
+// 3. the same thread pushes to that cell in the chunk after it, so by 1 and 2 after the cell was freed;
+// 4. and if that chunk is the next call's first, the kernel has ended, so all of its threads have heard.
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
@@ -93,7 +98,6 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const auto n = static_cast<uint64_t>(comm.size);
   const uint32_t epoch = current_epoch(comm);
   const uint64_t stage = n * comm.two_shot_slot;
-  SpinState spin;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
     const uint64_t bytes = args.unit - at < args.tile ? args.unit - at : args.tile;
@@ -101,7 +105,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
                                        reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-                                       spin)) {
+                                       step == 0 ? 0 : args.tile / kPack / n)) {
       break;
     }
   }
@@ -115,12 +119,4 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   extern "C" __global__ void __launch_bounds__(512) symm_two_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
     run<arithmetic, ranks>(a);                                                                                                 \
   }
-#define SYMM_TWO_SHOT_ALL(name, arithmetic) \
-  SYMM_TWO_SHOT(name, arithmetic, 2)        \
-  SYMM_TWO_SHOT(name, arithmetic, 4)        \
-  SYMM_TWO_SHOT(name, arithmetic, 8)        \
-  SYMM_TWO_SHOT(name, arithmetic, 16)
-SYMM_TWO_SHOT_ALL(bf16, Hot<Bf16>)
-SYMM_TWO_SHOT_ALL(f16, Hot<F16>)
-SYMM_TWO_SHOT_ALL(f32, Hot<Whole<float>>)
-SYMM_TWO_SHOT_ALL(any, Any)
+SYMM_FOR_ARITHMETICS(SYMM_TWO_SHOT)

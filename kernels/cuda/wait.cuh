@@ -9,7 +9,7 @@
 
 namespace symm::cuda {
 
-struct SpinState {  // of a thread that waits
+struct SpinState {  // of one wait of a thread; the next has a deadline of its own
   uint64_t deadline = 0;
   uint32_t looks = 0;
   bool left = false;  // the peer had left when we last asked
@@ -34,6 +34,20 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
   fence_system();
   record->state = 1;
   store_relaxed(&mine.abort, 1U);
+}
+
+// A token: that one has come, and what for.
+__device__ __forceinline__ uint4 token_of(const CollectiveArgs& args) {
+  return {static_cast<uint32_t>(args.detail), static_cast<uint32_t>(args.detail >> 32), static_cast<uint32_t>(args.count),
+          static_cast<uint32_t>(args.count >> 32)};
+}
+static __device__ __noinline__ bool check_token(const DeviceComm& comm, int peer, uint4 theirs, uint4 mine) {
+  const auto word = [](uint32_t low, uint32_t high) { return static_cast<uint64_t>(high) << 32 | low; };
+  const uint64_t detail = word(theirs.x, theirs.y), count = word(theirs.z, theirs.w);
+  const uint64_t my_detail = word(mine.x, mine.y), my_count = word(mine.z, mine.w);
+  if (detail == my_detail && count == my_count) return true;
+  report(comm, WaitError::mismatch, peer, blockIdx.x, 0, 0, detail, count, my_detail, my_count);
+  return false;
 }
 
 // None: go on waiting. `peers`: bit r, it would be in vain without rank r; one that is still there is enough. `deadlines`: so
@@ -72,8 +86,9 @@ __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& 
 
 // Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter
 // is then in view of this thread, and behind a block barrier of its block.
-__device__ __forceinline__ bool await_count(const DeviceComm& comm, SpinState& spin, const uint32_t* word, uint32_t target,
-                                            int peer, uint32_t channel) {
+__device__ __forceinline__ bool await_count(const DeviceComm& comm, const uint32_t* word, uint32_t target, int peer,
+                                            uint32_t channel) {
+  SpinState spin;
   uint32_t seen;
   while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0) {
     if (!keep_waiting(comm, spin, peer, channel, target, seen)) return false;

@@ -20,11 +20,9 @@ inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
 struct Any {
   static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) { return combine_any(operands, ranks, {}, {}); }
 };
-struct Bf16 {};
-struct F16 {};
-template <class>
-struct Whole {};
-template <class>
-struct Hot : Any {};
 
 }  // namespace symm::cuda
+
+#ifndef SYMM_FOR_ARITHMETICS
+#define SYMM_FOR_ARITHMETICS(KERNEL) KERNEL(any, Any, 2) KERNEL(any, Any, 3) KERNEL(any, Any, 4)
+#endif

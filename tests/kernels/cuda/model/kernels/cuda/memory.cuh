@@ -74,12 +74,22 @@ inline uint64_t load_relaxed(const uint64_t* from) {
 inline void store_relaxed(uint64_t* to, uint64_t v) {
   model::store_pair(reinterpret_cast<uint32_t*>(to), std::bit_cast<model::Pair>(v));
 }
+// Torn into its four words, in any order.
 inline uint4 load_relaxed(const uint4* from) {
+  return {model::load(&from->x), model::load(&from->y), model::load(&from->z), model::load(&from->w)};
+}
+inline void store_relaxed(uint4* to, uint4 v) {
+  model::store(&to->x, v.x);
+  model::store(&to->y, v.y);
+  model::store(&to->z, v.z);
+  model::store(&to->w, v.w);
+}
+inline uint4 load_pairs(const uint4* from) {
   const model::Pair low = model::load_pair(&from->x);
   const model::Pair high = model::load_pair(&from->z);
   return {low.first, low.second, high.first, high.second};
 }
-inline void store_relaxed(uint4* to, uint4 v) {
+inline void store_pairs(uint4* to, uint4 v) {
   model::store_pair(&to->x, {v.x, v.y});
   model::store_pair(&to->z, {v.z, v.w});
 }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "kernels/collective.hpp"
+#include "tests/kernels/cuda/world.hpp"
+
+extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
+
+namespace symm::cuda::model {
+namespace {
+
+constexpr uint64_t kTile = 16;
+constexpr unsigned kRoles = 3;
+
+// One call, of floats, in private memory; `change` has the last word on a rank's arguments.
+class Call {
+ public:
+  Call(int ranks, uint64_t timeout_ns, unsigned seed, Collective collective, size_t count)
+      : ranks_(options_of(ranks, timeout_ns, seed)), collective_(collective), count_(count) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      send_.emplace_back(count, static_cast<float>(rank + 1));
+      recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
+    }
+  }
+  Ranks& ranks() { return ranks_; }
+  const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
+
+  bool run(void (*kernel)(CollectiveArgs), const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
+    for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
+      CollectiveArgs args{};
+      args.comm = ranks_.comm(rank);
+      args.unit = count_ * sizeof(float);
+      args.send = reinterpret_cast<uintptr_t>(send_[static_cast<size_t>(rank)].data());
+      args.recv = reinterpret_cast<uintptr_t>(recv_[static_cast<size_t>(rank)].data());
+      args.collective = static_cast<int32_t>(collective_);
+      args.tile = kTile;
+      const uint64_t parts = collective_ == Collective::allreduce   ? send_.size()
+                             : collective_ == Collective::broadcast ? send_.size() - 1
+                                                                    : 1;
+      args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
+      args.work_groups = 1;
+      args.copies_out = 1;
+      if (change) change(rank, args);
+      ranks_.launch(rank, kernel, args, kRoles);
+    }
+    return ranks_.run();
+  }
+
+ private:
+  static Ranks::Options options_of(int ranks, uint64_t timeout_ns, unsigned seed) {
+    Ranks::Options options;
+    options.ranks = ranks;
+    options.threads = static_cast<unsigned>(ranks);
+    options.seed = seed;
+    options.slot = kTile;
+    options.work_groups = 1;
+    options.timeout_ns = timeout_ns;
+    return options;
+  }
+  Ranks ranks_;
+  Collective collective_;
+  size_t count_;
+  std::vector<std::vector<float>> send_, recv_;
+};
+
+TEST(PipelineKernels, TwoRootsAreAMismatch) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    for (const auto& roots : {std::array{2, 2, 2}, std::array{0, 1, 1}}) {
+      Call call(3, 300'000, seed, Collective::broadcast, 64);
+      const bool agree = roots[0] == roots[1];
+      ASSERT_TRUE(call.run(symm_pipeline_move, [&](int rank, CollectiveArgs& args) {
+        args.root = roots[static_cast<size_t>(rank)];
+        args.detail = static_cast<uint64_t>(args.root);
+      }));
+      for (int rank = 0; rank < 2; ++rank) {
+        const ErrorRecord& record = call.ranks().record(rank);
+        EXPECT_EQ(record.trouble, static_cast<uint32_t>(agree ? WaitError::none : WaitError::mismatch)) << "rank " << rank;
+        if (agree) {
+          EXPECT_EQ(call.recv(rank)[63], 3.0F);
+        } else {
+          EXPECT_EQ(record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
+        }
+      }
+    }
+  }
+}
+
+// Not only where recv begins has to be in its memory.
+TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
+  constexpr size_t kCount = 16, kAll = 2 * kCount * sizeof(float);
+  for (const uint64_t offset : {uint64_t{65}, uint64_t{64} + kAll, ~uint64_t{0}}) {
+    std::vector<float> block(64, -1.0F);
+    MemoryEntry table[3] = {};
+    table[2] = {7, 64 + kAll, {reinterpret_cast<uintptr_t>(block.data()), reinterpret_cast<uintptr_t>(block.data())}};
+    Call call(2, 300'000, 1, Collective::allgather, kCount);
+    ASSERT_TRUE(call.run(symm_pipeline_move, [&](int rank, CollectiveArgs& args) {
+      args.comm.memories = reinterpret_cast<uintptr_t>(table);
+      args.comm.memory_count = 3;
+      if (rank == 1) args.recv_memory = 7, args.recv_offset = offset;
+    }));
+    EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory)) << offset;
+    EXPECT_EQ(block, std::vector<float>(64, -1.0F)) << offset;
+  }
+}
+
+// A deadline is for each wait: who gets on has time.
+TEST(PipelineKernels, ALongCallIsNoLongWait) {
+  constexpr uint64_t kTimeout = 50'000;
+  Call call(2, kTimeout, 3, Collective::allreduce, 12'000);
+  ASSERT_TRUE(call.run(symm_pipeline_any_2));
+  EXPECT_GT(call.ranks().now(), 5 * kTimeout);
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(call.ranks().record(rank).state, 0U) << "rank " << rank;
+    EXPECT_EQ(call.recv(rank)[11'999], 3.0F);
+  }
+}
+
+}  // namespace
+}  // namespace symm::cuda::model

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The kernels that push as they are, messages of several chunks among them: whatever sizes follow each other, whoever is held up
+// where, all ranks get all sums. Packs are torn into words.
+#include <gtest/gtest.h>
+
+#include "kernels/collective.hpp"
+#include "tests/kernels/cuda/world.hpp"
+
+extern "C" void symm_one_shot_any_3(symm::cuda::CollectiveArgs args);
+extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_any_3(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
+extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
+
+namespace symm::cuda::model {
+namespace {
+
+using Kernel = void (*)(CollectiveArgs);
+constexpr size_t kCalls = 4;
+
+struct Form {
+  const char* name;
+  int ranks;
+  uint64_t slot;  // bytes of a slice of a chunk
+  Kernel two_shot;
+  Kernel one_shot;   // by turns with the other; null: not
+  size_t whole = 0;  // packs of every message; 0: any number, and a part of one
+};
+constexpr Form kForms[] = {
+    {"one chunk", 4, 32, symm_two_shot_any_4, nullptr, 8},
+    {"two chunks", 4, 32, symm_two_shot_any_4, nullptr, 16},
+    {"the last chunk is short", 4, 32, symm_two_shot_any_4, nullptr, 9},
+    {"any sizes", 4, 32, symm_two_shot_any_4, nullptr},
+    {"any sizes in short chunks", 4, 16, symm_two_shot_any_4, nullptr},
+    {"any sizes of 3 ranks", 3, 64, symm_two_shot_any_3, nullptr},
+    {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
+    {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_3, symm_one_shot_any_3},
+};
+
+// Some calls one after the other on every rank. "": all ended, and all is right.
+std::string outcome(const Form& form, unsigned seed) {
+  std::mt19937 random(seed);
+  const auto n = static_cast<size_t>(form.ranks);
+  Ranks::Options options;
+  options.ranks = form.ranks;
+  options.seed = seed;
+  options.blocks = 1 + seed % 2;
+  options.threads = 1 + seed / 2 % 3;
+  options.slot = form.slot;
+  options.work_groups = 1;  // for the scratch
+  Ranks ranks(options);
+  std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
+  for (size_t call = 0; call < kCalls; ++call) {
+    const bool once = form.one_shot != nullptr && random() % 2 == 0;
+    const size_t most = form.slot / sizeof(float) * (once ? 1 : 3 * n);
+    const size_t count = form.whole != 0 ? 4 * form.whole : 1 + random() % most;
+    for (size_t rank = 0; rank < n; ++rank) {
+      std::vector<float>& operand = send[call].emplace_back(count);
+      for (float& x : operand) x = static_cast<float>(random() % 1000);
+      recv[call].emplace_back(count, -1.0F);
+    }
+    for (size_t rank = 0; rank < n; ++rank) {
+      CollectiveArgs args{};
+      args.comm = ranks.comm(static_cast<int>(rank));
+      args.unit = count * sizeof(float);
+      args.send = reinterpret_cast<uintptr_t>(send[call][rank].data());
+      args.recv = reinterpret_cast<uintptr_t>(recv[call][rank].data());
+      args.collective = static_cast<int32_t>(Collective::allreduce);
+      args.tile = form.slot * n;
+      args.tiles = (args.unit + args.tile - 1) / args.tile;
+      ranks.launch(static_cast<int>(rank), once ? form.one_shot : form.two_shot, args);
+    }
+  }
+  // As if its process had lost the device for a while.
+  ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500), 3000 + static_cast<long>(random() % 40'000));
+  if (!ranks.run()) return "nothing goes on";
+  for (size_t call = 0; call < kCalls; ++call) {
+    for (size_t i = 0; i < send[call][0].size(); ++i) {
+      float sum = send[call][0][i];
+      for (size_t r = 1; r < n; ++r) sum += send[call][r][i];
+      for (size_t r = 0; r < n; ++r) {
+        if (recv[call][r][i] != sum) return "wrong sums";
+      }
+    }
+  }
+  return "";
+}
+
+TEST(PushKernels, AllRanksGetAllSums) {
+  for (const Form& form : kForms) {
+    for (unsigned seed = 0; seed < 25; ++seed) ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
+  }
+}
+
+// A cell is freed when the next message is in it already, and that message is waited for in vain.
+TEST(PushKernels, TheModelSeesAThreadThatHearsNothing) {
+  Form form = kForms[2];
+  form.two_shot = symm_two_shot_without_tokens_4;
+  unsigned seed = 0;
+  while (seed < 500 && outcome(form, seed) != "nothing goes on") ++seed;
+  EXPECT_LT(seed, 500U);
+}
+
+}  // namespace
+}  // namespace symm::cuda::model
