@@ -4,6 +4,7 @@
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +30,17 @@ enum class BackendKind : int32_t {
   cuda = 2
 };
 
+// By which a driver finds memory without a descriptor, also on another machine. All zero: there is none.
+using FabricHandle = std::array<std::byte, 64>;
+
 // How a block lies in the memory behind its descriptor. It travels beside the descriptor, so it is checked.
 struct BlockExtent {
   uint64_t bytes = 0;
-  uint64_t mapped = 0;   // all of the memory that it is a piece of
-  uint64_t offset = 0;   // of the piece
-  uint64_t on_host = 0;  // 1: memory of a device's host, for the host to touch, too
-  bool is_possible() const noexcept { return bytes != 0 && mapped >= bytes && offset <= mapped - bytes; }
+  uint64_t mapped = 0;    // all of the memory that it is a piece of
+  uint64_t offset = 0;    // of the piece
+  uint64_t on_host = 0;   // 1: memory of a device's host, for the host to touch, too
+  FabricHandle fabric{};  // of the same memory as the descriptor
+  bool is_possible() const noexcept { return bytes != 0 && mapped >= bytes && offset <= mapped - bytes && on_host <= 1; }
 };
 
 // What lets another process map a block; both rendezvous and sharing by tokens hand it over, each in its own way.

@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
+
+#include "core/base/environment.hpp"
+#include "core/base/log.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -25,8 +29,32 @@ CUmemAllocationProp properties(const Device& device, CUmemLocation location, boo
   return prop;
 }
 
-// What trying has taught about fabric handles, by device. A device may say that it supports them and the machine still not be set
-// up for it, which shows only when memory is created.
+std::string failed(const Driver& driver, const char* call, CUresult result) {
+  return format("%s with a fabric handle: %s", call, driver.text(result).c_str());
+}
+
+// A device may say that it has fabric handles and the machine still not be set up for them (no IMEX channel for this process),
+// which only trying shows. Out of memory shows nothing, and is tried again.
+std::string try_fabric(const Device& device, bool& is_final) {
+  const Driver& driver = device.driver();
+  const ContextGuard current(device, ContextGuard::Capture::relaxed);
+  const CUmemAllocationProp prop = properties(device, {CU_MEM_LOCATION_TYPE_DEVICE, device.handle()}, true);
+  size_t unit = 0;
+  CUmemGenericAllocationHandle made = 0;
+  CUresult result = driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+  const char* call = "cuMemCreate";
+  if (result == CUDA_SUCCESS) result = driver.cuMemCreate(&made, unit, &prop, 0);
+  if (result == CUDA_SUCCESS) {
+    FabricHandle handle;
+    call = "cuMemExportToShareableHandle";
+    result = driver.cuMemExportToShareableHandle(&handle, made, CU_MEM_HANDLE_TYPE_FABRIC, 0);
+    driver.cuMemRelease(made);
+  }
+  is_final = result != CUDA_ERROR_OUT_OF_MEMORY;
+  return result == CUDA_SUCCESS ? "" : failed(driver, call, result);
+}
+
+// What trying has taught, by device.
 struct FabricKnowledge {
   std::mutex mutex;
   std::unordered_map<int, std::string> reason;
@@ -36,28 +64,30 @@ FabricKnowledge& fabric_knowledge() {
   return *instance;
 }
 
-bool known_without_fabric(const Device& device) {
+std::string learn_fabric(const Device& device, const std::string& reason) {
+  if (!reason.empty()) {
+    log::write(log::Level::info, "device %d: memory is shared by descriptors, not by fabric handles: %s", device.ordinal(),
+               reason.c_str());
+  }
   FabricKnowledge& known = fabric_knowledge();
   const std::lock_guard lock(known.mutex);
-  const auto [entry, first] = known.reason.try_emplace(device.ordinal());
-  if (first && device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0)
-    entry->second = "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
-  return !entry->second.empty();
-}
-
-void learn_without_fabric(const Device& device, std::string reason) {
-  FabricKnowledge& known = fabric_knowledge();
-  const std::lock_guard lock(known.mutex);
-  known.reason[device.ordinal()] = std::move(reason);
+  return known.reason[device.ordinal()] = reason;
 }
 
 }  // namespace
 
 std::string Allocation::fabric_reason(const Device& device) {
-  known_without_fabric(device);
-  FabricKnowledge& known = fabric_knowledge();
-  const std::lock_guard lock(known.mutex);
-  return known.reason[device.ordinal()];
+  if (std::strcmp(environment("SYMM_FABRIC"), "0") == 0) return "SYMM_FABRIC=0";
+  if (device.attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED) == 0)
+    return "the device has no fabric handles (CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED)";
+  {
+    FabricKnowledge& known = fabric_knowledge();
+    const std::lock_guard lock(known.mutex);
+    if (const auto found = known.reason.find(device.ordinal()); found != known.reason.end()) return found->second;
+  }
+  bool is_final = false;
+  std::string reason = try_fabric(device, is_final);
+  return is_final ? learn_fabric(device, reason) : reason;
 }
 
 void Allocation::map() {
@@ -94,8 +124,8 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   std::shared_ptr<Allocation> made(new Allocation(device, bytes));
   made->on_host_ = location.type == CU_MEM_LOCATION_TYPE_HOST_NUMA;
   const std::string place = made->on_host_ ? format("NUMA node %d", location.id) : format("device %d", device->ordinal());
-  const bool fabric = !made->on_host_ && !known_without_fabric(*device);
-  CUmemAllocationProp prop = properties(*device, location, fabric);
+  made->has_fabric_ = !made->on_host_ && fabric_reason(*device).empty();
+  const CUmemAllocationProp prop = properties(*device, location, made->has_fabric_);
   size_t unit = 0;
   driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                  "cuMemGetAllocationGranularity");
@@ -103,14 +133,8 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   if (unit == 0 || bytes > SIZE_MAX - unit)
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
-  CUresult result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
-  if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && fabric) {
-    const std::string reason = "cuMemCreate with a fabric handle: " + driver.text(result);
-    prop = properties(*device, location, false);
-    result = driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0);
-    if (result == CUDA_SUCCESS) learn_without_fabric(*device, reason);
-  }
-  driver.require(result, "cuMemCreate", format("%zu bytes on %s", made->mapped_, place.c_str()));
+  driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
+                 format("%zu bytes on %s", made->mapped_, place.c_str()));
   made->has_handle_ = true;
   made->map();
   driver.require(driver.cuMemsetD32Async(made->address_, fill, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
@@ -125,9 +149,21 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
   made->mapped_ = extent.mapped;
   made->offset_ = extent.offset;
   made->on_host_ = extent.on_host != 0;
-  driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
-                                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-                 "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
+  if (extent.fabric != FabricHandle{} && fabric_reason(*device).empty()) {
+    FabricHandle handle = extent.fabric;
+    const CUresult result = driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
+    made->has_handle_ = result == CUDA_SUCCESS;
+    if (made->has_handle_) {
+      made->fd_ = std::move(fd);  // should it be handed on: the driver may export no other of what came by a fabric handle
+    } else {
+      learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
+    }
+  }
+  if (!made->has_handle_) {
+    driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
+                                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+                   "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));
+  }
   made->has_handle_ = true;
   made->map();
   return made;
@@ -135,6 +171,7 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
 
 std::shared_ptr<Allocation> Allocation::refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign) {
   const ExternalAllocation::Range range = foreign.range(*device);
+  foreign.require_within(range, 0);
   std::shared_ptr<Allocation> made(new Allocation(device, range.bytes));
   made->mapped_ = range.bytes;
   made->handle_ = foreign.take();
@@ -209,6 +246,16 @@ int Allocation::fd() const {
     fd_.reset(raw);
   }
   return fd_.get();
+}
+
+ShareableHandle Allocation::share() const {
+  ShareableHandle shared{extent(), fd()};
+  if (!has_fabric_) return shared;
+  const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
+  device_->driver().require(
+      device_->driver().cuMemExportToShareableHandle(&shared.extent.fabric, handle_, CU_MEM_HANDLE_TYPE_FABRIC, 0),
+      "cuMemExportToShareableHandle", "a fabric handle");
+  return shared;
 }
 
 // In order: the mapping, the addresses, the handle. Failures are not reported: the context may be in error, or the driver

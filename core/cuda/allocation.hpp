@@ -33,14 +33,14 @@ class Allocation final : public Block {
   size_t mapped() const noexcept { return mapped_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
-  BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U}; }
-  ShareableHandle share() const override { return {extent(), fd()}; }
+  BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }
+  ShareableHandle share() const override;
   void will_not_be_shared() noexcept override { fd_.reset(); }
   const std::byte* owners_address() const noexcept override { return owners_address_; }
   bool still_at_owner() const noexcept override { return owners_address_ != nullptr && is_mapped_at(owners_address_); }
   Fd export_dmabuf(size_t offset, size_t bytes) const override;
   bool record_use(void* stream) override { return device_->record_use(stream); }
-  // Why no fabric handle can be had for memory of this device; "" if one can. Known after the first allocation.
+  // Why no fabric handle can be had for memory of this device; "" if one can. The first to ask has it tried.
   static std::string fabric_reason(const Device& device);
   // Why there is no memory of NUMA nodes for this device, or no export as DMA-BUF; "" if there is.
   static std::string host_memory_reason(const Device& device);
@@ -59,6 +59,7 @@ class Allocation final : public Block {
   size_t mapped_ = 0;
   size_t offset_ = 0;  // of data() in what is mapped
   bool on_host_ = false;
+  bool has_fabric_ = false;
   const std::byte* owners_address_ = nullptr;
   CUmemGenericAllocationHandle handle_ = 0;
   bool has_handle_ = false;

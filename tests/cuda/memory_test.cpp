@@ -8,9 +8,11 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstring>
 #include <set>
 
 #include "core/backends.hpp"
+#include "core/base/log.hpp"
 #include "tests/cuda/group.hpp"
 #include "tests/cuda/somebody.hpp"
 
@@ -63,6 +65,49 @@ TEST(CudaOldDriver, LacksOnlyWhatIsOptional) {
   const std::string reason = "the CUDA driver has no cuMemGetHandleForAddressRange of CUDA 11.7";
   EXPECT_EQ(process.result(),
             std::string(name_of(Status::unavailable)) + ": buffer: cannot be exported as DMA-BUF: " + reason + ": " + reason);
+}
+
+// Likewise: what a process has tried it does not try again. Each row is one of two ranks.
+TEST(CudaFabric, IsUsedWhereItCanBeHadAndDescriptorsElse) {
+  static constexpr const char* kNoDevice = "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED";
+  struct {
+    const char* asked;
+    bool device, create, import;
+    long imports;
+    const char* reason;
+    bool logged;
+  } constexpr kRows[] = {{"1", true, true, true, 4, "", false},
+                         {"1", true, false, true, 0, "cuMemCreate with a fabric handle", true},
+                         {"1", true, true, false, 0, "cuMemImportFromShareableHandle with a fabric handle", true},
+                         {"1", false, true, true, 0, kNoDevice, false},
+                         {"0", true, true, true, 0, "SYMM_FABRIC=0", false}};
+  for (const auto& row : kRows) {
+    support::Process process([&]() -> std::string {
+      setenv("SYMM_FABRIC", row.asked, 1);
+      fake_cuda::set_attribute(cuda::CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED, row.device ? 1 : 0);
+      fake_cuda::set_fabric(row.create, row.import);
+      static std::atomic<bool> logged{false};
+      log::add_listener(
+          [](void*, int32_t, const char* text) { logged = logged || std::strstr(text, "fabric handles") != nullptr; }, nullptr,
+          log::Level::info);
+      std::atomic<uint32_t> sum{0};
+      as_threads(2, [&](int rank) {
+        const auto group = group_of(rank, 2, "fabric");
+        const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 5000), 0);
+        static std::barrier<> written(2);
+        *reinterpret_cast<uint32_t*>(memory->pointer(1 - rank)) = 20 + static_cast<uint32_t>(rank);
+        written.arrive_and_wait();
+        sum += *reinterpret_cast<uint32_t*>(memory->pointer(rank));
+        written.arrive_and_wait();
+      });
+      const symm_device_info_t info = device_info(BackendKind::cuda, 0);
+      if (sum != 41 || logged != row.logged || (info.fabric != 0) != (*row.reason == 0) || left() != kNothing)
+        return "not as it should";
+      if (std::strstr(info.fabric_reason, row.reason) == nullptr) return info.fabric_reason;
+      return "imports " + std::to_string(fake_cuda::fabric_imports());
+    });
+    EXPECT_EQ(process.result(), "imports " + std::to_string(row.imports)) << row.reason;
+  }
 }
 
 // ---- adopted memory

@@ -44,6 +44,11 @@ std::vector<std::string> violations();
 // does.
 void set_devices(int count, int first = 0);
 
+// Whether memory with a fabric handle may be made, and be imported by it; not as long as nobody says so, as on a machine that is
+// not set up for it. And how often this process has imported by one.
+void set_fabric(bool create, bool import = true);
+long fabric_imports();
+
 // What cuDeviceGetAttribute says of `which`, for all devices.
 void set_attribute(int which, int value);
 // The version of the driver; 12030 is 12.3.

@@ -24,7 +24,27 @@ CUmemLocation location_of(int fd) {
   return std::sscanf(name, "/memfd:fake_cuda.%d.%d", &location.type, &location.id) == 2 ? location : CUmemLocation{};
 }
 
+// How another process finds memory by a fabric handle: by who has it, and as which descriptor.
+struct Fabric {
+  static constexpr uint64_t kMagic = 0x66616272;
+  uint64_t magic;
+  int32_t pid, fd;
+  char unused[48];
+};
+static_assert(sizeof(Fabric) == 64);
+
+constexpr CUresult kNotPermitted = 800;
+
 }  // namespace
+
+void set_fabric(bool create, bool import) {
+  state().fabric_create = create;
+  state().fabric_import = import;
+}
+long fabric_imports() {
+  const std::lock_guard lock(state().mutex);
+  return state().fabric_imports;
+}
 
 void forget_unused(unsigned long long handle) {
   const auto found = state().memories.find(handle);
@@ -46,7 +66,7 @@ API cuMemCreate(CUmemGenericAllocationHandle* handle, size_t bytes, const CUmemA
     return CUDA_ERROR_INVALID_VALUE;
   if (prop->location.id < 0 || prop->location.id >= places) return CUDA_ERROR_INVALID_VALUE;
   if (on_host && prop->allocFlags.gpuDirectRDMACapable != 0) return CUDA_ERROR_INVALID_VALUE;
-  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0) return 800;  // as on a machine that is not set up for it
+  if ((prop->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) != 0 && !state().fabric_create) return kNotPermitted;
   const int fd = memfd_create(label_of(*prop).c_str(), MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) != 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(state().mutex);
@@ -84,20 +104,31 @@ API cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
     return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
   }
   const auto found = state().memories.find(handle);
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || found == state().memories.end() ||
-      (found->second.prop.requestedHandleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
+  if (found == state().memories.end() || (found->second.prop.requestedHandleTypes & type) == 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC)
+    return *static_cast<Fabric*>(out) = {Fabric::kMagic, getpid(), found->second.fd, {}}, CUDA_SUCCESS;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_INVALID_VALUE;
   *static_cast<int*>(out) = fcntl(found->second.fd, F_DUPFD_CLOEXEC, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* fd, int type) {
   MAY_FAIL();
-  const int copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
+  int copy = -1;
+  if (type == CU_MEM_HANDLE_TYPE_FABRIC) {
+    if (!state().fabric_import) return kNotPermitted;
+    const auto& fabric = *static_cast<const Fabric*>(fd);
+    if (fabric.magic != Fabric::kMagic) return CUDA_ERROR_INVALID_VALUE;
+    copy = open(("/proc/" + std::to_string(fabric.pid) + "/fd/" + std::to_string(fabric.fd)).c_str(), O_RDWR | O_CLOEXEC);
+    const std::lock_guard lock(state().mutex);
+    ++state().fabric_imports;
+  } else if (type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+    copy = fcntl(static_cast<int>(reinterpret_cast<intptr_t>(fd)), F_DUPFD_CLOEXEC, 0);
+  }
   struct stat status {};
-  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR || copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (copy < 0 || fstat(copy, &status) != 0) return CUDA_ERROR_INVALID_VALUE;
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.requestedHandleTypes = type;
   if (status.st_size == static_cast<off_t>(sizeof(Team))) {
     const std::lock_guard lock(state().mutex);
     return import_object(*handle = ++state().next, copy);

@@ -77,7 +77,10 @@ struct State {
   std::map<CUdeviceptr, size_t> reservations;
   std::map<CUdeviceptr, size_t> ordinary;                    // as of cudaMalloc
   std::map<CUdeviceptr, std::vector<CUmemLocation>> access;  // of mappings
-  std::map<int, int> attributes;                             // that a test has set
+  bool fabric_create = false;
+  bool fabric_import = false;
+  long fabric_imports = 0;
+  std::map<int, int> attributes;  // that a test has set
   bool ranges_are_reservations = false;
   std::set<std::string> hidden;  // calls that this driver is too old for
   std::map<CUdeviceptr, Mapping> mappings;
