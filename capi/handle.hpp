@@ -119,9 +119,13 @@ void retain(const void* handle, const char* argument) {
   slot_of<Object>(handle, argument).references.fetch_add(1, std::memory_order_relaxed);
 }
 
-// `last` is called with the object before its last reference goes.
-template <class Object, class Last>
-void release(const void* handle, Last&& last) noexcept {
+struct DoNothing {
+  void operator()(auto&) const noexcept {}
+};
+
+// `last` is called with the object before its last reference goes, `other` before any other does.
+template <class Object, class Last = DoNothing, class Other = DoNothing>
+void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   if (handle == nullptr) return;
   Slot<Object>* slot = nullptr;
   try {
@@ -129,14 +133,11 @@ void release(const void* handle, Last&& last) noexcept {
   } catch (...) {
     return;  // no arena could be made: there are no handles
   }
-  if (slot == nullptr || slot->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (slot == nullptr) return;
+  if (slot->references.load(std::memory_order_relaxed) > 1) other(*slot->object);
+  if (slot->references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   last(*slot->object);
   Arena<Object>::instance().give(slot);
-}
-
-template <class Object>
-void release(const void* handle) noexcept {
-  release<Object>(handle, [](Object&) {});
 }
 
 }  // namespace symm::capi

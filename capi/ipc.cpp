@@ -37,9 +37,6 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_e
       [&] {
         if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
         const symm_ipc_export_options_t given = read_struct(options, kExportDefaults, kExportOptionsSize, "options");
-        if (given.hold_imports != 0 && given.hold_ms == 0) {
-          throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
-        }
         const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
         if (token.size() > capacity) {
           throw Error(Status::invalid_argument,
@@ -78,7 +75,7 @@ symm_status_t symm_ipc_size(symm_ipc_t* ipc, size_t* out_bytes) {
 }
 
 symm_status_t symm_ipc_info(symm_ipc_t* ipc, symm_ipc_info_t* out) {
-  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_info_t, exporter_alive), [&] { return ipc_of(ipc).info(); });
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_info_t, host_memory), [&] { return ipc_of(ipc).info(); });
 }
 
 symm_status_t symm_ipc_stream_wait(symm_ipc_t* ipc, void* stream) {
@@ -89,12 +86,22 @@ symm_status_t symm_ipc_record_use(symm_ipc_t* ipc, void* stream) {
   return guard([&] { ipc_of(ipc).record_use(stream); });
 }
 
+symm_status_t symm_ipc_retain(symm_ipc_t* ipc) {
+  return guard([&] { retain<HeldLease>(ipc, "ipc"); });
+}
+
 void symm_ipc_release(symm_ipc_t* ipc, void* stream) {
-  release<HeldLease>(ipc, [stream](HeldLease& last) { last.release_after(stream); });
+  release<HeldLease>(
+      ipc, [stream](HeldLease& last) { last.release_after(stream); },
+      [stream](HeldLease& still_held) { still_held.note_release(stream); });
 }
 
 symm_status_t symm_ipc_withdraw(const void* pointer, size_t size, uint64_t timeout_ms) {
   return guard([&] { ipc::withdraw(pointer, size, timeout_ms); });
+}
+
+symm_status_t symm_ipc_holders(const void* pointer, size_t size, symm_ipc_holders_t* out) {
+  return fill_struct(out, SYMM_FIRST_SIZE(symm_ipc_holders_t, quarantined), [&] { return ipc::holders(pointer, size); });
 }
 
 symm_status_t symm_ipc_collect(symm_ipc_report_t* out) {

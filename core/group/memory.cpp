@@ -18,8 +18,9 @@ std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, con
     return memory.allocate(bytes, placement);
   } catch (const Error& error) {
     if (error.status() != Status::out_of_memory) throw;
-    const symm_ipc_report_t report = ipc::collect();
-    if (report.blocks_freed == 0 && report.mappings_dropped == 0) throw;
+    const symm_ipc_report_t before = ipc::report();
+    const symm_ipc_report_t after = ipc::collect();
+    if (after.blocks_freed == before.blocks_freed && after.mappings_dropped == before.mappings_dropped) throw;
   }
   return memory.allocate(bytes, placement);
 }

@@ -39,7 +39,9 @@ Export& Exports::add(std::shared_ptr<Block> memory, const Provider& provider, in
   made.device = device;
   made.gpu = provider.gpu(device);
   made.bytes = memory->size();
-  made.mapped_bytes = memory->share().extent.mapped;
+  const BlockExtent extent = memory->share().extent;
+  made.mapped_bytes = extent.mapped;
+  made.on_host = extent.on_host != 0;
   made.memory = std::move(memory);
   made.valid_from = next_number();
   if (!free_slots_.empty()) {
@@ -72,6 +74,7 @@ uint64_t Exports::next_number() noexcept {
 
 uint64_t Exports::number(Export& of, uint64_t hold_ms, uint64_t hold_imports) {
   if (hold_ms == 0) return last_number_;
+  while (!of.holds.empty() && of.holds.begin()->second.until.expired()) of.holds.erase(of.holds.begin());
   const uint64_t number = next_number();
   next_number();  // no other token has the number of a held one
   of.holds.emplace(number, Export::Hold{Deadline::after_ms(hold_ms), hold_imports});
@@ -88,7 +91,7 @@ Token Exports::make_token(Export& of, uint64_t offset, uint64_t bytes, uint64_t 
   token.number = number(of, hold_ms, hold_imports);
   token.offset = offset;
   token.bytes = bytes;
-  token.slot = hold_ms != 0 ? kNoSlot : of.slot;  // imports of held tokens are counted, so they ask
+  token.slot = hold_imports != 0 ? kNoSlot : of.slot;  // imports that are counted ask
   return token;
 }
 

@@ -43,6 +43,7 @@ struct Export {
   std::shared_ptr<Block> memory;  // null once it is released and held for no token
   uint64_t bytes = 0;
   uint64_t mapped_bytes = 0;
+  bool on_host = false;
   bool adopted = false;
   uint32_t slot = kNoSlot;
   uint64_t valid_from = 0;  // tokens of lower numbers are void, whatever the piece
@@ -55,11 +56,11 @@ struct Export {
 
 // What an exporter counts, in the structs in which it tells it.
 struct ExporterStatistics {
-  symm_ipc_stats_t total{};    // only what is counted since the beginning; the rest is looked up when it is asked for
-  symm_ipc_report_t recent{};  // since the last report
+  symm_ipc_stats_t total{};  // only what is counted since the beginning; the rest is looked up when it is asked for
+  symm_ipc_report_t done{};  // likewise
   void write_off(uint64_t leases) noexcept {
     total.written_off += leases;
-    recent.leases_written_off += leases;
+    done.leases_written_off += leases;
   }
 };
 

@@ -120,6 +120,7 @@ LeasedMapping Exporter::claim(const Token& token, void* stream) {
       const Export& of = exports_->require_valid(token);
       own.mapping->block = of.memory;
       own.mapping->device = of.device;
+      own.mapping->on_host = of.on_host;
     } catch (const Error&) {
       ++statistics_.total.refused;
       throw;
@@ -156,7 +157,7 @@ void Exporter::release(uint64_t lease, Position position) noexcept {
   try {
     DeferredWork after;
     const std::lock_guard lock(mutex_);
-    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) ++statistics_.recent.leases_ended;
+    if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) ++statistics_.done.leases_ended;
     settle(after);
     announce();
   } catch (const std::exception& error) {
@@ -174,8 +175,8 @@ void Exporter::announce() noexcept {
 void Exporter::settle(DeferredWork& after) {
   std::vector<uint64_t> retired;
   const Exports::Freed freed = exports_->settle(after.garbage, retired);
-  statistics_.recent.blocks_freed += freed.blocks;
-  statistics_.recent.bytes_freed += freed.bytes;
+  statistics_.done.blocks_freed += freed.blocks;
+  statistics_.done.bytes_freed += freed.bytes;
   importers_->retire(retired);
   const size_t limbo = exports_->in_limbo();
   if (limbo >= warn_at_) {
@@ -187,7 +188,7 @@ void Exporter::settle(DeferredWork& after) {
 }
 
 void Exporter::tend(DeferredWork& after) {
-  if (own_leases_.on_streams()) statistics_.recent.leases_ended += own_leases_.drain(*exports_, words());
+  if (own_leases_.on_streams()) statistics_.done.leases_ended += own_leases_.drain(*exports_, words());
   importers_->drain();
   settle(after);
 }
@@ -207,7 +208,33 @@ std::string Exporter::holders_in_limbo() {
   return text.empty() ? "nobody, but tokens that keep them have not run out" : text;
 }
 
-// ---- withdrawing
+// ---- withdrawing, and who would be waited for
+
+std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
+  std::vector<Awaited> found;
+  for (const uint64_t lease : own_leases_.overlapping(piece)) found.push_back({0, lease});
+  for (const auto& [serial, importer] : importers_->all()) {
+    for (const uint64_t lease : importer->leases().overlapping(piece)) found.push_back({serial, lease});
+  }
+  return found;
+}
+
+symm_ipc_holders_t Exporter::holders(const std::byte* data, uint64_t offset, uint64_t bytes) {
+  symm_ipc_holders_t holders{};
+  DeferredWork after;
+  const std::lock_guard lock(mutex_);
+  if (exports_) tend(after);
+  const Export* of = exports_ ? exports_->find(data) : nullptr;
+  if (of == nullptr) return holders;
+  uint64_t last = UINT64_MAX;
+  for (const Awaited& one : leases_on({of->id, offset, bytes})) {
+    ++holders.leases;
+    if (one.importer != std::exchange(last, one.importer)) ++holders.processes;
+    holders.pid = one.importer == 0 ? getpid() : importers_->find(one.importer)->connection().peer().pid;
+  }
+  holders.quarantined = of->quarantined ? 1 : 0;
+  return holders;
+}
 
 void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms) {
   const Deadline deadline = timeout_ms == Deadline::kInfinite ? Deadline::never() : Deadline::after_ms(timeout_ms);
@@ -223,11 +250,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     ++waiters_;
     importers_->want_to_hear(true);
     tend(after);
-    const Lease piece{id, offset, bytes};
-    for (const uint64_t lease : own_leases_.overlapping(piece)) awaited.push_back({0, lease});
-    for (const auto& [serial, importer] : importers_->all()) {
-      for (const uint64_t lease : importer->leases().overlapping(piece)) awaited.push_back({serial, lease});
-    }
+    awaited = leases_on({id, offset, bytes});
     // An adopted allocation has nobody to say that it is released: this is as good a word.
     if (of->adopted && bytes == of->bytes) exports_->release(*of);
   }
@@ -286,7 +309,7 @@ void Exporter::collect() {
 
 void Exporter::fill(symm_ipc_report_t& report) {
   const std::lock_guard lock(mutex_);
-  report = std::exchange(statistics_.recent, {});
+  report = statistics_.done;
   if (exports_) exports_->add_to(report);
 }
 

@@ -33,6 +33,7 @@ class Exporter {
   void released(const std::byte* data) noexcept;
   // End the tokens of a piece and wait for its leases. Nothing if the block was never exported.
   void withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, uint64_t timeout_ms);
+  symm_ipc_holders_t holders(const std::byte* data, uint64_t offset, uint64_t bytes);
 
   // An import in this very process.
   LeasedMapping claim(const Token& token, void* stream);
@@ -70,6 +71,7 @@ class Exporter {
 
   // With the lock held.
   void tend(DeferredWork& after);
+  std::vector<Awaited> leases_on(const Lease& piece) const;
   void settle(DeferredWork& after);
   std::string holders_in_limbo();
   void announce() noexcept;

@@ -174,16 +174,19 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
       may_be_granted = false;
       throw Error(answer.failure);
     }
-    if (token.bytes > answer.block_bytes || token.offset > answer.block_bytes - token.bytes)
+    if (token.bytes > answer.extent.bytes || token.offset > answer.extent.bytes - token.bytes)
       throw error_of(pid_, Status::peer_failed, "granted a piece beyond the end of its block");
     std::shared_ptr<Block> block;
     if (request.wants_memory) {
       if (!reply->fd) throw Error(Status::system, "the memory's descriptor could not be received: Too many open files (EMFILE)?");
-      block = provider.memory(device)->import(std::move(reply->fd), {answer.block_bytes, answer.mapped_bytes});
+      block = provider.memory(device)->import(std::move(reply->fd), answer.extent);
     }
     const std::lock_guard lock(mutex_);
     awaited_.reset();
-    if (block) asked.mapping->block = std::move(block);
+    if (block) {
+      asked.mapping->block = std::move(block);
+      asked.mapping->on_host = answer.extent.on_host != 0;
+    }
     mappings_.add_piece(*asked.mapping, token);
     return asked;
   } catch (...) {

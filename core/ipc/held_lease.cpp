@@ -7,6 +7,7 @@
 namespace symm::ipc {
 
 HeldLease::~HeldLease() {
+  if (is_of_nothing()) return;
   if (!connection_) {
     leased_.mapping.reset();
     if (!is_never_over_) exporter_.release(leased_.lease, over_);
@@ -23,9 +24,10 @@ symm_ipc_info_t HeldLease::info() const noexcept {
   info.device = leased_.mapping->device;
   info.bytes = token_.bytes;
   info.offset = token_.offset;
-  info.block_bytes = leased_.mapping->block->size();
+  info.block_bytes = is_of_nothing() ? 0 : leased_.mapping->block->size();
   info.exporter_pid = token_.pid;
   info.exporter_alive = !connection_ || connection_->alive() ? 1 : 0;
+  info.host_memory = kind() == BackendKind::host || leased_.mapping->on_host ? 1 : 0;
   return info;
 }
 
@@ -40,15 +42,25 @@ void HeldLease::let_wait(void* stream) const {
 }
 
 void HeldLease::record_use(void* stream) {
-  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_ : is_captured_) = true;
+  (ipc_provider(kind()).record_use(stream, leased_.mapping->device) ? has_uses_ : has_unknown_uses_) = true;
+}
+
+void HeldLease::note_release(void* stream) noexcept {
+  if (kind() == BackendKind::host || is_of_nothing()) return;
+  try {
+    if (stream != kAllStreams) return record_use(stream);
+  } catch (const std::exception&) {
+    // Then it is one of all streams.
+  }
+  has_unknown_uses_ = true;
 }
 
 void HeldLease::release_after(void* stream) noexcept {
-  if (kind() == BackendKind::host) return;
+  if (kind() == BackendKind::host || is_of_nothing()) return;
   const int device = leased_.mapping->device;
   try {
     const Provider& memory = ipc_provider(kind());
-    if (is_captured_) stream = kAllStreams;
+    if (has_unknown_uses_) stream = kAllStreams;
     const bool everything = stream == kAllStreams;
     if (everything || has_uses_) stream = memory.stream_after(stream, device);
     if (everything && stream == nullptr) {

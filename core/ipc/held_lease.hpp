@@ -21,7 +21,7 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   HeldLease(const HeldLease&) = delete;
   HeldLease& operator=(const HeldLease&) = delete;
 
-  std::byte* data() const noexcept { return leased_.mapping->block->data() + token_.offset; }
+  std::byte* data() const noexcept { return is_of_nothing() ? nullptr : leased_.mapping->block->data() + token_.offset; }
   uint64_t bytes() const noexcept { return token_.bytes; }
   symm_ipc_info_t info() const noexcept;
 
@@ -29,20 +29,23 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   void let_wait(void* stream) const;
   // The lease shall not end before what is on `stream` now is over.
   void record_use(void* stream);
+  // A reference goes that is not the last: as if it were, on that stream.
+  void note_release(void* stream) noexcept;
   // The lease shall end when what is on `stream` now is over; for kAllStreams all that the device has to do.
   void release_after(void* stream) noexcept;
 
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
+  bool is_of_nothing() const noexcept { return token_.bytes == 0; }  // no lease, and no block in the mapping
 
   const Token token_;
   Exporter& exporter_;
   LeasedMapping leased_;
   const std::shared_ptr<ExporterConnection> connection_;
   Position over_;
-  std::atomic<bool> has_uses_{false};     // that were recorded
-  std::atomic<bool> is_captured_{false};  // what replays of a graph do nobody sees
-  bool is_never_over_ = false;            // its stream could not be asked: the lease ends with the process
+  std::atomic<bool> has_uses_{false};          // that were recorded
+  std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees
+  bool is_never_over_ = false;                 // its stream could not be asked: the lease ends with the process
 };
 
 }  // namespace symm::ipc

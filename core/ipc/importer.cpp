@@ -54,6 +54,11 @@ std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOpti
   require_same_machine(token);
   const Provider& memory = ipc_provider(static_cast<BackendKind>(token.backend));
   const int device = memory.device_for(token.gpu, options.device);
+  if (token.bytes == 0) {
+    LeasedMapping nothing{std::make_shared<Mapping>()};
+    nothing.mapping->device = device;
+    return std::make_shared<HeldLease>(token, exporter_, std::move(nothing));
+  }
   memory.check_stream(stream, device);
   if (exporter_.made(token)) return std::make_shared<HeldLease>(token, exporter_, exporter_.claim(token, stream));
   const std::shared_ptr<Peer> peer = peer_of(token.exporter);

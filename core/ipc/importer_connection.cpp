@@ -75,9 +75,12 @@ void ImporterConnection::serve(const Packet& request) {
   try {
     const Export& of = exports_.require_valid(token);
     reply.type = PacketType::grant;
-    reply.block_bytes = of.bytes;
-    reply.mapped_bytes = of.mapped_bytes;
-    if (request.wants_memory) fd = of.memory->share().fd;
+    reply.extent = {of.bytes, of.mapped_bytes, 0, of.on_host ? 1U : 0U};
+    if (request.wants_memory) {
+      const ShareableHandle handle = of.memory->share();
+      fd = handle.fd;
+      reply.extent.fabric = handle.extent.fabric;
+    }
     reply.descriptors = fd >= 0 ? 1 : 0;
   } catch (const Error&) {
     ++statistics_.total.refused;
@@ -108,7 +111,7 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
     }
     case Kind::release:
       if (leases_.release(exports_, event.lease, {event.word, event.value}, ring_.words()) == Leases::End::now)
-        ++statistics_.recent.leases_ended;
+        ++statistics_.done.leases_ended;
       return;
     case Kind::cancel:
       if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) {
@@ -126,7 +129,7 @@ void ImporterConnection::drain() {
   if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded()) {
     connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
   }
-  if (leases_.on_streams()) statistics_.recent.leases_ended += leases_.drain(exports_, ring_.words());
+  if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
 
 // ---- what it is told

@@ -14,6 +14,7 @@ struct Service {
   Exporter exporter;
   Importer importer{exporter};
   std::atomic<uint64_t> collections{0};
+  std::atomic<uint64_t> mappings_dropped{0};
   const int64_t pid = getpid();
 };
 using Services = PerProcess<Service>;
@@ -47,7 +48,8 @@ std::optional<Exporter::Source> buffer_at(const void* pointer, uint64_t bytes) {
   const uint64_t offset = number(pointer) - at->first;
   const Buffers::Entry& entry = at->second;
   std::shared_ptr<Block> block = entry.block.lock();
-  if (offset >= entry.bytes || !block) return std::nullopt;
+  const bool is_inside = offset < entry.bytes || (offset == entry.bytes && bytes == 0);
+  if (!is_inside || !block) return std::nullopt;
   require_range(offset, bytes, entry.bytes);
   return Exporter::Source{std::move(block), &ipc_provider(entry.kind), entry.device, offset};
 }
@@ -85,14 +87,44 @@ std::optional<ImportedPiece> imported_at(const void* pointer, uint64_t bytes) {
   return found;
 }
 
-void require_piece(const void* pointer, uint64_t bytes) {
-  if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
-  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
-}
-
 [[noreturn]] void unknown_pointer(const void* pointer) {
+  if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   throw Error(Status::invalid_argument,
               format("pointer: %p lies in no buffer and no import of this process, and no driver can export it", pointer));
+}
+
+// Where memory lies of which this process makes the tokens.
+Exporter::Source own_source(const void* pointer, uint64_t bytes) {
+  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
+  if (!source) {
+    if (const auto imported = imported_at(pointer, bytes)) {
+      if (imported->exporter_alive)
+        throw Error(Status::invalid_argument,
+                    "pointer: only the process that owns this memory can withdraw it, or see who holds it");
+      source = imported->source;
+    }
+  }
+  if (!source) source = adopted_at(pointer, bytes);
+  if (!source) unknown_pointer(pointer);
+  return *source;
+}
+
+// Of no memory, and of no owner therefore; a device may have had it.
+Token token_of_nothing(const void* pointer) {
+  std::optional<Exporter::Source> source = buffer_at(pointer, 0);
+  if (!source) {
+    if (const auto imported = imported_at(pointer, 0)) source = imported->source;
+  }
+  if (!source && pointer != nullptr) source = adopted_at(pointer, 0);
+  const Provider& provider = source ? *source->provider : ipc_provider(BackendKind::host);
+  Token token;
+  token.backend = static_cast<uint16_t>(provider.kind());
+  token.machine = machine_id();
+  token.gpu = provider.gpu(source ? source->device : 0);
+  token.pid = getpid();
+  token.slot = kNoSlot;
+  token.directory = "/";
+  return token;
 }
 
 // Only the process that made them leaves; a forked child of it has none.
@@ -119,13 +151,19 @@ void buffer_gone(const Block& block) noexcept {
   if (Service* service = Services::existing()) service->exporter.released(block.start());
 }
 
-std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, const ExportOptions& options, void* stream) {
-  require_piece(pointer, bytes);
+std::vector<std::byte> export_memory(const void* pointer, uint64_t bytes, ExportOptions options, void* stream) {
+  const bool is_hold_asked_for = options.hold_ms != 0;
+  if (!is_hold_asked_for && *environment("SYMM_IPC_HOLD_MS") != '\0') options.hold_ms = milliseconds("SYMM_IPC_HOLD_MS");
+  if (options.hold_imports != 0 && options.hold_ms == 0)
+    throw Error(Status::invalid_argument, "options.hold_imports: is set, but hold_ms, its limit, is 0");
+  if (bytes == 0) return encode(token_of_nothing(pointer));
   std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
   if (!source) {
     if (const auto imported = imported_at(pointer, bytes)) {
       imported->source.provider->check_stream(stream, imported->source.device);
       if (imported->exporter_alive) {
+        if (is_hold_asked_for)
+          throw Error(Status::unsupported, "options.hold_ms: the memory is another process's, which alone can hold it");
         // The token names the owner, whose stream knows nothing of ours.
         imported->source.provider->finish(stream, imported->source.device);
         return encode(imported->token);
@@ -148,36 +186,35 @@ std::shared_ptr<HeldLease> import_memory(std::span<const std::byte> bytes, Impor
 }
 
 void withdraw(const void* pointer, uint64_t bytes, uint64_t timeout_ms) {
-  require_piece(pointer, bytes);
-  std::optional<Exporter::Source> source = buffer_at(pointer, bytes);
-  if (!source) {
-    if (const auto imported = imported_at(pointer, bytes)) {
-      if (imported->exporter_alive)
-        throw Error(Status::invalid_argument, "pointer: only the process that owns this memory can withdraw it");
-      source = imported->source;
-    }
-  }
-  if (!source) source = adopted_at(pointer, bytes);
-  if (!source) unknown_pointer(pointer);
+  if (bytes == 0) return;
+  const Exporter::Source source = own_source(pointer, bytes);
   if (timeout_ms == 0) timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
-  if (Service* service = Services::existing()) {
-    service->exporter.withdraw(source->block->data(), source->offset, bytes, timeout_ms);
-  }
+  if (Service* service = Services::existing()) service->exporter.withdraw(source.block->data(), source.offset, bytes, timeout_ms);
+}
+
+symm_ipc_holders_t holders(const void* pointer, uint64_t bytes) {
+  if (bytes == 0) return {};
+  const Exporter::Source source = own_source(pointer, bytes);
+  Service* service = Services::existing();
+  return service == nullptr ? symm_ipc_holders_t{} : service->exporter.holders(source.block->data(), source.offset, bytes);
 }
 
 symm_ipc_report_t collect() {
-  symm_ipc_report_t report{};
-  Service* service = Services::existing();
-  if (service == nullptr) {
-    ipc_reclaim();
-    return report;
+  if (Service* service = Services::existing()) {
+    service->collections.fetch_add(1, std::memory_order_relaxed);
+    service->exporter.collect();
+    service->mappings_dropped.fetch_add(service->importer.collect(), std::memory_order_relaxed);
   }
-  service->collections.fetch_add(1, std::memory_order_relaxed);
-  service->exporter.collect();
-  const uint64_t dropped = service->importer.collect();
   ipc_reclaim();
-  service->exporter.fill(report);
-  report.mappings_dropped = dropped;
+  return report();
+}
+
+symm_ipc_report_t report() {
+  symm_ipc_report_t report{};
+  if (Service* service = Services::existing()) {
+    service->exporter.fill(report);
+    report.mappings_dropped = service->mappings_dropped.load(std::memory_order_relaxed);
+  }
   return report;
 }
 

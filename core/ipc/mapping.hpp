@@ -17,6 +17,7 @@ struct Mapping {
   std::shared_ptr<Block> block;  // null while the first import is under way
   Token origin;                  // of the first import: what all tokens of the block have in common
   int device = 0;
+  bool on_host = false;  // the host may touch it, though it may be a device's
   bool retired = false;  // the exporter has released it: not kept for a next import
   struct Piece {
     uint64_t bytes;

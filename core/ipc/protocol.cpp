@@ -7,7 +7,7 @@ namespace symm::ipc {
 namespace {
 
 constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
-constexpr uint16_t kPacketVersion = 2;
+constexpr uint16_t kPacketVersion = 3;
 
 // Descriptors that a packet of this type may carry: at least, at most.
 struct Descriptors {
@@ -30,9 +30,10 @@ const char* decode_body(Reader in, Packet& packet) {
       return fault.status == Status::ok ? nullptr : fault.why;
     }
     case PacketType::grant:
-      if (in.left() != 2 * sizeof(uint64_t)) return "a grant of wrong length";
-      in.numbers(packet.block_bytes, packet.mapped_bytes);
-      return packet.block_bytes == 0 || packet.mapped_bytes < packet.block_bytes ? "a grant of an impossible block" : nullptr;
+      if (in.left() != 3 * sizeof(uint64_t) + sizeof(FabricHandle)) return "a grant of wrong length";
+      in.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
+      packet.extent.fabric = in.bytes<FabricHandle>();
+      return packet.extent.is_possible() ? nullptr : "a grant of an impossible block";
     case PacketType::refusal:
       if (const char* fault = decode(in, packet.failure)) return fault;
       return packet.failure.status == Status::ok ? "a refusal without a reason" : nullptr;
@@ -58,7 +59,8 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.number<uint64_t>(packet.wants_memory ? 1 : 0);
     body.bytes(encode(packet.token));
   } else if (packet.type == PacketType::grant) {
-    body.numbers(packet.block_bytes, packet.mapped_bytes);
+    body.numbers(packet.extent.bytes, packet.extent.mapped, packet.extent.on_host);
+    body.bytes(packet.extent.fabric);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);
   } else if (packet.type == PacketType::retired) {

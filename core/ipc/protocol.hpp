@@ -24,7 +24,7 @@ inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken 
 enum class PacketType : uint16_t {
   welcome = 1,  // exporter, first: lease ring and validity board, as descriptors
   request = 2,  // importer: `token`, for which it wants `lease`
-  grant = 3,    // exporter: the lease is given. `block_bytes`, `mapped_bytes`; the memory's descriptor if it was asked for
+  grant = 3,    // exporter: the lease is given. `extent`; the memory's descriptor if it was asked for
   refusal = 4,  // exporter: it is not. `failure`
   retired = 5,  // exporter: `block` cannot be imported any more
   nudge = 6,    // look at the lease ring: there is something (to the exporter), there is room again (to a crowded importer)
@@ -38,8 +38,7 @@ struct Packet {
   bool wants_memory = false;
   Token token{};
   uint64_t block = 0;
-  uint64_t block_bytes = 0;
-  uint64_t mapped_bytes = 0;
+  BlockExtent extent{};  // from where it is mapped on
   Failure failure{};
 };
 

@@ -64,7 +64,7 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   }
   if (token.backend != kHost && token.backend != kCuda) return {Status::invalid_argument, "it is of an unknown back end"};
   if (token.pid < 0) return {Status::invalid_argument, "it names an impossible process"};
-  if (token.bytes == 0 || token.offset > UINT64_MAX - token.bytes)
+  if ((token.bytes == 0) != (token.block == 0) || token.offset > UINT64_MAX - token.bytes)
     return {Status::invalid_argument, "it names an impossible piece"};
   if ((token.slot >= kSlots && token.slot != kNoSlot) || token.number == UINT64_MAX || token.position.value >= kPassed ||
       (token.position.word >= kStreamWords && token.position.word != kNoWord)) {

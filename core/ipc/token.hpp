@@ -32,10 +32,10 @@ struct Token {
   uint64_t block = 0;
   uint64_t number = 0;  // grows from token to token where that matters: older ones can be told apart
   uint64_t offset = 0;
-  uint64_t bytes = 0;
-  int64_t pid = 0;    // for messages
-  Position position;  // of the producer's stream, on the exporter's board
-  uint32_t slot = 0;  // of the block on the exporter's board, or kNoSlot
+  uint64_t bytes = 0;  // 0: of no block, and nobody needs to be asked
+  int64_t pid = 0;     // for messages
+  Position position;   // of the producer's stream, on the exporter's board
+  uint32_t slot = 0;   // of the block on the exporter's board, or kNoSlot
   std::string directory;
 };
 

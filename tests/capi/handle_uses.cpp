@@ -102,6 +102,7 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(heap, symm_heap_info, w.out_struct<symm_heap_info_t>()),
       SYMM_USE(heap, symm_heap_retain),
 
+      SYMM_USE(ipc, symm_ipc_retain),
       SYMM_USE(ipc, symm_ipc_pointer, w.out<void*>()),
       SYMM_USE(ipc, symm_ipc_size, w.out<size_t>()),
       SYMM_USE(ipc, symm_ipc_stream_wait, nullptr),

@@ -29,8 +29,6 @@ const std::vector<Refusal>& ipc_refusals() {
                   w.out<size_t>(), nullptr),
       SYMM_REFUSE(symm_ipc_export, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), 8, nullptr, w.out_token(),
                   w.kToken, w.out<size_t>(), nullptr),
-      SYMM_REFUSE(symm_ipc_export, size, "0", INVALID_ARGUMENT, w.block, 0, nullptr, w.out_token(), w.kToken, w.out<size_t>(),
-                  nullptr),
       SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, w.block + 1, w.kBytes, nullptr, w.out_token(),
                   w.kToken, w.out<size_t>(), nullptr),
       SYMM_REFUSE(symm_ipc_export, size, "SIZE_MAX", INVALID_ARGUMENT, w.block + 1, SIZE_MAX, nullptr, w.out_token(), w.kToken,
@@ -73,8 +71,13 @@ const std::vector<Refusal>& ipc_refusals() {
 
       SYMM_REFUSE(symm_ipc_withdraw, pointer, "NULL", INVALID_ARGUMENT, nullptr, 8, 1),
       SYMM_REFUSE(symm_ipc_withdraw, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data(), 8, 1),
-      SYMM_REFUSE(symm_ipc_withdraw, size, "0", INVALID_ARGUMENT, w.block, 0, 1),
       SYMM_REFUSE(symm_ipc_withdraw, size, "beyond the end", INVALID_ARGUMENT, w.block, w.kBytes + 1, 1),
+
+      SYMM_REFUSE(symm_ipc_holders, pointer, "NULL", INVALID_ARGUMENT, nullptr, 8, w.out_struct<symm_ipc_holders_t>()),
+      SYMM_REFUSE(symm_ipc_holders, size, "beyond the end", INVALID_ARGUMENT, w.block, w.kBytes + 1,
+                  w.out_struct<symm_ipc_holders_t>()),
+      SYMM_REFUSE(symm_ipc_holders, out, "NULL", INVALID_ARGUMENT, w.block, 8, nullptr),
+      SYMM_REFUSE(symm_ipc_holders, out, "struct_size 0", INVALID_ARGUMENT, w.block, 8, w.out_struct<symm_ipc_holders_t>(0)),
 
       SYMM_REFUSE(symm_ipc_collect, out, "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_ipc_report_t>(0)),
       SYMM_REFUSE(symm_ipc_stats, out, "NULL", INVALID_ARGUMENT, nullptr),

@@ -333,6 +333,12 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     REQUIRE(failure.status == Status::invalid_argument);
     REQUIRE(failure.message.find("POSIX_FILE_DESCRIPTOR") != std::string::npos);
     closed.free();
+    ExternalAllocation grown(cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 1, 2 * ExternalAllocation::kUnit, 2);
+    fake_cuda::name_reservations(true);  // then nobody can say where the second piece begins
+    REQUIRE(support::failure_of([&] {
+              export_memory(grown.words() + grown.size / 8, 4, {}, nullptr);
+            }).message.find("several allocations") != std::string::npos);
+    grown.free();
     uint32_t ordinary = 0;
     REQUIRE(support::failure_of([&] { export_memory(&ordinary, 4, {}, nullptr); }).status == Status::invalid_argument);
   };
@@ -344,6 +350,53 @@ TEST_F(CudaIpc, AnAllocationOfSomebodyElse) {
     REQUIRE(word(import, 0) == 5);
   };
   both(exporting, importing);
+}
+
+// By a fabric handle where both can, else by the descriptor. Memory of the host is the host's at the importer, too.
+TEST_F(CudaIpc, WhatIsMappedIsWhatWasShared) {
+  struct {
+    bool on_host, create, import;
+    long by_fabric;
+  } constexpr kRows[] = {{false, true, true, 1}, {false, true, false, 0}, {false, false, true, 0}, {true, true, true, 0}};
+  for (const auto& row : kRows) {
+    const auto exporting = [&] {
+      fake_cuda::set_fabric(row.create);
+      Owned owned(64);
+      if (row.on_host) owned.buffer = Buffer::allocate(*owned.group, 4096, {true});
+      owned.word(0) = 41;
+      offer(&owned.word(0), 4);
+      await(1);
+      REQUIRE(owned.word(0) == 42);
+    };
+    const auto importing = [&] {
+      fake_cuda::set_fabric(row.import, row.import);
+      const auto import = taken();
+      REQUIRE(fake_cuda::fabric_imports() == row.by_fabric);
+      REQUIRE((import->info().host_memory != 0) == row.on_host);
+      REQUIRE(fake_cuda::access(import->data()).size() == (row.on_host ? 2 : 1));
+      REQUIRE(std::exchange(word(import, 0), 42) == 41);
+      reach(1);
+    };
+    for (auto& step : facts->step) step = 0;
+    both(exporting, importing);
+  }
+}
+
+// Where there is more than one reference, the lease ends after what each was given up on.
+TEST_F(CudaIpc, EachReferenceIsReleasedOnItsStream) {
+  const Owned owned(4096);
+  const cuda::CUstream first = make_stream();
+  const cuda::CUstream last = make_stream();
+  bool done = false;
+  auto import = import_memory(export_memory(owned.buffer->data(), 4, {}, nullptr), {}, last);
+  fake_cuda::enqueue(first, [&] { return done; });
+  import->note_release(first);
+  import->release_after(last);
+  import.reset();
+  EXPECT_EQ(holders(owned.buffer->data(), 4).leases, 1U);
+  done = true;
+  EXPECT_TRUE(fake_cuda::idle(first));
+  EXPECT_EQ(holders(owned.buffer->data(), 4).leases, 0U);
 }
 
 // Objects that exist, once that does not change any more.

@@ -115,6 +115,16 @@ TEST(Exports, AHoldEndsByImportsOrTime) {
   EXPECT_EQ(book.retired.size(), 1U) << "is told once";
 }
 
+// A block that lives for long is exported again and again.
+TEST(Exports, HoldsThatHaveRunOutAreForgotten) {
+  Book book;
+  Export& block = book.add(4096);
+  for (int i = 0; i < 5; ++i) book.exports.number(block, 1, 0);
+  retry_until([] { return false; }, Deadline::after_ms(3));
+  book.exports.number(block, 60'000, 0);
+  EXPECT_EQ(block.holds.size(), 1U);
+}
+
 TEST(Exports, EndingMoreThanThereIsDoesNotUnderflow) {
   Book book;
   Export& block = book.add(4096);

@@ -13,11 +13,11 @@ Packet some_packet(PacketType type) {
   if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) packet.lease = 5;
   packet.wants_memory = true;
   packet.token.backend = 1;
+  packet.token.block = 1;
   packet.token.bytes = 10;
   packet.token.directory = "/d";
   packet.block = 3;
-  packet.block_bytes = 100;
-  packet.mapped_bytes = 4096;
+  packet.extent = {100, 4096, 0, 1, {std::byte{7}}};
   packet.failure = {Status::invalid_handle, -1, 7, "no"};
   return packet;
 }
@@ -57,8 +57,8 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.descriptors = 2; }));
   EXPECT_TRUE(refused(PacketType::request, [](Packet& p) { p.lease = 0; }));
   EXPECT_TRUE(refused(PacketType::nudge, [](Packet& p) { p.lease = 1; }));
-  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.mapped_bytes = 99; }));
-  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.block_bytes = 0; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.mapped = 99; }));
+  EXPECT_TRUE(refused(PacketType::grant, [](Packet& p) { p.extent.bytes = 0; }));
   EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
   EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
 }

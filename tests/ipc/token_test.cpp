@@ -69,6 +69,7 @@ TEST(IpcToken, ImpossibleContentsAreRefusedThoughTheChecksumIsRight) {
   EXPECT_TRUE(refused([](Token& t) { t.backend = 3; }));
   EXPECT_TRUE(refused([](Token& t) { t.backend = 0; }));
   EXPECT_TRUE(refused([](Token& t) { t.bytes = 0; }));
+  EXPECT_FALSE(refused([](Token& t) { t.bytes = t.block = 0; })) << "of nothing";
   EXPECT_TRUE(refused([](Token& t) { t.offset = UINT64_MAX - 5; }));
   EXPECT_TRUE(refused([](Token& t) { t.slot = kSlots; }));
   EXPECT_TRUE(refused([](Token& t) { t.number = UINT64_MAX; }));

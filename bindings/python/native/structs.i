@@ -26,6 +26,7 @@ OUT_STRUCT(symm_heap_info_t)
 OUT_STRUCT(symm_memory_view_t)
 OUT_STRUCT(symm_plan_info_t)
 OUT_STRUCT(symm_ipc_info_t)
+OUT_STRUCT(symm_ipc_holders_t)
 OUT_STRUCT(symm_ipc_report_t)
 OUT_STRUCT(symm_ipc_stats_t)
 

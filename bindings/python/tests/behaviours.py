@@ -222,6 +222,23 @@ class Runner:
     def do_release(self, line: Line) -> None:
         self.things[line.text("name")].close()
 
+    def do_export(self, line: Line) -> None:
+        array = self.operand(line, "at", line.integer("bytes"), dtype_of("u8"))
+        self.things[line.text("as")] = array.export_token(hold=line.integer("hold_ms", 0) / 1000 or None)
+
+    def do_import(self, line: Line) -> None:
+        self.things[line.text("as")] = symm.import_token(self.things[line.text("token")])
+
+    def do_expect_import(self, line: Line) -> None:
+        self.compare(line, self.things[line.text("import")].info(), "bytes", "offset", "host_memory")
+
+    def do_expect_holders(self, line: Line) -> None:
+        array = self.operand(line, "at", line.integer("bytes"), dtype_of("u8"))
+        self.compare(line, array.holders(), "leases", "processes", "quarantined")
+
+    def do_withdraw(self, line: Line) -> None:
+        self.operand(line, "at", line.integer("bytes"), dtype_of("u8")).withdraw(line.timeout())
+
     def do_expect_memory(self, line: Line) -> None:
         self.compare(line, self.memory(line).info(), "rank", "size", "bytes", "channels")
 

@@ -328,13 +328,13 @@ typedef struct {
   size_t struct_size;
   symm_backend_t backend;
   int32_t device;
-  uint64_t memory_bytes;      /**< total memory */
-  int32_t compute_units;      /**< processors this process may use, or multiprocessors */
-  int32_t multicast;          /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
-  int32_t fabric;             /**< 1 if memory can be shared across machines */
-  int32_t dmabuf;             /**< 1 if memory can be exported as DMA-BUF */
-  char name[128];             /**< product name */
-  char uuid[64];              /**< GPU UUID; for the host, the boot id */
+  uint64_t memory_bytes; /**< total memory */
+  int32_t compute_units; /**< processors this process may use, or multiprocessors */
+  int32_t multicast;     /**< 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST) */
+  int32_t fabric;        /**< 1 if memory can be had by fabric handles, which was tried, and so can be shared across machines */
+  int32_t dmabuf;        /**< 1 if memory can be exported as DMA-BUF */
+  char name[128];        /**< product name */
+  char uuid[64];         /**< GPU UUID; for the host, the boot id */
   char multicast_reason[128]; /**< why multicast is 0, else "" */
   char fabric_reason[128];    /**< why fabric is 0, else "" */
   char dmabuf_reason[128];    /**< why dmabuf is 0, else "" */
@@ -580,8 +580,8 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
 /** Allocate this rank's block on the group's device, zeroed. [local] [blocking] The buffer may be rendezvoused on this
  *  group and on any other group of the same device. A group that was revoked or finalized allocates nothing. Since 0.2.
  *  With SYMM_ALLOC_HOST the block lies in memory of the host. On a CUDA group the devices of all ranks reach it, and after a
- *  rendezvous so does the host in each rank's process, by the same address; imported by a token it is mapped for the importer's
- *  device only. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
+ *  rendezvous so does the host in each rank's process, by the same address; so do the importer's device and host after an import
+ * by a token. symm_device_info() says whether it can be had. On a host group, where all memory is the host's, the flag only
  *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
  *  @param size     bytes, > 0.
  *  @param options  NULL for the defaults.
@@ -1175,14 +1175,12 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
 /* Sharing memory with any process of this user on this machine, outside of any group. The owner makes a token, which is plain
  * bytes and may travel by any means (queue, socket, file, standard input); whoever imports it gets the same physical memory.
  *
- *   Lease       Each import is a lease on the piece of memory that the token names. It ends with symm_ipc_release(), or with the
- *               death of the process that holds it. A token may be imported any number of times, by any number of processes,
- *               also in the process that made it, or never.
- *   Lifetime    Memory lives as long as anybody maps it. Releasing the buffer ends its tokens: what was imported before stays
- *               as it is, and is in limbo (counted by symm_ipc_stats()) until the last lease is over. When the process that
- *               made a token dies, those that imported it keep the data.
- *   Re-use      To write new data where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that piece
- *               and waits for their leases.
+ *   Lease       Each import is a lease on the piece of memory that the token names. It ends with the last symm_ipc_release(), or
+ *               with the death of the process that holds it. A token may be imported any number of times, by any number of
+ * processes, also in the process that made it, or never. Lifetime    Memory lives as long as anybody maps it. Releasing the
+ * buffer ends its tokens: what was imported before stays as it is, and is in limbo (counted by symm_ipc_stats()) until the last
+ * lease is over. When the process that made a token dies, those that imported it keep the data. Re-use      To write new data
+ * where others may still read, call symm_ipc_withdraw() first: it ends the tokens of that piece and waits for their leases.
  *   Ordering    What was written before symm_ipc_export() (with CUDA: issued on its stream) is there after symm_ipc_import() (on
  *               its stream); what the importer issued on the stream of symm_ipc_release() is over when its lease is.
  *   Where       The importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else $XDG_RUNTIME_DIR/symm, else
@@ -1196,7 +1194,8 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
 /** How to export; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t hold_ms;        /**< keep the memory for this token, though its buffer is released, for as long from now; 0: do not */
+  uint64_t hold_ms;        /**< keep the memory for this token, though its buffer is released, for as long from now; 0:
+                                $SYMM_IPC_HOLD_MS, else do not */
   uint64_t hold_imports;   /**< or until so many imports of this token were made; 0: only hold_ms ends it */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_ipc_export_options_t;
@@ -1212,13 +1211,15 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  *                    allocation that the driver can export (cuMemCreate with a POSIX file descriptor), which then is kept
  *                    until symm_ipc_withdraw(). A token for imported memory names the process that made that memory, or
  *                    this one if that one is dead.
- *  @param size       bytes, > 0; the whole buffer is mapped by the importer, whatever the size.
+ *  @param size       bytes; the whole buffer is mapped by the importer, whatever the size. Of 0 bytes, `pointer` may be NULL or
+ *                    anything: the token stays good, and its import has no memory and no owner, but the device of `pointer`.
  *  @param options    NULL for the defaults.
  *  @param out_token  receives the token.
  *  @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
  *  @param out_size   receives the length of the token.
- *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the
- *          directory is not private), PEER_FAILED, CUDA. Since 0.1. */
+ *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), UNSUPPORTED (hold_ms for imported memory, which
+ *          only its owner can hold), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the directory is not private), PEER_FAILED, CUDA. Since
+ *          0.1. */
 SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size, const symm_ipc_export_options_t *options,
                                        void *out_token, size_t capacity, size_t *out_size, void *stream);
 
@@ -1249,7 +1250,8 @@ SYMM_API symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t *o
 SYMM_API symm_status_t symm_ipc_import(const void *token, size_t token_size, const symm_ipc_import_options_t *options,
                                        symm_ipc_t **out, void *stream);
 
-/** Address of the imported piece. [local] Valid until symm_ipc_release(), even after the exporter died. Since 0.1. */
+/** Address of the imported piece; NULL of 0 bytes. [local] Valid until the last symm_ipc_release(), even after the exporter died.
+ *  Since 0.1. */
 SYMM_API symm_status_t symm_ipc_pointer(symm_ipc_t *ipc, void **out_pointer);
 /** Bytes of the imported piece. [local] Since 0.1. */
 SYMM_API symm_status_t symm_ipc_size(symm_ipc_t *ipc, size_t *out_bytes);
@@ -1264,6 +1266,7 @@ typedef struct {
   uint64_t block_bytes;   /**< of that block */
   int64_t exporter_pid;   /**< as the exporter itself knows it */
   int32_t exporter_alive; /**< 0 once its death or departure was noticed */
+  int32_t host_memory;    /**< 1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST */
 } symm_ipc_info_t;
 
 /** Describe an import. [local] Since 0.1. */
@@ -1276,8 +1279,10 @@ SYMM_API symm_status_t symm_ipc_stream_wait(symm_ipc_t *ipc, void *stream);
  * Since 0.2. */
 SYMM_API symm_status_t symm_ipc_record_use(symm_ipc_t *ipc, void *stream);
 
-/** End an import. [local] [stream] NULL is accepted. Never waits: with CUDA the lease ends when what was issued on `stream`
- *  before is over, and what was recorded.
+/** Add a reference. [local] Since 0.2. */
+SYMM_API symm_status_t symm_ipc_retain(symm_ipc_t *ipc);
+/** Drop a reference to an import, which ends with the last. [local] [stream] NULL is accepted. Never waits: with CUDA the lease
+ *  ends when what was issued before on the `stream` of each release is over, and what was recorded.
  *  @param stream  SYMM_ALL_STREAMS: all that the device has to do; in a capture, or with a driver before 12.5, the end may then
  * be noticed no sooner than by the next allocation, release or symm_ipc_collect(). Since 0.1. */
 SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
@@ -1285,14 +1290,31 @@ SYMM_API void symm_ipc_release(symm_ipc_t *ipc, void *stream);
 /** End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it
  *  may be written anew and exported again. [local] [blocking] Tokens of other pieces stay valid.
  *  @param pointer     inside memory that this process can export.
- *  @param size        bytes, > 0.
+ *  @param size        bytes; of 0 there is nothing to do.
  *  @param timeout_ms  0: $SYMM_TIMEOUT_MS, else 60,000.
  *  @return TIMEOUT (names a holder; its tokens have ended all the same), PEER_FAILED (a holder is gone, but may still write:
  *          a GPU may be finishing its work, or its death cannot be confirmed. Release the buffer, do not use it again),
  *          INVALID_ARGUMENT. Since 0.1. */
 SYMM_API symm_status_t symm_ipc_withdraw(const void *pointer, size_t size, uint64_t timeout_ms);
 
-/** What a collection did. Filled by symm_ipc_collect(). */
+/** Who holds leases on a piece of memory. Filled by symm_ipc_holders(). */
+typedef struct {
+  size_t struct_size;
+  uint64_t leases;     /**< on any part of the piece; 0: nobody holds it now */
+  uint64_t processes;  /**< that hold them */
+  int64_t pid;         /**< one of these, 0 if there is none or its pid is not visible here */
+  int32_t quarantined; /**< 1 if a process that held the block is gone, but may still write to it */
+} symm_ipc_holders_t;
+
+/** Ask who holds a piece of memory, without ending its tokens: those who have one may import it at any time. [local] Never waits;
+ *  looks at all leases. Since 0.2.
+ *  @param pointer  inside memory that this process can export.
+ *  @param size     bytes.
+ *  @return INVALID_ARGUMENT, as symm_ipc_withdraw(). */
+SYMM_API symm_status_t symm_ipc_holders(const void *pointer, size_t size, symm_ipc_holders_t *out);
+
+/** What collections have done since the process began, of symm_ipc_collect() and of the library's own: the difference of two
+ *  reports is what happened in between. Filled by symm_ipc_collect(). */
 typedef struct {
   size_t struct_size;
   uint64_t leases_ended;       /**< found released by their holders */
@@ -1300,13 +1322,13 @@ typedef struct {
   uint64_t blocks_freed;       /**< released buffers that nobody holds any more */
   uint64_t bytes_freed;        /**< of these */
   uint64_t mappings_dropped;   /**< of other processes' memory, kept here for the next import */
-  uint64_t blocks_in_limbo;    /**< released buffers that somebody still holds */
+  uint64_t blocks_in_limbo;    /**< released buffers that somebody still holds now */
   uint64_t bytes_in_limbo;     /**< of these */
 } symm_ipc_report_t;
 
 /** Free what is provably free. [local] Never waits. Looks only at consumers that have released something, never at all leases.
  *  symm_ipc_export() does the exporter's half of it, symm_alloc() all of it when memory is short. Since 0.1.
- *  @param[in,out] out  what was done since the last collection; NULL: not asked for. */
+ *  @param[in,out] out  totals, this collection's included; NULL: not asked for. */
 SYMM_API symm_status_t symm_ipc_collect(symm_ipc_report_t *out);
 
 /** The state of sharing in this process. Filled by symm_ipc_stats(). */

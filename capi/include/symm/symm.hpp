@@ -7,8 +7,8 @@
 //
 //   Failures    A call that fails throws symm::Error, which names the status, and the rank and the process to blame.
 //   Handles     Group, Buffer, Memory, Heap: moving is free, copying adds a reference, the destructor drops one. An empty handle
-//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Import and Piece move
-//               only.
+//               (default constructed, or moved from) is refused by every call with SYMM_ERR_INVALID_HANDLE. Piece moves only, and
+//               Import is copied by share().
 //   Spans       Whatever has std::data() and std::size() (a vector, an array, a std::span) is taken as contiguous elements, and
 //               Span(pointer, count) for all else. Counts are in elements, offsets and sizes of memory in bytes.
 //   Deadlines   In milliseconds; 0 means the group's default, SYMM_TIMEOUT_INFINITE waits for ever, SYMM_TIMEOUT_NOW looks once.
@@ -897,7 +897,7 @@ Token ipc_export(const Piece &piece, const symm_ipc_export_options_t &options = 
   return token;
 }
 
-// Memory of another process: a lease on the piece that a token names. It moves, and cannot be copied.
+// Memory of another process: a lease on the piece that a token names. It moves, and is copied by share() only.
 class Import {
  public:
   Import() noexcept = default;
@@ -919,11 +919,16 @@ class Import {
   ~Import() { reset(); }
 
   symm_ipc_t *get() const noexcept { return ipc_; }
+  // One more reference, which is let go on `stream`: the lease ends with the last. symm_ipc_retain(). [local]
+  Import share(void *stream = nullptr) const {
+    check(symm_ipc_retain(ipc_), "symm_ipc_retain");
+    return Import(ipc_, stream);
+  }
   // What is issued on `stream` next runs after what the exporter had issued. symm_ipc_stream_wait(). [local] [stream]
   void stream_wait(void *stream) const { check(symm_ipc_stream_wait(ipc_, stream), "symm_ipc_stream_wait"); }
   // The lease does not end before what was issued on `stream` is over. symm_ipc_record_use(). [local] [stream]
   void record_use(void *stream) const { check(symm_ipc_record_use(ipc_, stream), "symm_ipc_record_use"); }
-  // End the lease now. symm_ipc_release(). [local] [stream]
+  // Let go now. symm_ipc_release(). [local] [stream]
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
   // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
@@ -953,7 +958,15 @@ void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
   const Span span(piece);
   check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
 }
-// Free what is provably free; never waits. symm_ipc_collect(). [local]
+// Who holds leases on `piece`. symm_ipc_holders(). [local]
+template <class Piece>
+symm_ipc_holders_t ipc_holders(const Piece &piece) {
+  const Span span(piece);
+  auto holders = detail::sized<symm_ipc_holders_t>();
+  check(symm_ipc_holders(span.data(), span.size_bytes(), &holders), "symm_ipc_holders");
+  return holders;
+}
+// Free what is provably free; never waits. What all collections have done. symm_ipc_collect(). [local]
 inline symm_ipc_report_t ipc_collect() {
   auto report = detail::sized<symm_ipc_report_t>();
   check(symm_ipc_collect(&report), "symm_ipc_collect");

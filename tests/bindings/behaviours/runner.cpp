@@ -54,6 +54,8 @@ struct Things {
   std::map<std::string, symm::Memory> memories;
   std::map<std::string, symm::Heap> heaps;  // their memories are in `memories`
   std::map<std::string, std::vector<std::byte>> arrays;
+  std::map<std::string, symm::Token> tokens;
+  std::map<std::string, symm::Import> imports;
   std::set<std::string> released;  // these stand for handles that no longer are, so that they can be misused
 
   Things() = default;
@@ -68,6 +70,7 @@ struct Things {
 
   void release(const std::string& name) {
     if (groups.contains(name)) return groups[name].reset();
+    if (imports.contains(name)) return imports[name].reset();
     if (buffers.contains(name)) {
       drop(buffers[name]);
     } else {
@@ -112,6 +115,18 @@ class Runner {
     return block.span(key == "at" ? line.integer32("rank", own) : own).data() + offset;
   }
   std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
+
+  symm::Span<std::byte> piece(const Line& line) { return {address(line, "at"), line.size("bytes")}; }
+  void expect_import(const Line& line) {
+    const symm_ipc_info_t info = things_->imports.at(line.text("import")).info();
+    require_fields(line,
+                   {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", static_cast<uint64_t>(info.host_memory)}});
+  }
+  void expect_holders(const Line& line) {
+    const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
+    require_fields(
+        line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", static_cast<uint64_t>(held.quarantined)}});
+  }
 
   static int32_t rank(const Line& line) { return line.integer32("rank"); }
   static int32_t channel(const Line& line) { return line.integer32("channel", 0); }
@@ -192,13 +207,16 @@ class Runner {
 
   void expect_heap(const Line& line) {
     const symm_heap_info_t info = heap(line).info();
-    const std::pair<const char*, uint64_t> sizes[] = {{"used_bytes", info.used_bytes},
-                                                      {"free_bytes", info.free_bytes},
-                                                      {"largest_free", info.largest_free},
-                                                      {"pieces", info.pieces},
-                                                      {"fragmentation", info.fragmentation}};
-    for (const auto& [name, size] : sizes)
-      require(static_cast<int64_t>(size), line.integer(name, static_cast<int64_t>(size)), name);
+    require_fields(line, {{"used_bytes", info.used_bytes},
+                          {"free_bytes", info.free_bytes},
+                          {"largest_free", info.largest_free},
+                          {"pieces", info.pieces},
+                          {"fragmentation", info.fragmentation}});
+  }
+
+  static void require_fields(const Line& line, std::initializer_list<std::pair<const char*, uint64_t>> fields) {
+    for (const auto& [name, value] : fields)
+      require(static_cast<int64_t>(value), line.integer(name, static_cast<int64_t>(value)), name);
   }
 
   void find(const Line& line) {
@@ -400,6 +418,16 @@ class Runner {
       {"find", [this](Row row) { find(row); }},
       {"write", [this](Row row) { write(row); }},
       {"expect", [this](Row row) { expect(row); }},
+      {"export",
+       [this](Row row) {
+         symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+         options.hold_ms = row.size("hold_ms", 0);
+         things_->tokens[row.text("as")] = symm::ipc_export(piece(row), options);
+       }},
+      {"import", [this](Row row) { things_->imports[row.text("as")] = symm::Import(things_->tokens.at(row.text("token"))); }},
+      {"expect_import", [this](Row row) { expect_import(row); }},
+      {"expect_holders", [this](Row row) { expect_holders(row); }},
+      {"withdraw", [this](Row row) { symm::ipc_withdraw(piece(row), timeout(row)); }},
       {"barrier", [this](Row row) { group(row).barrier(row.ranks("among"), channel(row), timeout(row)); }},
       {"put", [this](Row row) { memory(row).put(rank(row), offset(row), bytes(row, "source")); }},
       {"put_signal", [this](Row row) { memory(row).put_signal(rank(row), offset(row), bytes(row, "source"), channel(row)); }},

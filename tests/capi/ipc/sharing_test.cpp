@@ -59,7 +59,10 @@ TEST_F(Sharing, TheExportingProcessMayImport) {
     const Token token = make_token(owned.at<int>(16), 8);
     Import mine = import(token);
     EXPECT_EQ(mine.at<std::byte>(), owned.data + 16);
-    EXPECT_EQ(ipc_stats().leased, 1U);
+    symm::Import same = mine.share();
+    EXPECT_EQ(same.get(), mine.get());
+    same.reset();
+    EXPECT_EQ(ipc_stats().leased, 1U) << "the other reference is left";
     EXPECT_EQ(ipc_stats().oldest_lease_pid, getpid());
     owned.buffer.reset();
     EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
@@ -84,7 +87,7 @@ TEST_F(Sharing, ATokenThatNobodyImportsHoldsNothing) {
     EXPECT_EQ(now.exported_blocks, 0U);
     EXPECT_EQ(now.limbo_blocks, 0U);
     EXPECT_EQ(ipc_collect().blocks_freed, 10U);
-    EXPECT_EQ(ipc_collect().blocks_freed, 0U) << "is counted from the last collection";
+    EXPECT_EQ(ipc_collect().blocks_freed, 10U) << "is counted from the beginning, whoever collects";
   });
 }
 
@@ -99,10 +102,14 @@ TEST_F(Sharing, ManyProcessesImportOneToken) {
       wait_for(facts->done, kImporters);
       EXPECT_EQ(ipc_stats().leased, static_cast<uint64_t>(kImporters));
       EXPECT_EQ(ipc_stats().consumers, static_cast<uint64_t>(kImporters));
+      const symm_ipc_holders_t holders = symm::ipc_holders(symm::Span(owned.data, 4));
+      EXPECT_EQ(holders.leases, static_cast<uint64_t>(kImporters));
+      EXPECT_EQ(holders.processes, static_cast<uint64_t>(kImporters));
+      EXPECT_EQ(symm::ipc_holders(symm::Span(owned.data + 4, 4)).leases, 0U);
       const symm_ipc_stats_t now = ipc_stats();
       bool one_of_them = false;
-      for (int i = 0; i < kImporters; ++i)
-        one_of_them = one_of_them || facts->tokens[i].size == static_cast<size_t>(now.oldest_lease_pid);
+      for (int i = 0; i < kImporters; ++i) one_of_them = one_of_them || facts->tokens[i].size == static_cast<size_t>(holders.pid);
+      EXPECT_NE(now.oldest_lease_pid, 0);
       EXPECT_TRUE(one_of_them);
       EXPECT_GT(now.oldest_lease_start_time, 0U);
       reach(*facts, 2);
@@ -138,6 +145,9 @@ TEST_F(Sharing, ReexportNamesTheOwner) {
         const Import piece = import(facts->tokens[0]);
         facts->tokens[1] = make_token(piece.at<std::byte>() + 64, 4);
         EXPECT_THROW(make_token(piece.at<std::byte>() + 64, 65), Error) << "more than was imported";
+        EXPECT_THROW(symm::ipc_holders(piece.span()), Error) << "the owner knows";
+        EXPECT_EQ(outcome_of([&] { make_token(piece.at<std::byte>(), 4, 100); }).status, SYMM_ERR_UNSUPPORTED)
+            << "not to be held";
         EXPECT_THROW(make_token(piece.at<std::byte>() - 64, 4), Error) << "not what was imported";
       }
       EXPECT_EQ(ipc_stats().exported_blocks, 0U);
@@ -162,6 +172,9 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
       facts->tokens[0] = make_token(owned.data, 4, 60'000, 2);
       facts->tokens[1] = make_token(owned.data, 4);
       facts->tokens[2] = make_token(owned.data, 4, 1, 0);
+      setenv("SYMM_IPC_HOLD_MS", "60000", 1);
+      facts->tokens[3] = make_token(owned.data, 4, 0, 1);
+      unsetenv("SYMM_IPC_HOLD_MS");
     }
     EXPECT_EQ(ipc_stats().limbo_blocks, 1U);
     EXPECT_EQ(ipc_stats().exported_blocks, 1U);
@@ -178,6 +191,27 @@ TEST_F(Sharing, AHeldTokenOutlivesTheBuffer) {
     const Import second = import(facts->tokens[0]);
     EXPECT_EQ(*second.at<int>(), 1234);
     EXPECT_EQ(outcome_of_import(facts->tokens[0]).status, SYMM_ERR_INVALID_HANDLE);
+    EXPECT_EQ(outcome_of_import(facts->tokens[3]).message, "") << "held by the default of the process";
+  });
+}
+
+// An empty array in a list must break neither who sends it nor who gets it, also when the sender is gone.
+TEST_F(Sharing, ATokenOfNothingNeedsNobody) {
+  gone(exporter([&] {
+    const Owned owned(4096);
+    facts->tokens[0] = make_token(nullptr, 0, 1000, 1);
+    facts->tokens[1] = make_token(owned.data + 4096, 0);
+    EXPECT_EQ(ipc_stats().exported_blocks, 0U);
+    go_on();
+  }));
+  importer([&] {
+    for (const Token& token : {facts->tokens[0], facts->tokens[1]}) {
+      const Import nothing = import(token);
+      EXPECT_TRUE(nothing.span().empty());
+      EXPECT_EQ(nothing.at<std::byte>(), nullptr);
+      EXPECT_EQ(nothing.info().block_bytes, 0U);
+      EXPECT_EQ(ipc_stats().exporters, 0U);
+    }
   });
 }
 

@@ -20,7 +20,7 @@ export signal_value!, wait_signal_value, wait_signals, test_signal, test_signal_
 export synchronize_group, stream_done, stream_wait, record_use
 export allreduce, allreduce!, reduce_scatter!, allgather!, reduce!, alltoall!, plan, devices, topology, on_log
 export allgatherv!, reduce_scatterv!, alltoallv!, gather!, scatter!, allgather_rows!
-export export_token, import_token, ipc_collect, ipc_stats, ipc_withdraw
+export export_token, import_token, ipc_collect, ipc_holders, ipc_stats, ipc_withdraw
 
 include("call.jl")
 include("generated.jl")

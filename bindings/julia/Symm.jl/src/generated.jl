@@ -172,7 +172,7 @@ struct symm_device_info_t
     memory_bytes::UInt64  # total memory
     compute_units::Int32  # processors this process may use, or multiprocessors
     multicast::Int32  # 1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)
-    fabric::Int32  # 1 if memory can be shared across machines
+    fabric::Int32  # 1 if memory can be had by fabric handles, which was tried, and so can be shared across machines
     dmabuf::Int32  # 1 if memory can be exported as DMA-BUF
     name::NTuple{128, UInt8}  # product name
     uuid::NTuple{64, UInt8}  # GPU UUID; for the host, the boot id
@@ -411,7 +411,7 @@ end
 """How to export; NULL means the defaults."""
 struct symm_ipc_export_options_t
     struct_size::Csize_t
-    hold_ms::UInt64  # keep the memory for this token, though its buffer is released, for as long from now; 0: do not
+    hold_ms::UInt64  # keep the memory for this token, though its buffer is released, for as long from now; 0: $SYMM_IPC_HOLD_MS, else do not
     hold_imports::UInt64  # or until so many imports of this token were made; 0: only hold_ms ends it
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
@@ -435,9 +435,19 @@ struct symm_ipc_info_t
     block_bytes::UInt64  # of that block
     exporter_pid::Int64  # as the exporter itself knows it
     exporter_alive::Int32  # 0 once its death or departure was noticed
+    host_memory::Int32  # 1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST
 end
 
-"""What a collection did. Filled by symm_ipc_collect()."""
+"""Who holds leases on a piece of memory. Filled by symm_ipc_holders()."""
+struct symm_ipc_holders_t
+    struct_size::Csize_t
+    leases::UInt64  # on any part of the piece; 0: nobody holds it now
+    processes::UInt64  # that hold them
+    pid::Int64  # one of these, 0 if there is none or its pid is not visible here
+    quarantined::Int32  # 1 if a process that held the block is gone, but may still write to it
+end
+
+"""What collections have done since the process began, of symm_ipc_collect() and of the library's own: the difference of two reports is what happened in between. Filled by symm_ipc_collect()."""
 struct symm_ipc_report_t
     struct_size::Csize_t
     leases_ended::UInt64  # found released by their holders
@@ -445,7 +455,7 @@ struct symm_ipc_report_t
     blocks_freed::UInt64  # released buffers that nobody holds any more
     bytes_freed::UInt64  # of these
     mappings_dropped::UInt64  # of other processes' memory, kept here for the next import
-    blocks_in_limbo::UInt64  # released buffers that somebody still holds
+    blocks_in_limbo::UInt64  # released buffers that somebody still holds now
     bytes_in_limbo::UInt64  # of these
 end
 
@@ -476,7 +486,7 @@ struct symm_ipc_stats_t
     oldest_lease_start_time::UInt64  # of the holder, in clock ticks since boot (/proc/<pid>/stat, field 22), 0 if unknown
 end
 
-const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_buffer_info_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_report_t, symm_ipc_stats_t)
+const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_store_t, symm_group_config_t, symm_group_shrink_options_t, symm_group_info_t, symm_group_status_t, symm_peer_info_t, symm_group_stats_t, symm_alloc_options_t, symm_adopt_options_t, symm_buffer_info_t, symm_rendezvous_options_t, symm_memory_info_t, symm_memory_view_t, symm_heap_options_t, symm_heap_info_t, symm_signal_wait_t, symm_collective_options_t, symm_plan_info_t, symm_collective_call_t, symm_ipc_export_options_t, symm_ipc_import_options_t, symm_ipc_info_t, symm_ipc_holders_t, symm_ipc_report_t, symm_ipc_stats_t)
 
 """Version of the loaded library, encoded like SYMM_VERSION. [local]"""
 @call symm_version()::UInt32
@@ -688,7 +698,7 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @call symm_ipc_import_options_init(options::Ptr{symm_ipc_import_options_t}, struct_size::Csize_t)::symm_status_t
 """Map the memory that a token names. [local] [blocking, options.timeout_ms] [stream]"""
 @waiting symm_ipc_import(token::Ptr{Cvoid}, token_size::Csize_t, options::Ptr{symm_ipc_import_options_t}, out::Ptr{Ptr{symm_ipc_t}}, stream::Ptr{Cvoid})::symm_status_t
-"""Address of the imported piece. [local]"""
+"""Address of the imported piece; NULL of 0 bytes. [local]"""
 @call symm_ipc_pointer(ipc::Ptr{symm_ipc_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 """Bytes of the imported piece. [local]"""
 @call symm_ipc_size(ipc::Ptr{symm_ipc_t}, out_bytes::Ptr{Csize_t})::symm_status_t
@@ -698,10 +708,14 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @waiting symm_ipc_stream_wait(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
 """Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. [local] [stream]"""
 @waiting symm_ipc_record_use(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::symm_status_t
-"""End an import. [local] [stream]"""
+"""Add a reference. [local]"""
+@call symm_ipc_retain(ipc::Ptr{symm_ipc_t})::symm_status_t
+"""Drop a reference to an import, which ends with the last. [local] [stream]"""
 @call symm_ipc_release(ipc::Ptr{symm_ipc_t}, stream::Ptr{Cvoid})::Cvoid
 """End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. [local] [blocking]"""
 @waiting symm_ipc_withdraw(pointer::Ptr{Cvoid}, size::Csize_t, timeout_ms::UInt64)::symm_status_t
+"""Ask who holds a piece of memory, without ending its tokens: those who have one may import it at any time. [local]"""
+@call symm_ipc_holders(pointer::Ptr{Cvoid}, size::Csize_t, out::Ptr{symm_ipc_holders_t})::symm_status_t
 """Free what is provably free. [local]"""
 @call symm_ipc_collect(out::Ptr{symm_ipc_report_t})::symm_status_t
 """Ask for the state of sharing. [local]"""

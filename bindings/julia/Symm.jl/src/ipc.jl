@@ -6,8 +6,8 @@
     export_token(A; hold=nothing, imports=0, stream=nothing)
 
 A token for the memory of `A` (an array in symmetric or imported memory, a `Buffer`, a `SymmMemory`, a `Span`): bytes that may travel by any means.
-Whoever imports them has the same memory. `hold` keeps it for this token for so many seconds even if its buffer is released, or until it was
-imported `imports` times.
+Whoever imports them has the same memory. `hold` keeps it for this token for so many seconds (without it: `\$SYMM_IPC_HOLD_MS`) even if its buffer
+is released, or until it was imported `imports` times.
 """
 function export_token(A; hold=nothing, imports::Integer=0, stream=nothing)
     token, length_ = Vector{UInt8}(undef, SYMM_IPC_TOKEN_MAX_SIZE), Ref{Csize_t}(0)
@@ -122,9 +122,19 @@ function ipc_withdraw(A; timeout=nothing)
 end
 
 """
+    ipc_holders(A)
+
+Who holds leases on any part of the memory of `A`, as a named tuple: `leases`, `processes`, `pid` of one of them, `quarantined`. Ends no tokens.
+"""
+function ipc_holders(A)
+    piece, size = exported(A)
+    return filled(symm_ipc_holders_t, symm_ipc_holders, piece, size)
+end
+
+"""
     ipc_collect()
 
-Free what is provably free, without waiting. What was done since the last time, as a named tuple: `leases_ended`, `blocks_freed`,
+Free what is provably free, without waiting. What all collections of the process have done, as a named tuple: `leases_ended`, `blocks_freed`,
 `bytes_freed`, `blocks_in_limbo`, ...
 """
 ipc_collect() = filled(symm_ipc_report_t, symm_ipc_collect)

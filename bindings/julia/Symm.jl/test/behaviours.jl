@@ -70,6 +70,8 @@ function address(r, key)
     return start + integer(r, offset)
 end
 
+piece(r) = Span{UInt8}(address(r, "at"), number(r, "bytes"))
+
 # ---- elements, bit by bit ----------------------------------------------------------------------------------
 
 const TYPES = Dict(
@@ -153,6 +155,11 @@ const VERBS = Dict{String,Function}(
     "give" => r -> (heap = thing(r, "heap"); Symm.free(heap, address(r, "at") - pointer(heap.memory))),
     "expect_piece" => r -> same_fields(r, something(Symm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
     "expect_heap" => r -> same_fields(r, Symm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
+    "export" => r -> (ms = number(r, "hold_ms", 0); r.things[word(r, "as")] = export_token(piece(r); hold=ms == 0 ? nothing : ms / 1000)),
+    "import" => r -> (r.things[word(r, "as")] = import_token(thing(r, "token"))),
+    "expect_import" => r -> same_fields(r, Symm.info(thing(r, "import")), ("bytes", "offset", "host_memory")),
+    "expect_holders" => r -> same_fields(r, ipc_holders(piece(r)), ("leases", "processes", "quarantined")),
+    "withdraw" => r -> ipc_withdraw(piece(r); timeout=seconds(r)),
     "rendezvous_again" => r -> begin
         again = SymmMemory(group(r), thing(r, "buffer"))
         same("handle", again.handle, thing(r, "memory").handle)

@@ -23,6 +23,7 @@ from symm._generated import (
     GroupStats as GroupStats,
     HeapInfo as HeapInfo,
     ImportInfo as ImportInfo,
+    IpcHolders as IpcHolders,
     IpcReport as IpcReport,
     IpcStats as IpcStats,
     MemoryInfo as MemoryInfo,

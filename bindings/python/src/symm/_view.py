@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from symm._device import CPU, CUDA
+from symm._generated import IpcHolders
 from symm._library import raw
 from symm._streams import handle_of, milliseconds
 from symm.dtypes import DType, DTypeLike, dtype_of
@@ -120,12 +121,14 @@ class View(_Exporter):
         """Plain bytes by which any process of this user on this machine can map this array's bytes. [local] [stream]
 
         Args:
-            hold: seconds for which the memory is kept for this token though everything here is gone; None: it is not.
+            hold: seconds for which the memory is kept for this token though everything here is gone; None: $SYMM_IPC_HOLD_MS,
+                else it is not.
             hold_imports: or until the token was imported so often; 0: only `hold` ends it.
             stream: what was issued on it before is there after the import.
 
         Raises:
             InvalidArgumentError: the array is of another rank's block; only the owner exports.
+            UnsupportedError: `hold` of an import, which only its owner can hold.
             UnavailableError: the directory for the socket is not private.
         """
         options = None if hold is None and not hold_imports else (milliseconds(hold), hold_imports)
@@ -144,6 +147,10 @@ class View(_Exporter):
             PeerFailedError: a holder is gone, but may still write. Do not use the memory again.
         """
         raw.symm_ipc_withdraw(self.pointer, self.nbytes, milliseconds(timeout))
+
+    def holders(self) -> IpcHolders:
+        """Who holds leases on any part of this array, without ending its tokens. [local] Never waits; looks at all leases."""
+        return IpcHolders.read(raw.symm_ipc_holders(self.pointer, self.nbytes))
 
     # ---- how other packages see it
 

@@ -120,7 +120,7 @@ def import_token(
 
 
 def ipc_collect() -> IpcReport:
-    """Free what is provably free. [local] Never waits. Returns what was done since the last collection."""
+    """Free what is provably free. [local] Never waits. Returns what all collections of the process have done."""
     return IpcReport.read(raw.symm_ipc_collect())
 
 

@@ -189,7 +189,7 @@ pub struct symm_device_info_t {
     #[doc = "total memory"] pub memory_bytes: u64,
     #[doc = "processors this process may use, or multiprocessors"] pub compute_units: i32,
     #[doc = "1 if multicast addresses can be had by asking for them (SYMM_GROUP_MULTICAST)"] pub multicast: i32,
-    #[doc = "1 if memory can be shared across machines"] pub fabric: i32,
+    #[doc = "1 if memory can be had by fabric handles, which was tried, and so can be shared across machines"] pub fabric: i32,
     #[doc = "1 if memory can be exported as DMA-BUF"] pub dmabuf: i32,
     #[doc = "product name"] pub name: [::core::ffi::c_char; 128usize],
     #[doc = "GPU UUID; for the host, the boot id"] pub uuid: [::core::ffi::c_char; 64usize],
@@ -425,7 +425,7 @@ pub struct symm_collective_call_t {
 /// How to export; NULL means the defaults.
 pub struct symm_ipc_export_options_t {
     pub struct_size: usize,
-    #[doc = "keep the memory for this token, though its buffer is released, for as long from now; 0: do not"] pub hold_ms: u64,
+    #[doc = "keep the memory for this token, though its buffer is released, for as long from now; 0: $SYMM_IPC_HOLD_MS, else do not"] pub hold_ms: u64,
     #[doc = "or until so many imports of this token were made; 0: only hold_ms ends it"] pub hold_imports: u64,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
@@ -447,8 +447,17 @@ pub struct symm_ipc_info_t {
     #[doc = "of that block"] pub block_bytes: u64,
     #[doc = "as the exporter itself knows it"] pub exporter_pid: i64,
     #[doc = "0 once its death or departure was noticed"] pub exporter_alive: i32,
+    #[doc = "1 if the host may touch it: of the host back end, or of SYMM_ALLOC_HOST"] pub host_memory: i32,
 }
-/// What a collection did. Filled by symm_ipc_collect().
+/// Who holds leases on a piece of memory. Filled by symm_ipc_holders().
+pub struct symm_ipc_holders_t {
+    pub struct_size: usize,
+    #[doc = "on any part of the piece; 0: nobody holds it now"] pub leases: u64,
+    #[doc = "that hold them"] pub processes: u64,
+    #[doc = "one of these, 0 if there is none or its pid is not visible here"] pub pid: i64,
+    #[doc = "1 if a process that held the block is gone, but may still write to it"] pub quarantined: i32,
+}
+/// What collections have done since the process began, of symm_ipc_collect() and of the library's own: the difference of two reports is what happened in between. Filled by symm_ipc_collect().
 #[derive(Default, PartialEq, Eq)]
 pub struct symm_ipc_report_t {
     pub struct_size: usize,
@@ -457,7 +466,7 @@ pub struct symm_ipc_report_t {
     #[doc = "released buffers that nobody holds any more"] pub blocks_freed: u64,
     #[doc = "of these"] pub bytes_freed: u64,
     #[doc = "of other processes' memory, kept here for the next import"] pub mappings_dropped: u64,
-    #[doc = "released buffers that somebody still holds"] pub blocks_in_limbo: u64,
+    #[doc = "released buffers that somebody still holds now"] pub blocks_in_limbo: u64,
     #[doc = "of these"] pub bytes_in_limbo: u64,
 }
 /// The state of sharing in this process. Filled by symm_ipc_stats().
@@ -698,7 +707,7 @@ pub fn symm_ipc_export(pointer: *const ::core::ffi::c_void, size: usize, options
 pub fn symm_ipc_import_options_init(options: *mut symm_ipc_import_options_t, struct_size: usize) -> symm_status_t;
 /// Map the memory that a token names. \[local\] \[blocking, options.timeout_ms\] \[stream\]
 pub fn symm_ipc_import(token: *const ::core::ffi::c_void, token_size: usize, options: *const symm_ipc_import_options_t, out: *mut *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// Address of the imported piece. \[local\]
+/// Address of the imported piece; NULL of 0 bytes. \[local\]
 pub fn symm_ipc_pointer(ipc: *mut symm_ipc_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
 /// Bytes of the imported piece. \[local\]
 pub fn symm_ipc_size(ipc: *mut symm_ipc_t, out_bytes: *mut usize) -> symm_status_t;
@@ -708,10 +717,14 @@ pub fn symm_ipc_info(ipc: *mut symm_ipc_t, out: *mut symm_ipc_info_t) -> symm_st
 pub fn symm_ipc_stream_wait(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
 /// Say that what was issued on `stream` so far uses the import: its lease does not end before that is over. \[local\] \[stream\]
 pub fn symm_ipc_record_use(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void) -> symm_status_t;
-/// End an import. \[local\] \[stream\]
+/// Add a reference. \[local\]
+pub fn symm_ipc_retain(ipc: *mut symm_ipc_t) -> symm_status_t;
+/// Drop a reference to an import, which ends with the last. \[local\] \[stream\]
 pub fn symm_ipc_release(ipc: *mut symm_ipc_t, stream: *mut ::core::ffi::c_void);
 /// End the tokens made so far for any part of a piece of memory, and wait until nobody holds a lease on any part of it: then it may be written anew and exported again. \[local\] \[blocking\]
 pub fn symm_ipc_withdraw(pointer: *const ::core::ffi::c_void, size: usize, timeout_ms: u64) -> symm_status_t;
+/// Ask who holds a piece of memory, without ending its tokens: those who have one may import it at any time. \[local\]
+pub fn symm_ipc_holders(pointer: *const ::core::ffi::c_void, size: usize, out: *mut symm_ipc_holders_t) -> symm_status_t;
 /// Free what is provably free. \[local\]
 pub fn symm_ipc_collect(out: *mut symm_ipc_report_t) -> symm_status_t;
 /// Ask for the state of sharing. \[local\]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 fn main() -> symm::Result<()> {
-    let group = symm::GroupConfig::new().backend(symm::Backend::Host).create()?;
+    let group = symm::Group::from_env()?;
     let memory = group.memory::<f32>(1024)?;
     let next = (group.rank() + 1) % group.size();
     let previous = (group.rank() + group.size() - 1) % group.size();

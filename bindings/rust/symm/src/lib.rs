@@ -37,6 +37,9 @@ mod group;
 mod handle;
 mod heap;
 pub mod ipc;
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/rust.md")]
+struct Walk;
 mod library;
 mod log;
 mod memory;

@@ -14,9 +14,10 @@ use std::ffi::c_void;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use symm::ipc::{self, ExportOptions, Import, Token};
 use symm::{
     Algorithm, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
-    Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Status, Timeout,
+    Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Span, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -26,6 +27,8 @@ enum Thing {
     Memory(Memory<u8>),
     Heap(Heap, Vec<Piece<u8>>),
     Array(Vec<u8>),
+    Token(Token),
+    Import(Import<u8>),
     Gone(*mut c_void),
 }
 
@@ -37,6 +40,8 @@ impl Thing {
             Self::Memory(memory) => memory.as_raw().cast(),
             Self::Heap(heap, _) => heap.as_raw().cast(),
             Self::Array(array) => array.as_ptr().cast_mut().cast(),
+            Self::Token(token) => token.as_bytes().as_ptr().cast_mut().cast(),
+            Self::Import(import) => import.as_raw().cast(),
             Self::Gone(raw) => *raw,
         }
     }
@@ -143,6 +148,35 @@ const VERBS: &[(&str, Verb)] = &[
         let gone = Thing::Gone(r.thing(line.text("name")).raw());
         r.add(line.text("name"), gone)
     }),
+    ("export", |r, line| {
+        let mut options = ExportOptions::new();
+        if line.has("hold_ms") {
+            options = options.hold(Duration::from_millis(line.get("hold_ms")));
+        }
+        let token = r.with_piece(line, |piece| options.export(piece))?;
+        r.add(line.text("as"), Thing::Token(token))
+    }),
+    ("import", |r, line| {
+        let Thing::Token(token) = r.thing(line.text("token")) else { panic!("that is no token") };
+        let import = ipc::import(token)?;
+        r.add(line.text("as"), Thing::Import(import))
+    }),
+    ("expect_import", |r, line| {
+        let Thing::Import(import) = r.thing(line.text("import")) else { panic!("that is no import") };
+        let info = import.info()?;
+        let host_memory = usize::from(info.host_memory);
+        line.compare(&[("bytes", info.bytes as usize), ("offset", info.offset as usize), ("host_memory", host_memory)]);
+        Ok(())
+    }),
+    ("expect_holders", |r, line| {
+        let held = r.with_piece(line, ipc::holders)?;
+        let quarantined = usize::try_from(held.quarantined).expect("a flag");
+        let seen =
+            [("leases", held.leases as usize), ("processes", held.processes as usize), ("quarantined", quarantined)];
+        line.compare(&seen);
+        Ok(())
+    }),
+    ("withdraw", |r, line| r.with_piece(line, |piece| ipc::withdraw(piece, timeout(line)))),
     ("expect_memory", |r, line| {
         let m = r.block(line);
         line.compare(&[("rank", m.rank()), ("size", m.size()), ("bytes", m.len()), ("channels", m.channels())]);
@@ -322,6 +356,13 @@ impl Runner {
 
     fn block(&self, line: &Line) -> Memory<u8> {
         self.memory(line.text("memory"))
+    }
+
+    /// What `use_it` makes of the bytes of the block at `at`.
+    fn with_piece<R>(&self, line: &Line, use_it: impl FnOnce(&Span<'_, u8>) -> Result<R>) -> Result<R> {
+        let (name, start) = line.address("at");
+        let bytes: usize = line.get("bytes");
+        use_it(&self.memory(name).span(start..start + bytes)?)
     }
 
     fn create(&mut self, name: &str, title: &str, create_timeout: Duration) -> Result<()> {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making tokens, and ending them.
 
-use super::Token;
+use super::{Holders, Token};
+use crate::convert::filled;
 use crate::error::{Error, Result, call};
 use crate::{Element, Span, Stream, Timeout};
 use std::ptr;
@@ -27,7 +28,8 @@ pub struct ExportOptions {
 }
 
 setters! { ExportOptions:
-    /// Keeps the memory for this token, though its owner releases it, for as long from now.
+    /// Keeps the memory for this token, though its owner releases it, for as long from now. Otherwise `$SYMM_IPC_HOLD_MS`, if that
+    /// is set.
     hold(time: Duration) = Timeout::from(time).as_millis();
     /// Or until so many imports of this token were made.
     hold_imports(imports: u64) = imports;
@@ -39,8 +41,8 @@ impl ExportOptions {
     /// Makes a token for a piece of memory. A local call.
     ///
     /// # Errors
-    /// `InvalidArgument` (nothing, or not memory that can be exported), `OutOfMemory`, `System`, `Unavailable` (the directory of the
-    /// sockets is not private), `PeerFailed`, `Cuda`.
+    /// `InvalidArgument` (not memory that can be exported), `Unsupported` (a hold of an import, which only its owner can hold),
+    /// `OutOfMemory`, `System`, `Unavailable` (the directory of the sockets is not private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
         let options = sys::symm_ipc_export_options_t {
             struct_size: size_of::<sys::symm_ipc_export_options_t>(),
@@ -80,6 +82,16 @@ impl<T: Element> Span<'_, T> {
 /// `InvalidArgument`.
 pub fn withdraw<T: Element>(piece: &Span<'_, T>, timeout: impl Into<Timeout>) -> Result<()> {
     withdraw_bytes(piece.as_ptr(), piece.len(), timeout.into())
+}
+
+/// Who holds leases on any part of a piece of memory, without ending its tokens. Never waits; looks at all leases.
+///
+/// # Errors
+/// `InvalidArgument` for memory of which this process makes no tokens.
+pub fn holders<T: Element>(piece: &Span<'_, T>) -> Result<Holders> {
+    let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());
+    // SAFETY: the address is only looked up; a struct of symm.h, and the function that fills it.
+    unsafe { filled(|api, out| api.symm_ipc_holders(at, size, out)) }
 }
 
 pub(super) fn withdraw_bytes<T>(at: *mut T, len: usize, timeout: Timeout) -> Result<()> {

@@ -68,6 +68,8 @@ known! {
         pub exporter_pid: i64;
         /// Whether its death or departure was not noticed yet.
         pub exporter_alive: bool;
+        /// Whether the host may touch it, though it may be mapped for a device.
+        pub host_memory: bool;
     }
 }
 
@@ -107,7 +109,7 @@ impl<T: Element> Import<T> {
         let info = lease.info()?;
         // SAFETY: the handle is alive.
         let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_ipc_pointer(lease.raw.as_ptr(), out) })?;
-        let pointer: *mut T = pointer.cast();
+        let pointer: *mut T = if pointer.is_null() { ptr::dangling_mut() } else { pointer.cast() }; // of nothing
         if !pointer.is_aligned() {
             let name = std::any::type_name::<T>();
             return Err(Error::argument(format!(

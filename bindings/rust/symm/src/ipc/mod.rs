@@ -92,11 +92,11 @@ mod imported;
 mod shared;
 mod state;
 
-pub use export::{ExportOptions, withdraw};
+pub use export::{ExportOptions, holders, withdraw};
 pub use import::{ImportOptions, import};
 pub use imported::{Import, ImportInfo};
 pub use shared::{Shared, WithdrawError};
-pub use state::{Report, Stats, collect, stats};
+pub use state::{Holders, Report, Stats, collect, stats};
 
 use std::fmt;
 

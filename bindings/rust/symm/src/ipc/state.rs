@@ -3,9 +3,10 @@
 
 use crate::convert::filled;
 use crate::error::Result;
-pub use symm_sys::{symm_ipc_report_t as Report, symm_ipc_stats_t as Stats};
+pub use symm_sys::{symm_ipc_holders_t as Holders, symm_ipc_report_t as Report, symm_ipc_stats_t as Stats};
 
-/// Frees what is provably free. Never waits. Exports and allocations do as much of it as they need.
+/// Frees what is provably free. Never waits. Exports and allocations do as much of it as they need. Says what all collections of
+/// the process have done.
 ///
 /// # Errors
 /// `Unavailable` without a library.
