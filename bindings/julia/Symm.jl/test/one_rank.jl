@@ -159,8 +159,7 @@
         @test A[7] == -1
         C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
         @test C == [3 5; 4 6] && ipc_stats().leased == before + 2
-        why = error_of(() -> ipc_withdraw(A; timeout=0.05))
-        @test why.status == Symm.SYMM_ERR_TIMEOUT && occursin("held by this process", why.message)
+        @test isempty(import_token(Float32, export_token(view(A, 1:0))))
         close(B)
         finalize(C.data)
         made = import_token(export_token(A.memory))

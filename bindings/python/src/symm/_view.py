@@ -131,6 +131,7 @@ class View(_Exporter):
             UnsupportedError: `hold` of an import, which only its owner can hold.
             UnavailableError: the directory for the socket is not private.
         """
+        self._require_open()
         options = None if hold is None and not hold_imports else (milliseconds(hold), hold_imports)
         return raw.symm_ipc_export(self.pointer, self.nbytes, options, 0 if stream is None else handle_of(stream))
 
@@ -146,10 +147,12 @@ class View(_Exporter):
             DeadlineError: names a holder; the tokens have ended all the same.
             PeerFailedError: a holder is gone, but may still write. Do not use the memory again.
         """
+        self._require_open()
         raw.symm_ipc_withdraw(self.pointer, self.nbytes, milliseconds(timeout))
 
     def holders(self) -> IpcHolders:
         """Who holds leases on any part of this array, without ending its tokens. [local] Never waits; looks at all leases."""
+        self._require_open()
         return IpcHolders.read(raw.symm_ipc_holders(self.pointer, self.nbytes))
 
     # ---- how other packages see it
