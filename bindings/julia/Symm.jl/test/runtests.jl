@@ -14,5 +14,6 @@ using Test
     include("threads.jl")
     include("failures.jl")
     include("cuda.jl")
+    include("documents.jl")
     include("several_ranks.jl")
 end

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the documents show is run as it stands, by `symm run`.
+
+const PACKAGE = normpath(@__DIR__, "..")
+const ROOT = normpath(PACKAGE, "..", "..", "..")
+
+"""Run a program as ranks; its exit status and its lines."""
+function run_ranks(ranks, program, arguments...)
+    options = ["--startup-file=no", "--project=$PACKAGE"]
+    command = `$(ENV["SYMM_TOOL"]) run -n $ranks --timeout 170 --grace 60 -- $(Base.julia_cmd()) $options $program $arguments`
+    out = IOBuffer()
+    process = run(pipeline(ignorestatus(command); stdout=out, stderr=out))
+    return process.exitcode, split(String(take!(out)), '\n')
+end
+
+"""Run the first program of a page as two ranks."""
+function run_first_program(page)
+    program = match(r"```julia\n(using .*?)```"s, read(page, String))[1]
+    path = joinpath(mktempdir(), "first.jl")
+    write(path, program)
+    status, lines = run_ranks(2, path)
+    status == 0 || foreach(println, lines)
+    @test status == 0
+    return program, sort(filter(!isempty, lines))
+end
+
+@testset "documents" begin
+    if !haskey(ENV, "SYMM_TOOL")
+        @info "skipped: documents (SYMM_TOOL does not name the launcher)"
+    else
+        program, lines = run_first_program(joinpath(PACKAGE, "README.md"))
+        @test count(==('\n'), program) <= 15
+        @test lines == ["[$rank] rank $rank of 2: the sum is 3.0" for rank in 0:1]
+        run_first_program(joinpath(ROOT, "docs", "julia.md"))
+    end
+end
