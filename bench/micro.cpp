@@ -51,25 +51,66 @@ void reduce(benchmark::State& state, Simd simd, DType dtype, bool nontemporal) {
   state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
-// One rank: guard, handle, checks, plan, turn and a copy.
-void one_rank(benchmark::State& state) {
-  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
-  config.size = 1;
-  config.backend = SYMM_BACKEND_HOST;
-  config.bootstrap = "thread://micro";
-  symm_group_t* group = nullptr;
-  if (symm_group_create(&config, &group) != SYMM_OK) {
-    state.SkipWithError(symm_last_error());
-    return;
+// A group of one, for what a call costs when there is nobody to wait for; null after a failure, which `state` tells.
+struct Alone {
+  explicit Alone(benchmark::State& state) {
+    symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+    config.size = 1;
+    config.backend = SYMM_BACKEND_HOST;
+    config.bootstrap = "thread://micro";
+    check(state, symm_group_create(&config, &group));
   }
+  ~Alone() { symm_group_release(group); }
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+  static void check(benchmark::State& state, symm_status_t status) {
+    if (status != SYMM_OK) state.SkipWithError(symm_last_error());
+  }
+  symm_group_t* group = nullptr;
+};
+
+// Guard, handle, checks, plan, turn and a copy.
+void one_rank(benchmark::State& state) {
+  const Alone alone(state);
   const float send[2] = {1, 2};
   float recv[2];
   for (auto _ : state) {
-    if (symm_allreduce(group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr) != SYMM_OK)
-      state.SkipWithError(symm_last_error());
+    Alone::check(state, symm_allreduce(alone.group, send, recv, 2, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
     benchmark::DoNotOptimize(recv);
   }
-  symm_group_release(group);
+}
+
+// Pieces of 4 KB until there are as many as the argument says; what gives them back is not timed.
+void heap(benchmark::State& state) {
+  const Alone alone(state);
+  std::vector<void*> pieces(static_cast<size_t>(state.range(0)));
+  symm_heap_t* made = nullptr;
+  Alone::check(state, symm_heap_create(alone.group, pieces.size() * 4096, nullptr, &made));
+  for (auto _ : state) {
+    for (void*& piece : pieces) Alone::check(state, symm_heap_alloc(made, 4096, 0, &piece, nullptr));
+    state.PauseTiming();
+    for (void* piece : pieces) symm_heap_free(made, piece);
+    state.ResumeTiming();
+  }
+  const double all = static_cast<double>(state.iterations()) * static_cast<double>(pieces.size());
+  state.counters["per piece"] = benchmark::Counter(all, benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  symm_heap_release(made);
+}
+
+// Of a buffer that has met.
+void rendezvous_again(benchmark::State& state) {
+  const Alone alone(state);
+  symm_buffer_t* buffer = nullptr;
+  symm_memory_t* memory = nullptr;
+  Alone::check(state, symm_alloc(alone.group, 4096, nullptr, &buffer));
+  Alone::check(state, symm_rendezvous(alone.group, buffer, nullptr, &memory));
+  for (auto _ : state) {
+    symm_memory_t* again = nullptr;
+    Alone::check(state, symm_rendezvous(alone.group, buffer, nullptr, &again));
+    symm_memory_release(again);
+  }
+  symm_memory_release(memory);
+  symm_buffer_release(buffer);
 }
 
 void register_all() {
@@ -84,6 +125,8 @@ void register_all() {
   benchmark::RegisterBenchmark("reduce/f32/past the cache", reduce, symm::host::current_simd(), DType::f32, true)->Arg(1 << 25);
   benchmark::RegisterBenchmark("reduce/f32/ordinary stores", reduce, symm::host::current_simd(), DType::f32, false)->Arg(1 << 25);
   benchmark::RegisterBenchmark("allreduce/8 bytes/one rank", one_rank);
+  benchmark::RegisterBenchmark("heap/pieces of 4 KB", heap)->Arg(10'000);
+  benchmark::RegisterBenchmark("rendezvous again", rendezvous_again);
 }
 
 }  // namespace
