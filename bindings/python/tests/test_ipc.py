@@ -3,11 +3,9 @@
 
 import gc
 import os
-import time
 
 import numpy as np
 import pytest
-from conftest import Process
 
 import symm
 
@@ -115,37 +113,6 @@ def test_what_is_sent_and_let_go_at_once(alone, monkeypatch):
     del array
     gc.collect()
     assert symm.import_token(token, dtype="f32").numpy().sum() == 48
-
-
-def test_a_dead_exporter():
-    def body(_):
-        with symm.Group.join(0, 1, "thread://exporter", backend="host") as group:
-            array = group.empty(16)
-            array.fill(4)
-            os.write(write_end, array.export_token())
-            time.sleep(60)
-
-    read_end, write_end = os.pipe()
-    exporter = Process(0, body)
-    try:
-        token = os.read(read_end, 1000)
-        seen = symm.import_token(token, dtype="f32")
-        assert seen.info().exporter_pid == exporter.pid
-    finally:
-        exporter.kill()
-        exporter.reap()
-        os.close(read_end)
-        os.close(write_end)
-    deadline = time.monotonic() + 20
-    while seen.info().exporter_alive and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not seen.info().exporter_alive
-    assert seen.numpy().sum() == 64, "those that imported it keep the data"
-    del seen
-    gc.collect()
-    symm.ipc_collect()
-    with pytest.raises(symm.PeerFailedError):
-        symm.import_token(token)
 
 
 def test_reports(alone):

@@ -151,33 +151,22 @@ TEST_F(Errors, AnExporterThatIsGone) {
 }
 
 TEST_F(Errors, AStoppedExporterIsATimeOut) {
-  Processes processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned = offer(4096);
-      facts->tokens[0].size = static_cast<size_t>(getpid());
-      reach(*facts, 1);
-      wait_for(facts->done, 2);
-      EXPECT_EQ(ipc_stats().leased, 1U) << "what was asked for in vain is not leased";
-      reach(*facts, 3);
-      wait_for(facts->done, 3);
-      return;
-    }
-    wait_for(facts->step, 2);
-    Outcome outcome = outcome_of_import(facts->token, 50);
-    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
-    EXPECT_NE(outcome.message.find("pid " + std::to_string(facts->tokens[0].size)), std::string::npos) << outcome.message;
-    facts->done = 1;
-    const Import late = import(facts->token);
-    facts->done = 2;
-    wait_for(facts->step, 3);
-    facts->done = 3;
+  const Process& owner = exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+    EXPECT_EQ(ipc_stats().leased, 1U) << "what was asked for in vain is not leased";
+    go_on();
   });
   wait_for(facts->step, 1);
-  processes[0].kill(SIGSTOP);
-  reach(*facts, 2);
-  wait_for(facts->done, 1);
-  processes[0].kill(SIGCONT);
-  processes.expect_success();
+  owner.kill(SIGSTOP);
+  importer([&] {
+    const Outcome outcome = outcome_of_import(facts->token, 50);
+    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
+    EXPECT_NE(outcome.message.find("pid " + std::to_string(owner.pid())), std::string::npos) << outcome.message;
+    owner.kill(SIGCONT);
+    const Import late = import(facts->token);
+    pass();
+  });
 }
 
 TEST_F(Errors, ADirectoryThatIsNotPrivate) {

@@ -96,47 +96,31 @@ TEST_F(Withdraw, ADeadHolderIsWrittenOff) {
 // A release never waits, so more of them than the ring holds must be told later, though their process does nothing more.
 TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
   constexpr size_t kLeases = 2000;
-  Processes processes(2, [&](int rank) {
-    if (rank == 0) {
-      const Owned owned(4096);
-      for (const bool by_asking : {false, true}) {
-        const int round = by_asking ? 4 : 0;
-        facts->token = make_token(owned.data, 64);
-        reach(*facts, round + 1);
-        wait_for(facts->step, round + 3);  // stopped in between
-        if (by_asking) {
-          expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-        } else {
-          check(symm_ipc_withdraw(owned.data, 4096, 20'000));
-        }
-        EXPECT_EQ(ipc_stats().leased, 0U);
-        facts->done = round + 4;
-        wait_for(facts->step, round + 4);
+  const Process& owner = exporter([&] {
+    const Owned owned(4096);
+    for (const bool by_asking : {false, true}) {
+      facts->token = make_token(owned.data, 64);
+      pass();  // stopped in between
+      if (by_asking) {
+        expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+      } else {
+        check(symm_ipc_withdraw(owned.data, 4096, 20'000));
       }
-      return;
+      EXPECT_EQ(ipc_stats().leased, 0U);
     }
-    for (const int round : {0, 4}) {
-      wait_for(facts->step, round + 1);
+    go_on();
+  });
+  importer([&] {
+    for (int round = 0; round < 2; ++round) {
       std::vector<Import> held(kLeases);
       for (Import& one : held) one = import(facts->token);
-      facts->done = round + 1;
-      wait_for(facts->step, round + 2);
+      owner.kill(SIGSTOP);
+      usleep(5000);  // until all of its threads have stopped
       held.clear();
-      facts->done = round + 2;
-      wait_for(facts->step, round + 4);
+      owner.kill(SIGCONT);
+      pass();
     }
   });
-  for (const int round : {0, 4}) {
-    wait_for(facts->done, round + 1);
-    processes[0].kill(SIGSTOP);
-    reach(*facts, round + 2);
-    wait_for(facts->done, round + 2);
-    reach(*facts, round + 3);
-    processes[0].kill(SIGCONT);
-    wait_for(facts->done, round + 4);
-    reach(*facts, round + 4);
-  }
-  processes.expect_success();
 }
 
 TEST_F(Withdraw, WhatWasNeverExportedIsFree) {

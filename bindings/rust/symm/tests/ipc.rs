@@ -3,7 +3,7 @@
 
 mod ranks;
 
-use ranks::{die, died, processes_ending, threads, unique};
+use ranks::{processes_ending, threads, unique};
 use std::time::{Duration, Instant};
 use symm::ipc::{ExportOptions, Import, ImportOptions, Token, collect, import, stats};
 use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};
@@ -72,7 +72,8 @@ fn what_is_no_token() {
     let error = refused(forged);
     assert_ne!(error.status, Status::Ok, "{error}");
     assert!(!format!("{token:?}").contains(", "), "its bytes do not go to logs: {token:?}");
-    let nothing: Import<u64> = import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
+    let nothing: Import<u64> =
+        import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
     // SAFETY: there is nothing to write to.
     assert!(nothing.is_empty() && unsafe { nothing.local() }.expect("on the host").is_empty());
     let elsewhere = ImportOptions::new().directory("/nowhere\0");
@@ -112,42 +113,6 @@ fn counted(group: Group) {
     assert_eq!((report.leases_ended, report.blocks_freed, report.bytes_freed), (1, 1, 8192));
     let now = stats().expect("a library");
     assert_eq!((now.leased, now.limbo_blocks), (0, 0), "{now:?}");
-}
-
-#[test]
-fn a_memory_is_exported_to_a_process_that_survives_the_exporter() {
-    let body = |group: Group| {
-        let memory = group.memory::<u8>(1 << 16).expect("a block each");
-        let here = memory.view(group.rank()).expect("mapped");
-        if group.rank() == 0 {
-            here.store(40_000, 42);
-            let token = Vec::from(memory.span(40_000..).expect("within").export().expect("a token"));
-            memory.put(1, 4, &token).expect("it fits");
-            memory.put_signal(1, 0, &(token.len() as u32).to_le_bytes(), 0).expect("it fits");
-            memory.wait_signal(1, 0).expect("rank 1 has read it");
-            assert_eq!(here.load(40_001), 43, "what the importer wrote");
-            die();
-        }
-        memory.wait_signal(0, 0).expect("a token");
-        let len = u32::from_le_bytes([here.load(0), here.load(1), here.load(2), here.load(3)]) as usize;
-        let mut token = vec![0; len];
-        memory.get(1, 4, &mut token).expect("it is there");
-        let piece: Import<u8> = import(&token.into()).expect("rank 0 is there");
-        let view = piece.view().expect("on the host");
-        assert_eq!(view.load(0), 42);
-        let now = stats().expect("a library");
-        assert_eq!((now.imported, now.exporters), (1, 1), "{now:?}");
-        view.store(1, 43);
-        memory.signal(0, 0).expect("a signal");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while piece.info().expect("alive").exporter_alive {
-            assert!(Instant::now() < deadline, "the death of the exporter was not noticed");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        assert_eq!(view.load(1), 43, "the data is still there");
-    };
-    let name = "a_memory_is_exported_to_a_process_that_survives_the_exporter";
-    processes_ending(name, 2, body, |rank, status| if rank == 0 { died(status) } else { status.success() });
 }
 
 #[test]
