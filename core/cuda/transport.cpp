@@ -451,16 +451,24 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   if (chosen.algorithm == Algorithm::two_shot_staged) {
     args.work_groups = chosen.work_groups;
     args.direct = chosen.direct ? 1 : 0;
-    if (is_delivered_to(call.collective, context_.rank, call.root)) {
-      const uint64_t bytes = operand_bytes(call.collective, unit, context_.size).recv;
-      size_t offset = 0;
-      if (const auto memory = context_.directory->containing(call.recv, bytes, &offset)) {
-        args.recv_memory = memory->id;
-        args.recv_offset = offset;
-      } else {
-        args.copies_out = 1;
-      }
-    }
+    args.direct_blocks = chosen.direct_blocks;
+    const OperandBytes bytes = operand_bytes(call.collective, unit, context_.size);
+    const auto place = [&](const void* operand, size_t size, uint64_t& id, uint64_t& offset, uint64_t& of, uint64_t* block) {
+      size_t at = 0;
+      const auto memory = context_.directory->containing(operand, size, &at);
+      if (memory == nullptr) return false;
+      id = memory->id;
+      offset = at;
+      of = memory->bytes;
+      std::transform(memory->blocks.begin(), memory->blocks.end(), block, [](std::byte* mapped) { return address_of(mapped); });
+      return true;
+    };
+    if (traits(call.collective).has_op)
+      place(call.send, bytes.send, args.send_memory, args.send_offset, args.send_bytes, args.send_block);
+    args.copies_out = is_delivered_to(call.collective, context_.rank, call.root) &&
+                              !place(call.recv, bytes.recv, args.recv_memory, args.recv_offset, args.recv_bytes, args.recv_block)
+                          ? 1
+                          : 0;
     blocks = static_cast<unsigned>(chosen.work_groups) * (args.copies_out != 0 ? 3U : 2U);
   }
   if (is_multimem(chosen.algorithm)) {

@@ -33,6 +33,7 @@ struct ControlWords {
   uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
   uint32_t reduce_base[kMaxWorkGroups];
   uint32_t copy_out_base[kMaxWorkGroups];
+  uint32_t pipeline_calls[kMaxWorkGroups];              // so far
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
   uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
 
@@ -43,19 +44,21 @@ struct ControlWords {
     uint32_t arrived[kMaxWorkGroups][kMaxRanks];
     uint32_t done[kMaxWorkGroups][kMaxRanks];
     uint32_t copied[kMaxWorkGroups][kMaxRanks];
-    uint32_t entered[kMaxWorkGroups][kMaxRanks];  // by one that takes itself for the root of a broadcast: where it began
-    struct Entry {
-      uint64_t memory;  // where the source's recv lies: number of the memory, 0 for private memory,
-      uint64_t offset;  // and bytes from the start of its block
-      uint64_t detail;  // the arguments that must agree
-      uint64_t count;
-    } entry[kMaxWorkGroups][kMaxRanks];
-    // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
-    uint32_t met[kMultimemBlocks][kMaxRanks];
+    // What the source says of the call, each word beside the number of the call, so that it is whole when that is there: what
+    // must agree, and where its operands lie, the number of the memory, 0 for private memory, and bytes from the start of its
+    // block.
     struct Place {
       uint64_t detail, count;
       uint64_t send_memory, send_offset, recv_memory, recv_offset;
-    } place[kMultimemBlocks][kMaxRanks];
+    };
+    struct alignas(16) Told {
+      uint32_t cell[sizeof(Place) / 8][4];
+    } told[kMaxWorkGroups][kMaxRanks];
+    // The call in which the source's block of each role is done with all operands.
+    uint32_t finished[kMaxWorkGroups][2][kMaxRanks];
+    // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
+    uint32_t met[kMultimemBlocks][kMaxRanks];
+    Place place[kMultimemBlocks][kMaxRanks];
     struct Check {  // flag in data, by parity of the call
       uint64_t word[4];
     } check[2][kMaxRanks];
@@ -184,16 +187,19 @@ struct CollectiveArgs {
   int32_t op;
   int32_t root;
   // The pipeline's.
-  uint64_t recv_memory, recv_offset;  // as in Entry
+  uint64_t send_memory, send_offset, recv_memory, recv_offset;  // as in Place
   uint64_t detail, count;
+  // Of the memories of my operands, where they are mapped here: most often those of the others are in the same.
+  uint64_t send_bytes, recv_bytes;
+  uint64_t send_block[kMaxRanks], recv_block[kMaxRanks];
   uint64_t tile;  // bytes of one rank's slice of a tile
   uint64_t tiles;
   int32_t work_groups;
-  int32_t direct;      // 1: the root of a broadcast sends everything to everybody itself
-  int32_t copies_out;  // 1: recv is private memory, and blocks of the third role bring the results there
+  int32_t direct;         // 1: the root of a broadcast sends everything to everybody itself
+  int32_t direct_blocks;  // that combine operands where they lie
+  int32_t copies_out;     // 1: recv is private memory, and blocks of the third role bring the results there
   // The multimem kernels': addresses through which all ranks' operands are reached; recv's of two shots only.
   uint64_t send_multicast, recv_multicast;
-  uint64_t send_memory, send_offset;
   // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.
   uint32_t quad, partners;
 };

@@ -8,6 +8,9 @@
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/begin.cuh"
 
+// What the threads of a block share.
+#define SYMM_SHARED(Type, name) __shared__ Type name
+
 namespace symm::cuda {
 
 // Relaxed at system scope: neither cached in L1 nor torn within a word. Nothing is said about the four words together.

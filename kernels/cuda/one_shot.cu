@@ -59,9 +59,10 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// 512 threads: the largest block that is launched.
-#define SYMM_ONE_SHOT(name, arithmetic, ranks)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(512) symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<arithmetic, ranks>(a);                                                                                                 \
+// 512 threads: the largest block that is launched. Of few ranks two of them have room on a multiprocessor, as the plan has it.
+#define SYMM_ONE_SHOT(name, arithmetic, ranks)                                   \
+  extern "C" __global__ void __launch_bounds__(512, ranks <= 4 ? 2 : 1)          \
+      symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic, ranks>(a);                                                   \
   }
 SYMM_FOR_ARITHMETICS(SYMM_ONE_SHOT)

@@ -10,7 +10,7 @@ using namespace symm::cuda;
 namespace {
 
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void combine_tile(const WorkGroup& s, const Destinations& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
@@ -61,18 +61,71 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Destinati
   }
 }
 
+// Where all operands are memory of the group, no scratch is in the way: the owner of a slice loads it from all ranks and stores
+// the result to all that want it. As two blocks of a work group, both of which do this. Not inlined, so that it has the registers
+// to itself.
+template <class Arithmetic, int kRanks>
+__device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, const Operands& at, uint32_t index, uint32_t role,
+                                             uint32_t call) {
+  const WorkGroup s(args, kRanks <= 8 ? kRanks : args.comm.size, index);
+  const uint32_t block = 2 * index + role;
+  const auto all = 2 * static_cast<uint32_t>(args.work_groups);
+  const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
+  for (int p = 0; p < s.n; ++p) {
+    if (at.send[p] == nullptr || (s.collects(p) && at.recv[p] == nullptr)) return false;
+  }
+  const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
+  const auto n = static_cast<uint64_t>(s.n);
+  const auto me = static_cast<uint64_t>(s.me);
+  const uint64_t packs = packs_of(args.unit);
+  const uint64_t each = local ? packs : (packs + n - 1) / n;
+  const uint64_t begin = local || packs < me * each ? 0 : me * each;
+  const uint64_t end = local ? packs : packs < me * each ? 0 : packs - begin < each ? packs : begin + each;
+  const uint64_t offset = local ? me * args.unit : 0;
+  const int first = s.first_of(role);
+  constexpr uint32_t kAtOnce = kRanks <= 2 ? 2 : 1;
+  const uint64_t stride = uint64_t{blocks} * blockDim.x;
+  for (uint64_t q = block < blocks ? begin + block * blockDim.x + threadIdx.x : end; q < end; q += kAtOnce * stride) {
+    uint4 v[kAtOnce][kRanks];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r) {
+        if (q + u * stride < end && r < s.n) v[u][r] = load_pack(at.send[r] + offset, args.unit, q + u * stride);
+      }
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t here = q + u * stride;
+      if (here >= end) continue;
+      const uint4 result = Arithmetic::run(v[u], s.n, args);
+      if (local) store_pack(reinterpret_cast<char*>(args.recv), args.unit, here, result);
+      for (int d = 0; d < s.n && !local; ++d) {
+        const int p = d == 0 ? s.me : s.another(d - 1, first);
+        if (s.collects(p)) store_pack(at.recv[p], args.unit, here, result);
+      }
+    }
+  }
+  // Nobody reads my send any more, and my recv is complete; and all blocks have read what they were told.
+  s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.finished[s.index][role][s.me]; }, call);
+  s.await(s.mine.from_peers.finished[s.index][role], call, s.everybody());
+  return true;
+}
+
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const uint32_t roles = roles_of(args);
-  const WorkGroup work_group(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x / roles);
+  const WorkGroup s(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x / roles);
   symm::cuda::run(
-      work_group, blockIdx.x % roles, [](const WorkGroup& s, uint32_t base) { scatter_to_slots(s, base); },
-      [](const WorkGroup& s) {
-        __shared__ Destinations to;
-        own(s, to, false, false,
-            [&](const Destinations& there, uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, there, j, now); });
+      s, blockIdx.x % roles,
+      [&](const Operands& at, uint32_t role, uint32_t call) {
+        return combine_at_once<Arithmetic, kRanks>(args, at, s.index, role, call);
+      },
+      [&](const Operands&, uint32_t base) { scatter_to_slots(s, base); },
+      [&](const Operands& to) {
+        own(s, to, false, false, [&](uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, to, j, now); });
       });
 }
 

@@ -15,7 +15,7 @@
 
 namespace symm::cuda {
 
-using Entry = ControlWords::FromPeers::Entry;
+using Place = ControlWords::FromPeers::Place;
 
 struct WorkGroup {
   const CollectiveArgs& args;
@@ -104,6 +104,15 @@ struct WorkGroup {
   }
 
   __device__ uint32_t everybody() const { return (1U << n) - 1U; }
+  // The others whose recv I reach through their scratch.
+  template <class Operands>
+  __device__ uint32_t staged(const Operands& to) const {
+    uint32_t ranks = 0;
+    for (int p = 0; p < n; ++p) {
+      if (p != me && collects(p) && to.recv[p] == nullptr) ranks |= 1U << p;
+    }
+    return ranks;
+  }
 
   // The i-th of the other ranks, for i < n - 1. Where each block begins differs, so that at any time a rank sends to all others
   // alike; in one order they would all come to the same rank together.
@@ -116,39 +125,81 @@ struct WorkGroup {
   }
 };
 
-struct Destinations {
-  char* recv[kMaxRanks];  // where rank p's recv is mapped here; null: to its scratch
-  uint64_t memory[kMaxRanks];
+struct Operands {  // of rank p, as mapped here; null: private memory, whose results go to its scratch
+  const char* send[kMaxRanks];
+  char* recv[kMaxRanks];
+  Place place[kMaxRanks];
 };
 
-// What the peers said in their entries: the same call as mine? and where are their recvs?
-__device__ __forceinline__ bool read_entries(const WorkGroup& s, Destinations& to) {
+constexpr uint32_t kTold = sizeof(Place) / 8;
+
+__device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t call) {
+  const CollectiveArgs& a = s.args;
+  for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(s.n) * kTold; i += blockDim.x) {
+    const uint32_t which = i % kTold;
+    const uint64_t word = which == 0   ? a.detail
+                          : which == 1 ? a.count
+                          : which == 2 ? a.send_memory
+                          : which == 3 ? a.send_offset
+                          : which == 4 ? a.recv_memory
+                                       : a.recv_offset;
+    auto& there = words_of(s.comm, static_cast<int>(i / kTold)).from_peers.told[s.index][s.me].cell[which];
+    store_pairs(reinterpret_cast<uint4*>(there), {static_cast<uint32_t>(word), call, static_cast<uint32_t>(word >> 32), call});
+  }
+}
+
+// Where an operand of `extent` bytes lies, if within a memory of `bytes`.
+__device__ __forceinline__ char* find_in(uint64_t block, uint64_t bytes, uint64_t offset, uint64_t extent) {
+  return offset <= bytes && extent <= bytes - offset ? reinterpret_cast<char*>(block + offset) : nullptr;
+}
+
+// What the peers said in their entries: the same call as mine? and where are their operands?
+__device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, uint32_t call) {
+  const CollectiveArgs& a = s.args;
   bool ok = true;
-  const int p = static_cast<int>(threadIdx.x);
-  const Entry(&entries)[kMaxRanks] = s.mine.from_peers.entry[s.index];
-  if (p < s.n) {
-    const uint64_t detail = load_relaxed(&entries[p].detail);
-    const uint64_t count = load_relaxed(&entries[p].count);
-    to.recv[p] = nullptr;
-    to.memory[p] = s.collects(p) ? load_relaxed(&entries[p].memory) : 0;
-    ok = detail == s.args.detail && count == s.args.count;
-    if (!ok) report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+  for (uint32_t i = threadIdx.x; i < static_cast<uint32_t>(s.n) * kTold && ok; i += blockDim.x) {
+    const int p = static_cast<int>(i / kTold);
+    const auto* cell = reinterpret_cast<const uint4*>(s.mine.from_peers.told[s.index][p].cell[i % kTold]);
+    SpinState spin;
+    uint4 v = load_pairs(cell);
+    while (ok && (v.y != call || v.w != call)) {
+      ok = keep_waiting(s.comm, spin, p, s.index, call, v.y);
+      v = load_pairs(cell);
+    }
+    reinterpret_cast<uint64_t*>(&at.place[p])[i % kTold] = v.x | static_cast<uint64_t>(v.z) << 32;
   }
   if (__syncthreads_and(ok) == 0) return false;
-  // All threads search the table at once. What will be stored there has to fit.
+  const OperandBytes extent = operand_bytes(s.collective, a.unit, s.n);
+  const int p = static_cast<int>(threadIdx.x);
+  bool found = true;
+  if (p < s.n) {
+    Place& place = at.place[p];
+    ok = place.detail == a.detail && place.count == a.count;
+    if (!ok) report(s.comm, WaitError::mismatch, p, s.index, 0, 0, place.detail, place.count, a.detail, a.count);
+    if (!s.collects(p)) place.recv_memory = 0;
+    at.send[p] = nullptr;
+    at.recv[p] = nullptr;
+    if (place.send_memory == a.send_memory) at.send[p] = find_in(a.send_block[p], a.send_bytes, place.send_offset, extent.send);
+    if (place.recv_memory == a.recv_memory) at.recv[p] = find_in(a.recv_block[p], a.recv_bytes, place.recv_offset, extent.recv);
+    if (place.send_memory == 0) at.send[p] = nullptr;
+    if (place.recv_memory == 0) at.recv[p] = nullptr;
+    found = (place.send_memory == 0 || at.send[p] != nullptr) && (place.recv_memory == 0 || at.recv[p] != nullptr);
+  }
+  if (__syncthreads_and(ok) == 0) return false;
+  if (__syncthreads_and(found) != 0) return true;
+  // All threads search the table at once. What will be read or stored there has to fit.
   const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
-  const uint64_t extent = operand_bytes(s.collective, s.args.unit, s.n).recv;
   for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count; i += static_cast<int>(blockDim.x)) {
-    const uint64_t id = table[i].id;
-    for (int r = 0; r < s.n && id != 0; ++r) {
-      if (to.memory[r] != id) continue;
-      const uint64_t offset = load_relaxed(&entries[r].offset);
-      const uint64_t bytes = table[i].bytes;
-      if (offset <= bytes && extent <= bytes - offset) to.recv[r] = reinterpret_cast<char*>(table[i].block[r] + offset);
+    const MemoryEntry& memory = table[i];
+    for (int r = 0; r < s.n && memory.id != 0; ++r) {
+      const Place& place = at.place[r];
+      if (place.send_memory == memory.id) at.send[r] = find_in(memory.block[r], memory.bytes, place.send_offset, extent.send);
+      if (place.recv_memory == memory.id) at.recv[r] = find_in(memory.block[r], memory.bytes, place.recv_offset, extent.recv);
     }
   }
   __syncthreads();
-  if (p < s.n && to.memory[p] != 0 && to.recv[p] == nullptr) {
+  if (p < s.n &&
+      ((at.place[p].send_memory != 0 && at.send[p] == nullptr) || (at.place[p].recv_memory != 0 && at.recv[p] == nullptr))) {
     report(s.comm, WaitError::unknown_memory, p, s.index, 0, 0);
     ok = false;
   }
@@ -171,18 +222,6 @@ __device__ __forceinline__ void push_part(const char* from, char* to, uint64_t b
 
 // ---- first role: push my slices to their owners
 
-__device__ __forceinline__ void tell_entries(const WorkGroup& s, uint32_t base) {
-  if (static_cast<int>(threadIdx.x) >= s.n) return;
-  ControlWords::FromPeers& there = words_of(s.comm, static_cast<int>(threadIdx.x)).from_peers;
-  // Nobody will push to my second stage in this call, so all of it counts as copied.
-  if (s.args.copies_out == 0) store_relaxed(&there.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
-  Entry& entry = there.entry[s.index][s.me];
-  store_relaxed(&entry.memory, s.args.recv_memory);
-  store_relaxed(&entry.offset, s.args.recv_offset);
-  store_relaxed(&entry.detail, s.args.detail);
-  store_relaxed(&entry.count, s.args.count);
-}
-
 __device__ __forceinline__ void scatter_to_slots(const WorkGroup& s, uint32_t base) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
@@ -201,33 +240,26 @@ __device__ __forceinline__ void scatter_to_slots(const WorkGroup& s, uint32_t ba
 
 // ---- second role: what the owner does with its slice
 
-// `tile(to, j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and
+// `tile(j, now)` does it for one tile. `moves`: nobody's slots depend on when I am done with a tile, if I reach all recvs and
 // all reach mine; then I need not say it, which takes a fence, before the last. `at_once`: nothing is pushed to me.
 template <class Tile>
-__device__ __forceinline__ void own(const WorkGroup& s, Destinations& to, bool moves, bool at_once, Tile&& tile) {
+__device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool moves, bool at_once, Tile&& tile) {
   const uint32_t base = s.mine.reduce_base[s.index];
   const auto done = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.done[s.index][s.me]; };
   bool ok = true;
-  uint32_t staged = 0;  // ranks whose recv I reach through their scratch
+  const uint32_t staged = s.staged(to);
   for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
     // All of them, and myself: a push of mine may still read what I am about to overwrite.
-    if (j == 0 || !at_once) {
+    if (!at_once) {
       ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody());
       if (!ok) break;
-    }
-    if (j == 0) {
-      ok = read_entries(s, to);
-      if (!ok) break;
-      for (int p = 0; p < s.n; ++p) {
-        if (p != s.me && s.collects(p) && to.recv[p] == nullptr) staged |= 1U << p;
-      }
     }
     if (staged != 0) {
       ok = s.await(s.mine.from_peers.copied[s.index], now + 1 - kSlots, staged);
       if (!ok) break;
     }
-    tile(to, j, now);
+    tile(j, now);
     if (j + 1 == s.tiles || !moves || staged != 0 || s.args.copies_out != 0) s.announce(done, now + 1);
   }
   const uint32_t end = base + static_cast<uint32_t>(s.tiles);
@@ -266,21 +298,31 @@ __device__ __forceinline__ void copy_out(const WorkGroup& s) {
 // where not all of them have room at a time, those that have come in still end, and let others in.
 __device__ __forceinline__ uint32_t roles_of(const CollectiveArgs& args) { return args.copies_out != 0 ? 3 : 2; }
 
-template <class First, class Second>
-__device__ __forceinline__ void run(const WorkGroup& work_group, uint32_t role, First&& first, Second&& second) {
+// `first` and `second` are those roles, with the operands that are memory of the group; `at_once(operands, role, call)` does all
+// of it by itself, as one of two blocks of the work group, and returns true, where it can.
+template <class AtOnce, class First, class Second>
+__device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& at_once, First&& first, Second&& second) {
+  if (role == 2) return copy_out(s);
+  SYMM_SHARED(Operands, operands);
+  const uint32_t call = s.mine.pipeline_calls[s.index] + 1;
+  const uint32_t base = s.mine.scatter_base[s.index];
+  if (role == 0) tell_entries(s, call);
+  if (!read_entries(s, operands, call)) return;
+  const bool done = at_once(operands, role, call);
   if (role == 0) {
-    const uint32_t base = work_group.mine.scatter_base[work_group.index];
-    tell_entries(work_group, base);
-    first(work_group, base);
+    // Nobody will push to my second stage in this call, so all of it counts as copied.
+    const int p = static_cast<int>(threadIdx.x);
+    if (!done && s.args.copies_out == 0 && p < s.n)
+      store_relaxed(&words_of(s.comm, p).from_peers.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
+    if (!done) first(operands, base);
     __syncthreads();
-    if (threadIdx.x == 0) work_group.mine.scatter_base[work_group.index] = base + static_cast<uint32_t>(work_group.tiles);
-  } else if (role == 1) {
-    second(work_group);
-    if (work_group.args.copies_out == 0 && threadIdx.x == 0)
-      work_group.mine.copy_out_base[work_group.index] += static_cast<uint32_t>(work_group.tiles);
-  } else {
-    copy_out(work_group);
+    if (threadIdx.x == 0 && !done) s.mine.scatter_base[s.index] = base + static_cast<uint32_t>(s.tiles);
+    return;
   }
+  if (!done) second(operands);
+  if (threadIdx.x != 0) return;
+  s.mine.pipeline_calls[s.index] = call;
+  if (!done && s.args.copies_out == 0) s.mine.copy_out_base[s.index] += static_cast<uint32_t>(s.tiles);
 }
 
 }  // namespace symm::cuda

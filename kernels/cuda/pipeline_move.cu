@@ -8,41 +8,17 @@ using namespace symm::cuda;
 
 namespace {
 
-// The others have come: who is no root has said that its tiles have arrived, another that takes itself for one that it has
-// entered.
-__device__ __forceinline__ bool await_entries(const WorkGroup& s, uint32_t target) {
-  bool ok = true;
-  const int p = static_cast<int>(threadIdx.x);
-  if (p < s.n && p != s.me) {
-    const uint32_t& arrived = s.mine.from_peers.arrived[s.index][p];
-    const uint32_t& entered = s.mine.from_peers.entered[s.index][p];
-    SpinState spin;
-    uint32_t seen = 0;
-    while (ok && static_cast<int32_t>((seen = load_relaxed(&arrived)) - target) < 0 && load_relaxed(&entered) != target)
-      ok = keep_waiting(s.comm, spin, p, s.index, target, seen);
-    load_acquire(&arrived);
-    load_acquire(&entered);
-  }
-  return __syncthreads_and(ok) != 0;
-}
-
 // The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
 // slot, and the owners pass it on.
-__device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t base, Destinations& to) {
+__device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t base, const Operands& to) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
-  // Where the recvs are is in the entries, which are there when the others have come.
-  bool ok = await_entries(s, base + 1) && read_entries(s, to);
-  uint32_t staged = 0;
-  for (int p = 0; p < s.n && ok; ++p) {
-    if (p != s.me && to.recv[p] == nullptr) staged |= 1U << p;
-  }
+  const uint32_t staged = s.staged(to);
   // Each announcement takes a fence. Long messages have fewer, because their owners have enough to do meanwhile.
   const uint64_t batch = staged != 0 || s.tiles < 16 ? 1 : s.tiles < 32 ? 2 : 4;
-  for (uint64_t j = 0; j < s.tiles && ok; ++j) {
+  for (uint64_t j = 0; j < s.tiles; ++j) {
     const uint32_t now = base + static_cast<uint32_t>(j);
-    if (staged != 0) ok = s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged);
-    if (!ok) break;
+    if (staged != 0 && !s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged)) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
       const int p = s.another(i, first);
@@ -76,7 +52,7 @@ __device__ __forceinline__ void keep_tile(const WorkGroup& s, uint64_t j) {
 
 // Of an all-gather my own part goes to everybody, as all of a direct broadcast's does; of another broadcast what the root has
 // pushed, into recv if it could.
-__device__ __forceinline__ void pass_tile(const WorkGroup& s, const Destinations& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to, uint64_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t place = s.place(part, s.me);
@@ -116,12 +92,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const uint32_t roles = roles_of(args);
-  const WorkGroup work_group(args, args.comm.size, blockIdx.x / roles);
-  __shared__ Destinations to;
+  const WorkGroup s(args, args.comm.size, blockIdx.x / roles);
+  const bool exchanges = s.collective == Collective::alltoall;
+  const bool scatters = s.collective == Collective::broadcast && args.direct == 0;
   symm::cuda::run(
-      work_group, blockIdx.x % roles,
-      [&](const WorkGroup& s, uint32_t base) {
-        if (s.collective == Collective::alltoall) {
+      s, blockIdx.x % roles, [](const Operands&, uint32_t, uint32_t) { return false; },
+      [&](const Operands& to, uint32_t base) {
+        if (exchanges) {
           scatter_to_slots(s, base);
         } else if (s.scatters()) {
           scatter_to_recvs(s, base, to);
@@ -130,21 +107,14 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
                      base + static_cast<uint32_t>(s.tiles));
         }
       },
-      [&](const WorkGroup& s) {
-        const bool exchanges = s.collective == Collective::alltoall;
-        const bool scatters = s.collective == Collective::broadcast && s.args.direct == 0;
-        if (scatters && s.me == s.args.root) {
-          const uint32_t base = s.mine.reduce_base[s.index];
-          tell_entries(s, base);
-          s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.entered[s.index][s.me]; }, base + 1);
-        }
-        own(s, to, !exchanges, !exchanges && !scatters, [&](const Destinations& there, uint64_t j, uint32_t now) {
+      [&](const Operands& to) {
+        own(s, to, !exchanges, !exchanges && !scatters, [&](uint64_t j, uint32_t now) {
           if (exchanges)
             exchange_tile(s, j, now);
-          else if (scatters && s.me == s.args.root)
+          else if (scatters && s.me == args.root)
             keep_tile(s, j);
           else
-            pass_tile(s, there, j, now);
+            pass_tile(s, to, j, now);
         });
       });
 }

@@ -118,7 +118,8 @@ void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, tuning.threads);
 }
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads);
+  // Of few ranks two blocks of 512 threads have room on a multiprocessor.
+  shape(plan, packs_of(input), input.size <= 4 ? 2 * input.max_blocks : input.max_blocks, tuning.threads);
 }
 
 // A whole number of packs for each rank, so that slices of full chunks are equal.
@@ -152,6 +153,8 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   if (broadcast && !plan.direct) plan.tile = std::min<uint64_t>(plan.tile, 32 * kKi);
   plan.tiles = divide_up(unit, parts * plan.tile);
   plan.work_groups = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.work_groups), plan.tiles));
+  // Where links carry loads and stores, more blocks are slower.
+  plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 2 * kMaxWorkGroups;
 }
 
 // Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
@@ -188,8 +191,9 @@ std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning
 std::string why_owners(const PlanInput&, const Plan& chosen, const Tuning&) {
   return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
 }
-std::string why_tiles(const PlanInput&, const Plan& chosen, const Tuning&) {
-  return text("pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
+std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&) {
+  return text(traits(input.collective).has_op ? "combined where operands lie if all are symmetric memory, else " : "",
+              "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
               " bytes)");
 }
 std::string why_switch_to_all(const PlanInput&, const Plan& chosen, const Tuning&) {

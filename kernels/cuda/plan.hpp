@@ -26,6 +26,7 @@ struct Tuning {
   int work_groups = 0;          // of the pipeline, at most
   int width = 0;                // threads of its blocks
   uint64_t tile = 0;            // bytes of one rank's slice, at most
+  int direct_blocks = 256;      // of it that reduce in slices without scratch
   int multiprocessors = 4096;   // that kernels get, at most
   int groups = 1;               // whose kernels work on a device at a time
 };
@@ -79,7 +80,8 @@ struct Plan {
   int blocks = 0;
   int threads = 0;
   int work_groups = 0;
-  bool direct = false;  // the root of a broadcast sends everything to everybody itself
+  int direct_blocks = 0;  // of them that work where no scratch is needed
+  bool direct = false;    // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
   uint64_t tiles = 0;
 };

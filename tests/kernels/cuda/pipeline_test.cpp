@@ -9,13 +9,13 @@
 #include "tests/kernels/cuda/world.hpp"
 
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pipeline_any_3(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 
 namespace symm::cuda::model {
 namespace {
 
 constexpr uint64_t kTile = 16;
-constexpr unsigned kRoles = 3;
 
 // One call, of floats, in private memory; `change` has the last word on a rank's arguments.
 class Call {
@@ -23,12 +23,23 @@ class Call {
   Call(int ranks, uint64_t timeout_ns, unsigned seed, Collective collective, size_t count)
       : ranks_(options_of(ranks, timeout_ns, seed)), collective_(collective), count_(count) {
     for (int rank = 0; rank < ranks; ++rank) {
-      send_.emplace_back(count, static_cast<float>(rank + 1));
+      send_.emplace_back(count * (collective == Collective::reduce_scatter ? static_cast<size_t>(ranks) : 1),
+                         static_cast<float>(rank + 1));
       recv_.emplace_back(count * static_cast<size_t>(ranks), -1.0F);
     }
   }
   Ranks& ranks() { return ranks_; }
   const std::vector<float>& recv(int rank) const { return recv_[static_cast<size_t>(rank)]; }
+  // All operands as memories 1 and 2 of the group.
+  void share(MemoryEntry (&table)[2]) const {
+    const auto entry = [](uint64_t id, const std::vector<std::vector<float>>& operands) {
+      MemoryEntry made{id, operands[0].size() * sizeof(float), {}};
+      for (size_t rank = 0; rank < operands.size(); ++rank) made.block[rank] = reinterpret_cast<uintptr_t>(operands[rank].data());
+      return made;
+    };
+    table[0] = entry(1, send_);
+    table[1] = entry(2, recv_);
+  }
 
   bool run(void (*kernel)(CollectiveArgs), const std::function<void(int rank, CollectiveArgs&)>& change = nullptr) {
     for (int rank = 0; rank < static_cast<int>(send_.size()); ++rank) {
@@ -39,14 +50,14 @@ class Call {
       args.recv = reinterpret_cast<uintptr_t>(recv_[static_cast<size_t>(rank)].data());
       args.collective = static_cast<int32_t>(collective_);
       args.tile = kTile;
-      const uint64_t parts = collective_ == Collective::allreduce   ? send_.size()
-                             : collective_ == Collective::broadcast ? send_.size() - 1
-                                                                    : 1;
+      const uint64_t parts = traits(collective_).cut_into_slices && collective_ != Collective::broadcast ? send_.size()
+                             : collective_ == Collective::broadcast                                      ? send_.size() - 1
+                                                                                                         : 1;
       args.tiles = (args.unit + parts * kTile - 1) / (parts * kTile);
       args.work_groups = 1;
       args.copies_out = 1;
       if (change) change(rank, args);
-      ranks_.launch(rank, kernel, args, kRoles);
+      ranks_.launch(rank, kernel, args, static_cast<unsigned>(args.work_groups) * (args.copies_out != 0 ? 3 : 2));
     }
     return ranks_.run();
   }
@@ -58,7 +69,7 @@ class Call {
     options.threads = static_cast<unsigned>(ranks);
     options.seed = seed;
     options.slot = kTile;
-    options.work_groups = 1;
+    options.work_groups = 2;
     options.timeout_ns = timeout_ns;
     return options;
   }
@@ -105,6 +116,40 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
     }));
     EXPECT_EQ(call.ranks().record(0).trouble, static_cast<uint32_t>(WaitError::unknown_memory)) << offset;
     EXPECT_EQ(block, std::vector<float>(64, -1.0F)) << offset;
+  }
+}
+
+// Then nothing is in scratch: with slots too small for any tile, results are there. One private operand, and all go by scratch.
+TEST(PipelineKernels, MemoryOfTheGroupIsCombinedAtOnce) {
+  constexpr size_t kCount = 50;
+  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::reduce}) {
+    for (const bool one_is_private : {false, true}) {
+      for (unsigned seed = 0; seed < 10; ++seed) {
+        Call call(3, 300'000, seed, collective, kCount);
+        MemoryEntry table[2];
+        call.share(table);
+        for (int round = 0; round < 2; ++round) {
+          ASSERT_TRUE(call.run(symm_pipeline_any_3, [&](int rank, CollectiveArgs& args) {
+            args.comm.memories = reinterpret_cast<uintptr_t>(table);
+            args.comm.memory_count = 2;
+            args.send_memory = one_is_private && round == 0 && rank == 1 ? 0 : 1;
+            args.recv_memory = 2;
+            for (int r = 0; r < 3; ++r) args.recv_block[r] = table[1].block[r];
+            args.recv_bytes = table[1].bytes;
+            args.root = 1;
+            args.work_groups = 2;
+            args.direct_blocks = 3;
+            args.copies_out = 0;
+            if (!one_is_private) args.comm.stage[0] = args.comm.stage[1] = 0;  // a fault where it is used
+          }));
+          for (int rank = 0; rank < 3; ++rank) {
+            EXPECT_EQ(call.ranks().record(rank).state, 0U);
+            if (collective == Collective::reduce && rank != 1) continue;
+            for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(call.recv(rank)[i], 6.0F) << name_of(collective) << " " << i;
+          }
+        }
+      }
+    }
   }
 }
 

@@ -40,6 +40,7 @@ uint64_t claim(uint64_t* word) { return current->claim(word, 2); }
 void fence() { current->fence(); }
 bool meet(bool yes) { return current->meet(yes); }
 uint64_t now() { return current->now(); }
+void* shared(size_t bytes) { return current->shared(bytes); }
 
 Ranks::Ranks(const Options& options)
     : options_(options),
@@ -183,6 +184,12 @@ void Ranks::deliver_all(Member& member) {
 
 void Ranks::yield() { swapcontext(&thread_->context, &scheduler_); }
 
+void* Ranks::shared(size_t bytes) {
+  std::vector<uint64_t>& memory = member_->shared[thread_->block.x];
+  if (memory.empty()) memory.resize((bytes + 7) / 8);
+  return memory.data();
+}
+
 // Nobody comes to the next meeting but one while another has still to hear what was said at this one.
 bool Ranks::meet(bool yes) {
   const unsigned target = ++thread_->meetings;
@@ -250,6 +257,7 @@ void Ranks::finish(Member& member) {
   if (!options_.ends_early) deliver_all(member);
   for (Pending& p : member.pending) p.by = nullptr;
   member.running.clear();
+  member.shared.clear();
   member.next_block = 0;
   ++member.next;
   last_change_ = steps_;

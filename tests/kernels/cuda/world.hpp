@@ -13,6 +13,7 @@
 #include <ucontext.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -65,6 +66,7 @@ class Ranks {
   uint64_t claim(void* word, size_t words);          // adds one, at once
   void fence();
   bool meet(bool yes);
+  void* shared(size_t bytes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
 
  private:
@@ -90,6 +92,7 @@ class Ranks {
     size_t device = 0;
     unsigned next_block = 0;                       // of the kernel that is under way: to come onto the device
     std::vector<std::unique_ptr<Thread>> running;  // of it
+    std::map<unsigned, std::vector<uint64_t>> shared;  // by block
     std::vector<Pending> pending;                  // what its threads have stored
     unsigned speed = 1;
     long stored = 0;

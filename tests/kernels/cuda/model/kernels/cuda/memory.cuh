@@ -17,7 +17,7 @@
 #define __noinline__ __attribute__((noinline, unused))
 #define __grid_constant__
 #define __launch_bounds__(...)
-#define __shared__ static  // the blocks that are under way at a time must store the same there
+#define SYMM_SHARED(Type, name) Type& name = *static_cast<Type*>(symm::cuda::model::shared(sizeof(Type)))
 
 struct uint4 {
   uint32_t x, y, z, w;
@@ -44,6 +44,7 @@ uint64_t claim(uint64_t* word);
 void fence();
 bool meet(bool yes);  // of a block's threads: do all say so?
 uint64_t now();
+void* shared(size_t bytes);  // of the block that is running; there is one such thing in a kernel
 
 }  // namespace symm::cuda::model
 
