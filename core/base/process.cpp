@@ -31,10 +31,13 @@ void fill_random(void* data, size_t size) {
 }
 
 std::atomic<uint32_t> generation{0};
-constexpr size_t kMaxHandlers = 8;
+constexpr size_t kMaxHandlers = 32;
 std::atomic<void (*)() noexcept> handlers[kMaxHandlers];
 
+constinit std::mutex against_fork;
+
 void child() {
+  against_fork.unlock();
   generation.fetch_add(1, std::memory_order_relaxed);
   for (auto& slot : handlers) {
     if (auto* handler = slot.load(std::memory_order_relaxed)) handler();
@@ -43,22 +46,27 @@ void child() {
 
 // Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one
 // between the first call and a later registration would.
-[[gnu::constructor]] void watch_fork() { pthread_atfork(nullptr, nullptr, child); }
+[[gnu::constructor]] void watch_fork() {
+  pthread_atfork([] { against_fork.lock(); }, [] { against_fork.unlock(); }, child);
+}
 
 }  // namespace
 
 const std::string& boot_id() {
-  static const std::string value = [] {
+  // Never destroyed: a thread may outlive main().
+  static const auto* const value = [] {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-    // Not for ever: the next call may have a descriptor.
-    if (!file && (errno == EMFILE || errno == ENFILE)) throw system_error(errno, "open", "boot_id");
     char text[64];
-    const ssize_t got = file ? read(file.get(), text, sizeof text) : 0;
-    std::string id(text, got > 0 ? static_cast<size_t>(got) : 0);
-    while (!id.empty() && id.back() == '\n') id.pop_back();
+    ssize_t got = -1;
+    while (file && (got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) {
+    }
+    // Not for ever: the next call may have what this one lacks. Where there is no such file there never is.
+    if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
+    auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);
+    while (!id->empty() && id->back() == '\n') id->pop_back();
     return id;
   }();
-  return value;
+  return *value;
 }
 
 uint64_t random64() {
@@ -72,6 +80,8 @@ std::array<std::byte, 16> random_id() {
   fill_random(id.data(), id.size());
   return id;
 }
+
+std::mutex& lock_against_fork() noexcept { return against_fork; }
 
 uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
@@ -102,6 +112,11 @@ std::optional<Stat> stat_of(int64_t pid) {
   }
   found.start = start;
   return found;
+}
+
+bool is_gone(int64_t pid, uint64_t start) {
+  if (const auto stat = stat_of(pid)) return stat->start != start || stat->state == 'Z' || stat->state == 'X';
+  return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;  // else it cannot be looked at just now
 }
 
 uint64_t start_time_of(int64_t pid) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,8 @@ std::array<std::byte, 16> random_id();
 uint32_t fork_generation() noexcept;
 // Run in the child right after fork(), in which only async-signal-safe work is allowed: close sockets.
 void at_fork_in_child(void (*handler)() noexcept);
+// Of what a child goes on with: no fork() happens while it is held, and what it guards is whole there. For moments only.
+std::mutex& lock_against_fork() noexcept;
 
 struct Stat {
   char state = '?';
@@ -31,6 +34,8 @@ struct Stat {
 // Nothing if no such process is to be seen from here.
 std::optional<Stat> stat_of(int64_t pid);
 uint64_t start_time_of(int64_t pid);  // 0 if unknown
+// For certain; `start` is its start time as seen from here.
+bool is_gone(int64_t pid, uint64_t start);
 
 // Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals: those are
 // for the program's own threads. Throws Error(system).

@@ -109,6 +109,12 @@ int Groups::rank_in(uint64_t group, int peer) const {
   return index >= 0 ? index : peer;
 }
 
+bool Groups::has_left(int peer, uint64_t group) const {
+  const auto found = groups_.find(group);
+  const int index = found == groups_.end() ? -1 : found->second.index_of(peer);
+  return peers_.left(peer) || (index >= 0 && found->second.left[static_cast<size_t>(index)]);
+}
+
 std::optional<Failure> Groups::failure(int peer, uint64_t group) const {
   const int as_rank = rank_in(group, peer);
   if (peers_.failed(peer)) return peers_.failure(peer, as_rank);

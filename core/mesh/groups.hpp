@@ -36,6 +36,7 @@ class Groups {
   std::vector<int> concerned(uint64_t group) const;                // the same; of a group never attached, all peers
   std::shared_ptr<Revocation> revocation(uint64_t group) const;    // null if not attached
   int rank_in(uint64_t group, int peer) const;                     // the mesh rank itself if not attached
+  bool has_left(int peer, uint64_t group) const;                   // in good order
   std::optional<Failure> failure(int peer, uint64_t group) const;  // why nothing more comes from the peer in this group
 
   Notices leave(int peer, uint64_t group);

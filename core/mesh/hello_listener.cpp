@@ -7,20 +7,22 @@ namespace symm {
 namespace {
 
 constexpr size_t kMaxPending = 256;  // connections that have not said hello
+constexpr int kMostAccepted = 64;    // in one look, so that it ends while others connect
 
 }  // namespace
 
-bool HelloListener::admit(Deadline deadline, const Admit& admit) {
+void HelloListener::admit(Deadline deadline, const Admit& admit) {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
   for (const PeerFd& socket : pending_) fds.push_back({socket.get(), POLLIN, 0});
-  const bool came = poll_until(fds, deadline);
-  accept_all(admit);
+  poll_until(fds, deadline);
+  accept_some();
+  // Those that did speak are heard before any is turned away.
   pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
-  return came;
+  for (; pending_.size() > kMaxPending; ++refused_) pending_.pop_front();
 }
 
-void HelloListener::accept_all(const Admit& admit) {
-  for (;;) {
+void HelloListener::accept_some() {
+  for (int i = 0; i < kMostAccepted; ++i) {
     try {
       PeerFd socket = listener_.accept(refused_);
       if (!socket) return;
@@ -29,14 +31,6 @@ void HelloListener::accept_all(const Admit& admit) {
       // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
       // connected.
       if (pending_.empty()) throw;
-      pending_.pop_front();
-      ++refused_;
-      continue;
-    }
-    if (pending_.size() > kMaxPending) {
-      // Those that did speak are heard before any is turned away.
-      pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
-      if (pending_.size() <= kMaxPending) continue;
       pending_.pop_front();
       ++refused_;
     }

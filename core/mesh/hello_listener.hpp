@@ -22,13 +22,13 @@ class HelloListener {
   HelloListener(const std::string& directory, std::string name) : listener_(directory, std::move(name)) {}
   const std::string& name() const noexcept { return listener_.name(); }
 
-  // One look at who has come, after waiting until the deadline for somebody to come or speak. False if nobody did.
-  bool admit(Deadline deadline, const Admit& admit);
+  // One look at who has come, after waiting until the deadline for somebody to come or speak.
+  void admit(Deadline deadline, const Admit& admit);
   void close_pending() noexcept { pending_.clear(); }
   uint64_t refused() const noexcept { return refused_; }
 
  private:
-  void accept_all(const Admit& admit);
+  void accept_some();
   bool heard(PeerFd& socket, const Admit& admit);  // false: it has not spoken yet
 
   Listener listener_;

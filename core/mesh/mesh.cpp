@@ -58,9 +58,11 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
   if (failure) throw Error(std::move(*failure));
   const fdpass::Sent sent = link ? link->send(topic, body, fds, deadline) : fdpass::Sent::closed;
   if (sent == fdpass::Sent::done) return;
-  if (sent == fdpass::Sent::would_block) {
+  if (sent != fdpass::Sent::closed) {
     gone.status = Status::timeout;
-    gone.message += " takes no messages: its queue stayed full until the deadline";
+    gone.message += sent == fdpass::Sent::crowded
+                        ? " could be sent nothing: the kernel had too many descriptors of this user in flight, or no memory"
+                        : " takes no messages: its queue stayed full until the deadline";
     throw Error(std::move(gone));
   }
   // Whether it died, or left and why, is known when the monitor has read its last words.
@@ -113,6 +115,13 @@ std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const To
 
 bool Mesh::is_gone(int peer, uint64_t group) const {
   return peer != rank_ && events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
+}
+
+std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
+  if (peer == rank_ || this->peer(peer).same_process) return nullptr;
+  auto link = events_->look(
+      [&](Known& known) { return known.groups.has_left(peer, group) ? nullptr : known.links[static_cast<size_t>(peer)]; });
+  return link && !link->is_dead() ? link : nullptr;
 }
 
 Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {

@@ -58,6 +58,7 @@ inline constexpr size_t kMaxBody = wire::kMaxBody;
 inline constexpr size_t kMaxFds = wire::kMaxFds;
 
 class PeerEvents;
+class PeerLink;
 struct Arrival;
 
 class Mesh {
@@ -94,6 +95,8 @@ class Mesh {
   std::optional<News> receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
   // Has `peer` died, or left `group`?
   bool is_gone(int peer, uint64_t group) const;
+  // The link to a process that has not left `group` and is not known for certain to be dead; null if it has, or is.
+  std::shared_ptr<PeerLink> link_if_in(int peer, uint64_t group) const;
 
   // Let `group`, whose ranks are `members` (mesh ranks, in group order), hear of deaths, departures and aborts: from now on the
   // mesh calls revocation->revoke()/depart() with *group* ranks. Events that came before are replayed.

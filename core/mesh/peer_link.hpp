@@ -23,6 +23,8 @@ class PeerLink {
   // is dropped, and the peer's deadline remains.
   virtual void post(wire::Type type, uint64_t group, const Failure* failure) noexcept = 0;
   virtual void stop() noexcept {}
+  // As the kernel says now; where it tells of no deaths, whether the connection is closed. A thread of this process is not.
+  virtual bool is_dead() const noexcept { return false; }
 };
 
 // From `rank` to the thread whose events those are.

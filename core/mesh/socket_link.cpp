@@ -17,6 +17,7 @@ class SocketLink final : public PeerLink, public Receiver {
         connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
   void stop() noexcept override { connection_.stop(); }
+  bool is_dead() const noexcept override { return connection_.is_dead(); }
 
   fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
     wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);

@@ -68,8 +68,7 @@ void Wireup::look_for_failures() {
     if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
     // A rank that introduced itself and died since: nothing but its process could tell us.
     if (theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
-    const auto stat = process::stat_of(theirs.pid);
-    if (stat && stat->start == theirs.start_time && stat->state != 'Z' && stat->state != 'X') continue;
+    if (!process::is_gone(theirs.pid, theirs.start_time)) continue;
     throw Error(
         {Status::peer_failed, rank, theirs.pid, name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
   }
@@ -216,7 +215,8 @@ void Wireup::join_by_dialling(int rank) {
   header.source = static_cast<uint16_t>(rank_);
   const wire::Hello hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)};
   // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
-  fdpass::send(socket.get(), wire::encode(header, hello), {});
+  const auto said = [&] { return fdpass::send(socket.get(), wire::encode(header, hello), {}) != fdpass::Sent::crowded; };
+  if (!retry_until(said, deadline_)) records_.throw_missing({rank});
   join_process(rank, std::move(socket), std::move(process));
 }
 
@@ -231,6 +231,7 @@ bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
 }
 
 void Wireup::join_by_accepting() {
+  Deadline next_look = Deadline::after_ms(WireupRecords::kSliceMs);
   for (;;) {
     std::vector<int> missing;
     for (int rank = rank_ + 1; rank < size_; ++rank) {
@@ -238,12 +239,11 @@ void Wireup::join_by_accepting() {
     }
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
-    const int left = deadline_.remaining_ms();
-    const uint64_t slice =
-        left < 0 ? WireupRecords::kSliceMs : std::min<uint64_t>(static_cast<uint64_t>(left), WireupRecords::kSliceMs);
-    const bool came = listener_->admit(Deadline::after_ms(slice),
-                                       [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
-    if (!came) look_for_failures();
+    listener_->admit(next_look.remaining_ns() < deadline_.remaining_ns() ? next_look : deadline_,
+                     [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
+    if (!next_look.expired()) continue;
+    look_for_failures();
+    next_look = Deadline::after_ms(WireupRecords::kSliceMs);
   }
 }
 

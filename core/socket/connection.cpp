@@ -42,14 +42,20 @@ void Connection::close_socket() noexcept {
   socket_.reset();
 }
 
+bool Connection::is_dead() const noexcept {
+  pollfd at{peer_.pidfd ? peer_.pidfd.get() : socket_.get(), static_cast<short>(peer_.pidfd ? POLLIN : 0), 0};
+  return poll(&at, 1, 0) > 0;
+}
+
 fdpass::Sent Connection::send_now(std::span<const std::byte> packet, std::span<const int> fds) {
   return fdpass::send(socket_.get(), packet, fds);
 }
 
 fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) {
   for (;;) {
-    const fdpass::Sent sent = send_now(packet, fds);
-    if (sent != fdpass::Sent::would_block) return sent;
+    fdpass::Sent sent{};
+    const auto attempt = [&] { return (sent = send_now(packet, fds)) != fdpass::Sent::crowded; };
+    if (!retry_until(attempt, deadline) || sent != fdpass::Sent::would_block) return sent;
     pollfd room{socket_.get(), POLLOUT, 0};
     if (!poll_until({&room, 1}, deadline)) return sent;
   }
@@ -57,7 +63,8 @@ fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const
 
 void Connection::post(std::span<const std::byte> packet) noexcept {
   try {
-    send_now(packet);
+    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {
+    }
   } catch (const std::exception&) {
     return;  // the socket has failed; its closing is what the peer will hear
   }

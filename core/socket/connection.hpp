@@ -61,9 +61,11 @@ class Connection final : public Watched {
 
   const PeerProcess& peer() const noexcept { return peer_; }
   bool open() const noexcept { return static_cast<bool>(socket_); }
+  bool is_dead() const noexcept;  // as PeerLink::is_dead()
   bool death_will_be_known() const noexcept { return watching_pidfd_ != 0; }
 
-  // Any thread may send, while others do. would_block: the peer's queue was full until the deadline. Throws Error(system).
+  // Any thread may send, while others do. would_block: the peer's queue was full until the deadline; crowded: the kernel was
+  // short of something until then. Throws Error(system).
   fdpass::Sent send(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline);
   // Without waiting. Throws Error(system).
   fdpass::Sent send_now(std::span<const std::byte> packet, std::span<const int> fds = {});

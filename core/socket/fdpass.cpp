@@ -55,6 +55,7 @@ Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fd
     if (sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return Sent::done;
     if (errno == EINTR) continue;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::would_block;
+    if (errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM) return Sent::crowded;
     if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ECONNREFUSED) return Sent::closed;
     throw system_error(errno, "sendmsg");
   }

@@ -17,6 +17,7 @@ inline constexpr size_t kMaxFds = 4;  // of one packet
 enum class Sent {
   done,
   would_block,
+  crowded,  // the kernel is short of something for now, such as its bound on a user's descriptors in flight; nobody tells of room
   closed
 };
 // Throws Error(system).

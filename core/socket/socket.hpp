@@ -47,7 +47,7 @@ struct PeerProcess {
 };
 PeerProcess identify(int socket);
 
-// Inode of this process's pid namespace, 0 if unknown.
+// Where a pid and a start time mean the same: this process's pid and time namespaces, as one number; 0 if unknown.
 uint64_t pid_namespace();
 // "killed by signal 9", "exited with status 1", or "" if the kernel does not tell (before 6.15) or the process is not dead.
 std::string manner_of_death(int pidfd);

@@ -12,6 +12,7 @@
 #include <cerrno>
 
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/socket.hpp"
 
@@ -69,8 +70,10 @@ PeerProcess identify(int socket) {
 }
 
 uint64_t pid_namespace() {
-  struct stat info {};
-  return stat("/proc/self/ns/pid", &info) == 0 ? static_cast<uint64_t>(info.st_ino) : 0;
+  struct stat pids {};
+  struct stat times {};  // Linux 5.6
+  if (stat("/proc/self/ns/pid", &pids) != 0) return 0;
+  return mix(pids.st_ino, stat("/proc/self/ns/time", &times) == 0 ? times.st_ino : 0) | 1U;
 }
 
 std::string manner_of_death(int pidfd) {

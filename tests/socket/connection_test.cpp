@@ -4,14 +4,17 @@
 #include "core/socket/connection.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
+#include <thread>
 
 #include "tests/support/core.hpp"
 
@@ -306,6 +309,33 @@ TEST(Connection, AForkedChildHasNoPartInIt) {
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
   say(ends.theirs.get(), 0, 1);
   EXPECT_TRUE(journal.await("0"));
+}
+
+// The kernel bounds the descriptors of an ordinary user that are in flight, whoever sent them.
+TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
+  support::Process user([] {
+    if (geteuid() == 0 && setuid(65534) != 0) return "no other user";
+    const Ends full;
+    Ends ends;
+    Listening listening({}, std::move(ends.mine));
+    const rlimit tight{32, 32};
+    if (setrlimit(RLIMIT_NOFILE, &tight) != 0) return "no limit";
+    const int gift[] = {0, 0, 0, 0};
+    fdpass::Sent sent = fdpass::Sent::done;
+    for (int i = 0; i < 100 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(full.mine.get(), packet_of(i), gift);
+    if (sent != fdpass::Sent::crowded) return "not crowded";
+    if (listening.connection.send(packet_of(1), gift, Deadline::after_ms(20)) != fdpass::Sent::crowded) return "not refused";
+    std::thread reader([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::array<std::byte, 64> buffer;
+      while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {
+      }
+    });
+    sent = listening.connection.send(packet_of(1), gift, support::soon());
+    reader.join();
+    return sent == fdpass::Sent::done ? "sent" : "not sent";
+  });
+  EXPECT_EQ(user.result(), "sent");
 }
 
 }  // namespace
