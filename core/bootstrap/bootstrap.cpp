@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/bootstrap.hpp"
 
-#include <mutex>
-
+#include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
@@ -51,11 +50,12 @@ std::unique_ptr<Store> open_alone() {
   return open_thread_store(format(kPattern, static_cast<unsigned long long>(process::random64())), 0, 1, Deadline::never());
 }
 
-std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, const BootstrapResult& result,
-                                      Deadline deadline) {
+std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::string& name, std::string job,
+                                      const BootstrapResult& result, Deadline deadline) {
   DirectoryRendezvousConfig rendezvous;
   rendezvous.base = std::move(path);
   rendezvous.name = name;
+  rendezvous.job = std::move(job);
   rendezvous.description = result.description;
   rendezvous.rank = result.rank;
   rendezvous.size = result.size;
@@ -65,11 +65,34 @@ std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::
 
 // Asked for once: MPI_Finalize() closes PMI_FD.
 std::string remembered_pmi_job(int fd) {
-  static std::mutex mutex;
+  const std::lock_guard lock(process::lock_against_fork());
   static auto* const job = new std::string;  // never destroyed: a thread may outlive main()
-  const std::lock_guard lock(mutex);
   if (job->empty()) *job = pmi_job(fd);
   return *job;
+}
+
+std::string job_of(const Launch& launch) {
+  return launch.job.empty() && launch.pmi_fd >= 0 ? remembered_pmi_job(launch.pmi_fd) : launch.job;
+}
+
+// Of ranks that meet in a directory where another job may meet as well. A launcher of another number of ranks than the group has
+// is not what started the group: where the numbers come from the configuration, each rank may have a launcher of its own.
+std::string job_of_group(const Launch& launch, int size) {
+  if (const std::string_view named = environment("SYMM_JOB"); !named.empty()) return std::string(named);
+  if (launch.source == "SYMM_*" || launch.size != size) return "";
+  try {
+    return job_of(launch);
+  } catch (const Error&) {
+    return "";  // its process manager cannot be asked any more
+  }
+}
+
+std::string job_of_group(int size) {
+  try {
+    return job_of_group(parse_environment(current_environment()), size);
+  } catch (const Error&) {
+    return std::string(environment("SYMM_JOB"));  // what does not hold together was not asked for
+  }
 }
 
 void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
@@ -85,11 +108,10 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
     if (launch.directory[0] != '/') {
       throw Error(Status::invalid_argument, "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
     }
-    result.store = open_directory(launch.directory, false, config.name, result, deadline);
+    result.store = open_directory(launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
     return;
   }
-  std::string job = launch.job;
-  if (job.empty() && launch.pmi_fd >= 0) job = remembered_pmi_job(launch.pmi_fd);
+  const std::string job = job_of(launch);
   if (job.empty()) {
     throw Error(Status::unavailable, "env:// (" + launch.source +
                                          ") gives no place where the ranks can meet: set SYMM_JOB to a name, or SYMM_DIR "
@@ -97,11 +119,11 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
   }
   const std::string parent = default_parent();
   open_private_directory(parent, true);
-  sweep(parent);
+  sweep(parent, Sweep::with_jobs);
   constexpr size_t kLongestName = 200;
   const std::string directory = kJobPrefix + escape_key(job);
   if (directory.size() > kLongestName) throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
-  result.store = open_directory(parent + "/" + directory, true, config.name, result, deadline);
+  result.store = open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
 }
 
 void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
@@ -110,7 +132,8 @@ void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& resu
     throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
   }
   take_ranks_without_default(config, result);
-  result.store = result.size == 1 ? open_alone() : open_directory(path, false, config.name, result, deadline);
+  result.store =
+      result.size == 1 ? open_alone() : open_directory(path, false, config.name, job_of_group(result.size), result, deadline);
 }
 
 }  // namespace

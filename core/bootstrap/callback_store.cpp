@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <map>
-#include <mutex>
 #include <tuple>
 
 #include "core/base/error.hpp"
+#include "core/base/process.hpp"
 #include "core/bootstrap/dir_store.hpp"
 
 namespace symm {
@@ -63,9 +63,8 @@ class CallbackStore final : public Store {
 
 uint64_t count_creation(const StoreCallbacks& callbacks, const std::string& name, int rank) {
   using Key = std::tuple<void*, decltype(callbacks.set), std::string, int>;
-  static std::mutex mutex;
+  const std::lock_guard lock(process::lock_against_fork());
   static auto* const counts = new std::map<Key, uint64_t>;  // never destroyed: a thread may outlive main()
-  const std::lock_guard lock(mutex);
   return (*counts)[Key{callbacks.user, callbacks.set, name, rank}]++;
 }
 

@@ -19,12 +19,13 @@ namespace {
 // Long enough for a predecessor that was just killed to be gone, short enough for the report of a death or of a rank given twice.
 constexpr uint64_t kGraceMs = 1000;
 constexpr char kSealed[] = "sealed";
-constexpr size_t kMaxDeclared = 2048;  // bytes of a declared failure's text: it names directories
+constexpr char kSpareFailure[] = "cannot";  // for a rank that can write none
+constexpr size_t kMaxDeclared = 2048;       // bytes of a declared failure's text: it names directories
 
-bool has(int directory, const char* name) { return faccessat(directory, name, F_OK, 0) == 0; }
-
-std::string prefix_of(const std::string& name) {
-  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(fnv1a(name)));  // any name is a short file name
+// Any names are a short file name.
+std::string prefix_of(const std::string& name, const std::string& job) {
+  const uint64_t both = job.empty() ? fnv1a(name) : mix(fnv1a(name), fnv1a(job));
+  return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(both));
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ void DirectoryRendezvous::GracePeriod::raise(Failure why) {
 }
 
 DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadline deadline)
-    : config_(std::move(config)), prefix_(prefix_of(config_.name)), exceptions_(std::uncaught_exceptions()) {
+    : config_(std::move(config)), prefix_(prefix_of(config_.name, config_.job)), exceptions_(std::uncaught_exceptions()) {
   try {
     if (config_.rank == 0) {
       lead(deadline);
@@ -45,6 +46,7 @@ DirectoryRendezvous::DirectoryRendezvous(DirectoryRendezvousConfig config, Deadl
       if (!retry_until([&] { return follow(grace_period); }, deadline)) throw Error(missing());
     }
   } catch (...) {
+    if (config_.rank != 0) tell(current_failure());
     go_out();
     remove_base();
     throw;
@@ -60,6 +62,25 @@ DirectoryRendezvous::~DirectoryRendezvous() {
   // Once more: a killed rank's locks go some time after its connections, so what it left could not be removed when we came.
   if (config_.rank == 0) sweep(config_.base);
   remove_base();
+}
+
+// Those who have come shall not wait for a rank that failed on the way in. A deadline is each one's own.
+void DirectoryRendezvous::tell(Failure failure) const noexcept {
+  if (!place_ || failure.status == Status::timeout) return;
+  try {
+    if (failure.rank < 0) {
+      failure.rank = config_.rank;
+      failure.pid = getpid();
+      failure.message =
+          format("rank %d of %s (pid %lld): ", config_.rank, config_.description.c_str(), static_cast<long long>(getpid())) +
+          failure.message;
+    }
+  } catch (const std::bad_alloc&) {
+    // Without the name, then.
+  }
+  declare(fd(), failure);
+  // For want of a descriptor or of room: a rename needs neither.
+  if (!exists(fd(), kFailedFile)) renameat(fd(), kSpareFailure, fd(), kFailedFile);
 }
 
 void DirectoryRendezvous::go_out() noexcept {
@@ -78,11 +99,14 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   sweep(config_.base);
   await_departure_of_rival(deadline);
   place_ = SharedDirectory::make(config_.base, prefix_);
+  declare(fd(),
+          {Status::system, -1, 0, "a rank came to " + config_.description + " and had no descriptors or no room to take part"},
+          kSpareFailure);
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
   if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
-  replace_older();
   GracePeriod grace_period;
   try {
+    replace_older();
     if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
@@ -129,7 +153,7 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
   // Before looking at the seal: rank 0 may seal this attempt, finish, and make its next one while we look.
   const auto newest = newest_attempt();
   if (place_) {
-    if (has(fd(), kSealed)) {
+    if (exists(fd(), kSealed)) {
       if (rank_lock_) return true;
       if (grace_period.failure) throw Error(*grace_period.failure);  // whoever kept us out has got in
       go_out();
@@ -140,7 +164,7 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
     const bool superseded = newest && newest->name > place_->name();
     if (!superseded && rank_lock_) throw_if_declared();
     // Not ours: an earlier attempt, of another size perhaps, that its other ranks give up later than this one did.
-    if (!rank_lock_ && has(fd(), kFailedFile)) {
+    if (!rank_lock_ && exists(fd(), kFailedFile)) {
       go_out();
       return false;
     }
@@ -154,7 +178,7 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
   if (grace_period.lasting()) throw Error(*grace_period.failure);
   if (newest) {
     place_ = SharedDirectory::enter(config_.base, newest->name);
-    if (place_ && has(fd(), kSealed)) place_.reset();
+    if (place_ && exists(fd(), kSealed)) place_.reset();
     if (place_) contest(grace_period, newest->leader);
   }
   return false;
@@ -199,7 +223,7 @@ std::vector<DirectoryRendezvous::Attempt> DirectoryRendezvous::open_attempts() c
   std::vector<Attempt> open;
   for (const std::string& name : names) {
     const Fd directory(openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!directory || has(directory.get(), kSealed) || has(directory.get(), kFailedFile)) continue;
+    if (!directory || exists(directory.get(), kSealed) || exists(directory.get(), kFailedFile)) continue;
     const RankLockInfo leader = look_at_rank_lock(directory.get(), 0);
     if (leader.state == RankLockState::held || leader.state == RankLockState::stopped) open.push_back({name, leader});
   }
@@ -234,7 +258,8 @@ Failure DirectoryRendezvous::died(int rank, int64_t pid) const {
 }
 
 Failure DirectoryRendezvous::missing() const {
-  const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")");
+  const std::string place = config_.description + (config_.name.empty() ? "" : " (group \"" + config_.name + "\")") +
+                            (config_.job.empty() ? "" : " (job \"" + config_.job + "\")");
   if (!place_) return {Status::timeout, 0, 0, format("rank 0 did not come to %s before the deadline", place.c_str())};
   constexpr int kNamed = 8;
   std::string list;
@@ -254,15 +279,15 @@ Failure DirectoryRendezvous::missing() const {
 }
 
 // Let everybody in an attempt fail with the same words.
-void DirectoryRendezvous::declare(int directory, const Failure& failure) noexcept {
+void DirectoryRendezvous::declare(int directory, const Failure& failure, const char* file) noexcept {
   try {
     const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
-    const Fd file(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const Fd made(openat(directory, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     Writer text;
     encode(text, failure, kMaxDeclared);
-    if (file && write(file.get(), text.bytes_.data(), text.bytes_.size()) == static_cast<ssize_t>(text.bytes_.size())) {
+    if (made && write(made.get(), text.bytes_.data(), text.bytes_.size()) == static_cast<ssize_t>(text.bytes_.size())) {
       // The first one counts; that this is not it is no error.
-      [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, kFailedFile, 0);
+      [[maybe_unused]] const int linked = linkat(directory, temporary.c_str(), directory, file, 0);
     }
     unlinkat(directory, temporary.c_str(), 0);
   } catch (...) {

@@ -24,6 +24,7 @@ inline constexpr char kFailedFile[] = "failed";  // why nobody should wait in th
 struct DirectoryRendezvousConfig {
   std::string base;         // private directory, made if missing
   std::string name;         // of the group: creations with different names do not see each other
+  std::string job;          // nor do those of different jobs
   std::string description;  // of the bootstrap, for messages
   int rank = 0;
   int size = 1;
@@ -68,7 +69,8 @@ class DirectoryRendezvous {
   std::vector<Attempt> open_attempts() const;
   std::optional<Attempt> newest_attempt() const;
   void replace_older() const;
-  static void declare(int directory, const Failure& failure) noexcept;
+  static void declare(int directory, const Failure& failure, const char* file = kFailedFile) noexcept;
+  void tell(Failure failure) const noexcept;
   void throw_if_declared() const;
   Failure taken(int rank, int64_t pid) const;
   Failure died(int rank, int64_t pid) const;

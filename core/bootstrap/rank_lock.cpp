@@ -10,6 +10,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
 namespace {
@@ -48,7 +49,10 @@ Fd prepare(int directory, const std::string& temporary, int size) {
   if (!file) throw system_error(errno, "open", temporary);
   const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
                                   static_cast<unsigned long long>(process::start_time_of(getpid())), size);
-  const ssize_t written = write(file.get(), text.data(), text.size());
+  ssize_t written = -1;
+  do {
+    written = write(file.get(), text.data(), text.size());
+  } while (written < 0 && errno == EINTR);
   const int error = written < 0 ? errno : ENOSPC;
   if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     const int reported = written == static_cast<ssize_t>(text.size()) ? errno : error;
@@ -67,7 +71,7 @@ RankLockInfo look_at_rank_lock(int directory, int rank) {
     if (!file) {
       if (errno != ENOENT) throw system_error(errno, "open", name);
       RankLockInfo info;
-      info.state = faccessat(directory, name_when_left(rank).c_str(), F_OK, 0) == 0 ? RankLockState::left : RankLockState::absent;
+      info.state = exists(directory, name_when_left(rank).c_str()) ? RankLockState::left : RankLockState::absent;
       return info;
     }
     RankLockInfo info = read_rank_lock(file.get());
@@ -85,7 +89,7 @@ RankLockInfo look_at_rank_lock(int directory, int rank) {
 
 bool was_locked(int directory, int rank) {
   return look_at_rank_lock(directory, rank).state != RankLockState::absent ||
-         faccessat(directory, name_when_withdrawn(rank).c_str(), F_OK, 0) == 0;
+         exists(directory, name_when_withdrawn(rank).c_str());
 }
 
 std::optional<RankLock> RankLock::take(int directory, int rank, int size) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/per_process.hpp"
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
@@ -30,10 +31,7 @@ struct Registry {
   std::map<std::string, std::shared_ptr<Room>> open;
 };
 
-Registry& registry() {
-  static auto* const all = new Registry;  // never destroyed: a thread may outlive main()
-  return *all;
-}
+Registry& registry() { return PerProcess<Registry>::current(); }
 
 class ThreadStore final : public Store {
  public:

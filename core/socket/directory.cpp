@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <string_view>
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
@@ -20,7 +21,26 @@ namespace {
 constexpr char kLock[] = "lock";
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
-bool starts_with(const char* text, const char* prefix) { return std::string(text).rfind(prefix, 0) == 0; }
+constexpr std::string_view kLockText = "symm\n";
+
+// "g" and two or three times "-<16 hexadecimal digits>".
+bool is_of_ours(std::string_view name) noexcept {
+  if (name.empty() || name.front() != kSharedPrefix[0]) return false;
+  name.remove_prefix(1);
+  int parts = 0;
+  for (; name.size() >= 17 && name.front() == '-'; ++parts) {
+    if (name.substr(1, 16).find_first_not_of("0123456789abcdef") != std::string_view::npos) return false;
+    name.remove_prefix(17);
+  }
+  return name.empty() && (parts == 2 || parts == 3);
+}
+
+// Empty in the moment before it is written.
+bool is_lock_of_ours(int lock) noexcept {
+  char text[8];
+  const ssize_t size = pread(lock, text, sizeof text, 0);
+  return size == 0 || (size > 0 && std::string_view(text, static_cast<size_t>(size)) == kLockText);
+}
 
 uint64_t boot_time_ns() {
   timespec now{};
@@ -38,9 +58,9 @@ bool still_linked(int fd) {
 void remove_held(int parent, const char* name, int directory) noexcept {
   try {
     list_directory(directory, [&](const char* entry) {
-      if (std::string(entry) != kLock) unlinkat(directory, entry, 0);
+      if (std::string_view(entry) != kLock) unlinkat(directory, entry, 0);
     });
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return;  // another sweep will try again
   }
   unlinkat(directory, kLock, 0);
@@ -56,22 +76,30 @@ void sweep_one(int parent, const char* name) noexcept {
     if (errno == ENOENT) unlinkat(parent, name, AT_REMOVEDIR);
     return;
   }
+  if (!is_lock_of_ours(lock.get())) return;
   if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 && still_linked(lock.get())) remove_held(parent, name, directory.get());
 }
 
-void sweep_in(int parent, bool jobs) noexcept {
+void sweep_in(int parent, Sweep what) noexcept {
   try {
     list_directory(parent, [&](const char* name) {
-      if (starts_with(name, kSharedPrefix)) sweep_one(parent, name);
-      if (!jobs || !starts_with(name, kJobPrefix)) return;
+      if (is_of_ours(name)) sweep_one(parent, name);
+      if (what != Sweep::with_jobs || !std::string_view(name).starts_with(kJobPrefix)) return;
       Fd job(openat(parent, name, kOpenDirectory));
       if (!job) return;
-      sweep_in(job.get(), false);
+      sweep_in(job.get(), Sweep::shared_directories);
       unlinkat(parent, name, AT_REMOVEDIR);  // fails unless it is empty
     });
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     return;  // unreadable now; nothing of ours depends on the sweep
   }
+}
+
+Error not_of_this_user(const std::string& path, uid_t owner) {
+  return {Status::unavailable,
+          format("%s belongs to user %u, not to user %u who runs this process: it is not used; XDG_RUNTIME_DIR, "
+                 "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
+                 path.c_str(), owner, geteuid())};
 }
 
 }  // namespace
@@ -89,13 +117,16 @@ Fd open_private_directory(const std::string& path, bool create) {
     if (error == ELOOP || error == ENOTDIR) {
       throw Error(Status::unavailable, format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
     }
-    throw system_error(error, "open", path);
+    // In /tmp, another user may have made the one that this user's would be.
+    struct stat theirs {};
+    if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid())
+      throw system_error(error, "open", path);
+    throw not_of_this_user(path, theirs.st_uid);
   }
   struct stat status {};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
   if (status.st_uid != geteuid()) {
-    throw Error(Status::unavailable, format("%s belongs to user %u, not to user %u who runs this process: it is not used",
-                                            path.c_str(), status.st_uid, geteuid()));
+    throw not_of_this_user(path, status.st_uid);
   }
   if ((status.st_mode & 077) != 0) {
     throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
@@ -114,6 +145,11 @@ std::string default_parent() {
   return "/tmp/symm-" + std::to_string(geteuid());
 }
 
+bool exists(int directory, const char* name) noexcept {
+  struct stat status {};
+  return fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void list_directory(int directory, const std::function<void(const char*)>& visit) {
   Fd copy(openat(directory, ".", kOpenDirectory));
   if (!copy && errno == ENOENT) return;  // removed under our feet: empty
@@ -122,7 +158,7 @@ void list_directory(int directory, const std::function<void(const char*)>& visit
   copy.release();
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(opened, closedir);
   while (const dirent* entry = readdir(stream.get())) {
-    const std::string name = entry->d_name;
+    const std::string_view name = entry->d_name;
     if (name != "." && name != "..") visit(entry->d_name);
   }
 }
@@ -152,6 +188,11 @@ SharedDirectory SharedDirectory::make(const std::string& parent, const std::stri
       const int error = errno;
       remove_held(above.get(), name.c_str(), directory.get());
       throw system_error(error, "flock", parent + "/" + name + "/" + kLock);
+    }
+    if (::write(lock.get(), kLockText.data(), kLockText.size()) < 0) {
+      const int error = errno;
+      remove_held(above.get(), name.c_str(), directory.get());
+      throw system_error(error, "write", parent + "/" + name + "/" + kLock);
     }
     if (still_linked(lock.get())) return SharedDirectory(parent, std::move(name), std::move(directory), std::move(lock));
   }
@@ -201,10 +242,10 @@ void SharedDirectory::leave() noexcept {
   directory_.reset();
 }
 
-void sweep(const std::string& parent) noexcept {
+void sweep(const std::string& parent, Sweep what) noexcept {
   const Fd directory(open(parent.c_str(), kOpenDirectory));
   struct stat status {};
-  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), true);
+  if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), what);
 }
 
 }  // namespace symm

@@ -24,7 +24,8 @@ std::string default_parent();
 // lock: sweep() removes it.
 class SharedDirectory {
  public:
-  // Make "<prefix>-<time>-<random>" in the private directory `parent`, which is made if missing.
+  // Make "<prefix>-<time>-<random>", with "g" or "g-<16 hexadecimal digits>" as prefix, in the private directory `parent`, which
+  // is made if missing.
   static SharedDirectory make(const std::string& parent, const std::string& prefix);
   // Enter an existing one. Nothing if it is gone or going.
   static std::optional<SharedDirectory> enter(const std::string& parent, const std::string& name);
@@ -51,9 +52,17 @@ class SharedDirectory {
 inline constexpr char kSharedPrefix[] = "g-";  // directories of one creation
 inline constexpr char kJobPrefix[] = "j-";     // directories of one job, with the former inside
 
-// Remove the shared directories in `parent` that nobody is in. Those inside job directories too, and job directories left empty.
-void sweep(const std::string& parent) noexcept;
+// Remove the shared directories in `parent` that nobody is in: those of such a name and with such a lock as are made here, since
+// `parent` may be a directory of the user's. In one that is ours alone, those inside job directories too, and job directories
+// left empty.
+enum class Sweep {
+  shared_directories,
+  with_jobs
+};
+void sweep(const std::string& parent, Sweep what = Sweep::shared_directories) noexcept;
 
+// By a system call that every sandbox knows.
+bool exists(int directory, const char* name) noexcept;
 // Call `visit` with every name in the directory but "." and "..".
 void list_directory(int directory, const std::function<void(const char* name)>& visit);
 

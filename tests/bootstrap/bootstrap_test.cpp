@@ -135,6 +135,29 @@ TEST_F(MeetByVariables, InADirectoryThatIsNamed) {
   EXPECT_EQ(entries(top_.path()), (std::vector<std::string>{"dir", "of-symm-dir"}));
 }
 
+// A directory named in a profile, or in a program, which two jobs of one launcher share. A launcher of other numbers of ranks has
+// nothing to say.
+TEST_F(MeetByVariables, InADirectoryWhereAnotherJobMeetsToo) {
+  for (const bool ranks_from_environment : {true, false}) {
+    std::vector<Process> processes;
+    for (int i = 0; i < 6; ++i) {
+      const std::string rank = std::to_string(i % 2);
+      const std::string job = std::to_string(i / 2);
+      Variables variables{{"RANK", rank}, {"WORLD_SIZE", i < 4 ? "2" : "4"}, {"MASTER_PORT", "2950" + job}};
+      if (i >= 4 && ranks_from_environment) variables = {{"SYMM_RANK", rank}, {"SYMM_SIZE", "2"}};
+      if (ranks_from_environment) variables.emplace_back("SYMM_DIR", top_ / "shared");
+      processes.push_back(with_environment(variables, [=, this] {
+        const BootstrapConfig config{ranks_from_environment ? "env://" : "dir://" + (top_ / "shared"), nullptr, i % 2,
+                                     ranks_from_environment ? 0 : 2, ""};
+        const BootstrapResult meeting = bootstrap(config, soon());
+        meeting.store->set(std::to_string(meeting.rank), bytes_of(job), soon());
+        return text_of(meeting.store->get(std::to_string(1 - meeting.rank), soon()));
+      }));
+    }
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(processes[static_cast<size_t>(i)].result(), std::to_string(i / 2)) << i;
+  }
+}
+
 TEST_F(MeetByVariables, WhichRanksGivenExplicitlyOverrule) {
   std::vector<Process> processes;
   for (int rank = 0; rank < 2; ++rank) {

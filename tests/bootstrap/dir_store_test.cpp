@@ -4,6 +4,7 @@
 #include "core/bootstrap/dir_store.hpp"
 
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <memory>
@@ -18,8 +19,9 @@ using namespace support;
 
 class DirStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "") const {
-    return std::make_unique<DirStore>(DirectoryRendezvousConfig{base_, name, "dir://" + base_, rank, size, false},
+  std::unique_ptr<DirStore> open(int rank, int size, uint64_t milliseconds = 20'000, const std::string& name = "",
+                                 const std::string& job = "") const {
+    return std::make_unique<DirStore>(DirectoryRendezvousConfig{base_, name, job, "dir://" + base_, rank, size, false},
                                       Deadline::after_ms(milliseconds));
   }
 
@@ -111,12 +113,12 @@ TEST_F(DirStoreTest, SuccessiveCreationsNeverMix) {
   EXPECT_TRUE(entries(base_).empty());
 }
 
-TEST_F(DirStoreTest, DifferentNamesDoNotMeet) {
-  as_threads(4, [&](int thread) {
+TEST_F(DirStoreTest, DifferentNamesAndJobsDoNotMeet) {
+  as_threads(6, [&](int thread) {
     const std::string name = thread < 2 ? "a" : "b";
-    const auto store = open(thread % 2, 2, 20'000, name);
-    store->set(std::to_string(thread % 2), bytes_of(name), soon());
-    ASSERT_EQ(text_of(store->get(std::to_string(1 - thread % 2), soon())), name);
+    const auto store = open(thread % 2, 2, 20'000, name, thread < 4 ? "" : "job");
+    store->set(std::to_string(thread % 2), bytes_of(std::to_string(thread / 2)), soon());
+    ASSERT_EQ(text_of(store->get(std::to_string(1 - thread % 2), soon())), std::to_string(thread / 2));
   });
 }
 
@@ -234,6 +236,21 @@ TEST_F(DirStoreTest, ARankThatDiesBeforeTheGroupIsCompleteIsNamed) {
   ASSERT_TRUE(came(1));
   one.kill(SIGKILL);
   expect_to_name(zero, 1, one.pid());
+}
+
+// Not even the reason can be written where there is no room.
+TEST_F(DirStoreTest, ARankThatFailsOnTheWayInIsNotAwaited) {
+  Process zero = waiting_process(0, 3);
+  ASSERT_TRUE(came(0));
+  Process one = process([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit nothing{0, 0};
+    setrlimit(RLIMIT_FSIZE, &nothing);
+    open(1, 3);
+    return "came in";
+  });
+  EXPECT_EQ(one.result().rfind("system call failed: write: File too large", 0), 0u);
+  EXPECT_NE(zero.result().find("system call failed: a rank came to dir://"), std::string::npos);
 }
 
 TEST_F(DirStoreTest, RankZeroThatDiesBeforeTheGroupIsCompleteIsNamed) {

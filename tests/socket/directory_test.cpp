@@ -76,7 +76,7 @@ TEST(DefaultParent, IsInTheRuntimeDirectoryIfThatIsOurs) {
 TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
   const TemporaryDirectory top;
   const std::string base = top / "base";
-  std::optional<SharedDirectory> first = SharedDirectory::make(base, "g-x");
+  std::optional<SharedDirectory> first = SharedDirectory::make(base, "g");
   const std::string name = first->name();
   std::ofstream(first->path() + "/content") << "x";
   std::optional<SharedDirectory> second = SharedDirectory::enter(base, name);
@@ -93,8 +93,8 @@ TEST(SharedDirectory, GoesWithTheLastWhoIsInIt) {
 
 TEST(SharedDirectory, NamesSortByTimeAndDiffer) {
   const TemporaryDirectory top;
-  const SharedDirectory first = SharedDirectory::make(top.path(), "g-x");
-  const SharedDirectory second = SharedDirectory::make(top.path(), "g-x");
+  const SharedDirectory first = SharedDirectory::make(top.path(), "g");
+  const SharedDirectory second = SharedDirectory::make(top.path(), "g");
   EXPECT_LT(first.name(), second.name());
 }
 
@@ -102,26 +102,40 @@ TEST(Sweep, TakesWhatAKilledProcessLeftAndNothingElse) {
   const TemporaryDirectory top;
   mkdir((top / "j-job").c_str(), 0700);
   Process victim([&] {
-    const SharedDirectory one = SharedDirectory::make(top.path(), "g-x");
-    const SharedDirectory two = SharedDirectory::make(top / "j-job", "g-y");
+    const SharedDirectory one = SharedDirectory::make(top.path(), "g");
+    const SharedDirectory two = SharedDirectory::make(top / "j-job", "g-0123456789abcdef");
     std::ofstream(one.path() + "/content") << "x";
     tell();
     pause();
     return std::string();
   });
   ASSERT_TRUE(victim.told());
-  std::ofstream(top / "g-file") << "not a directory";
-  mkdir((top / "unrelated").c_str(), 0700);
-  mkdir((top / "g-unlocked").c_str(), 0700);  // its maker died before it made the lock
-  mkdir((top / "g-foreign").c_str(), 0700);   // has no lock, but is not empty
-  std::ofstream(top / "g-foreign/content") << "x";
-  const SharedDirectory mine = SharedDirectory::make(top.path(), "g-z");
+  const std::string like_ours = "g-0123456789abcdef-0123456789abcde";
+  std::ofstream(top / (like_ours + "0")) << "not a directory";
+  mkdir((top / (like_ours + "1")).c_str(), 0700);  // its maker died before it made the lock
+  // Of the user's: without a lock, with one of his, or by another name.
+  const std::vector<std::string> of_user{like_ours + "2", like_ours + "3", like_ours + "4-more", "g-results", "unrelated"};
+  for (const std::string& name : of_user) {
+    mkdir((top / name).c_str(), 0700);
+    std::ofstream(top / name + "/content") << "x";
+    if (name == like_ours + "3") std::ofstream(top / name + "/lock") << "mine";
+    if (name != like_ours + "2" && name != like_ours + "3") std::ofstream(top / name + "/lock");
+  }
+  mkdir((top / "j-empty").c_str(), 0700);
+  const SharedDirectory mine = SharedDirectory::make(top.path(), "g");
+  const size_t before = entries(top.path()).size();
   sweep(top.path());
-  EXPECT_EQ(entries(top.path()).size(), 6u);
+  EXPECT_EQ(entries(top.path()).size(), before - 1);
   victim.kill(SIGKILL);
   victim.result();
   sweep(top.path());
-  EXPECT_EQ(entries(top.path()), (std::vector<std::string>{"g-file", "g-foreign", mine.name(), "unrelated"}));
+  EXPECT_EQ(entries(top.path()).size(), before - 2) << "job directories may be the user's";
+  sweep(top.path(), Sweep::with_jobs);
+  std::vector<std::string> left = of_user;
+  left.insert(left.end(), {like_ours + "0", mine.name()});
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(entries(top.path()), left);
+  for (const std::string& name : of_user) EXPECT_TRUE(std::filesystem::exists(top / name + "/content"));
 }
 
 TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
@@ -132,7 +146,7 @@ TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
         sweep(top.path());
         continue;
       }
-      const SharedDirectory made = SharedDirectory::make(top.path(), "g-x");
+      const SharedDirectory made = SharedDirectory::make(top.path(), "g");
       const Fd file(openat(made.fd(), "content", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       ASSERT_TRUE(file);
       ASSERT_TRUE(std::filesystem::exists(made.path() + "/content"));
