@@ -2,6 +2,8 @@
 #include "core/base/log.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -80,13 +82,20 @@ std::shared_ptr<const Listeners::List> everybody() {
   return all.list;
 }
 
-// Never blocks for long, whatever the descriptor is: a reader that does not keep up loses lines.
-void write_line(int fd, Level level, const char* message) {
+// Never blocks, whatever the descriptor is: a reader that does not keep up loses lines. One call, so that lines of several ranks
+// do not mix.
+void write_line(int fd, const char* prefix, const char* message) {
   pollfd writable{fd, POLLOUT, 0};
   if (!poll_until({&writable, 1}, Deadline::after_ms(0)) || writable.revents != POLLOUT) return;
   char line[544];
-  const int length = std::snprintf(line, sizeof line, "%s: %s\n", name_of(level), message);
-  if (length > 0 && ::write(fd, line, static_cast<size_t>(length)) < 0) return;
+  const int length = std::snprintf(line, sizeof line, "%s: %s\n", prefix, message);
+  if (length <= 0) return;
+  const iovec whole{line, static_cast<size_t>(length)};
+  // Others may have filled it since it was asked.
+  if (pwritev2(fd, &whole, 1, -1, RWF_NOWAIT) >= 0) return;
+  struct stat status {};
+  const bool never_full = errno != EAGAIN || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode));
+  if (never_full && ::write(fd, line, whole.iov_len) < 0) return;
 }
 
 void deliver(Listener& to, Level level, const char* message) {
@@ -97,7 +106,7 @@ void deliver(Listener& to, Level level, const char* message) {
     if (to.callback != nullptr) {
       to.callback(to.user, static_cast<int32_t>(level), message);
     } else {
-      write_line(to.fd.get(), level, message);
+      write_line(to.fd.get(), name_of(level), message);
     }
   }
   to.running.fetch_sub(1);
@@ -105,7 +114,60 @@ void deliver(Listener& to, Level level, const char* message) {
   inside = outer;
 }
 
+void deliver(Level level, const char* message) noexcept {
+  try {
+    const auto all = everybody();  // kept: who ends the last listener of a list ends the list
+    for (const auto& listener : *all) deliver(*listener, level, message);
+    if (static_cast<int>(level) <= level_of_environment()) write_line(STDERR_FILENO, "symm", message);
+  } catch (const std::exception&) {
+    // Out of memory: the message is lost.
+  }
+}
+
+// What a thread that may not wait wrote, for one that may, and is there as long as there is something.
+class Courier {
+ public:
+  void take(Level level, const char* message) {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() == kMostQueued) {
+      ++lost_;
+      return;
+    }
+    queue_.emplace_back(level, message);
+    if (!started_) process::start_thread("symm-log", [this] { run(); });
+    started_ = true;
+  }
+
+ private:
+  static constexpr size_t kMostQueued = 1024;
+  using Queue = std::vector<std::pair<Level, std::string>>;
+
+  void run() noexcept {
+    for (;;) {
+      Queue queue;
+      uint64_t lost = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        started_ = !queue_.empty();
+        if (!started_) return;
+        queue.swap(queue_);
+        lost = std::exchange(lost_, 0);
+      }
+      for (const auto& [level, message] : queue) deliver(level, message.c_str());
+      if (lost != 0) write(Level::warning, "%llu messages were lost", static_cast<unsigned long long>(lost));
+    }
+  }
+
+  std::mutex mutex_;
+  Queue queue_;
+  uint64_t lost_ = 0;
+  bool started_ = false;
+};
+thread_local bool elsewhere = false;
+
 }  // namespace
+
+void deliver_elsewhere() noexcept { elsewhere = true; }
 
 uint64_t add_listener(Callback callback, void* user, Level level) {
   const auto listener = std::make_shared<Listener>();
@@ -157,17 +219,12 @@ void write(Level level, const char* pattern, ...) noexcept {
   std::vsnprintf(message, sizeof message, pattern, arguments);
   va_end(arguments);
   std::replace(message, message + std::strlen(message), '\n', ' ');
+  if (!elsewhere) return deliver(level, message);
   try {
-    const auto all = everybody();  // kept: who ends the last listener of a list ends the list
-    for (const auto& listener : *all) deliver(*listener, level, message);
+    PerProcess<Courier>::current().take(level, message);
   } catch (const std::exception&) {
     // Out of memory: the message is lost.
   }
-  if (static_cast<int>(level) > level_of_environment()) return;
-  // Only when the user asked for it with SYMM_LOG. One write() so that lines of several ranks do not mix.
-  char line[544];
-  const int length = std::snprintf(line, sizeof line, "symm: %s\n", message);
-  if (length > 0 && ::write(STDERR_FILENO, line, static_cast<size_t>(length)) < 0) return;
 }
 
 }  // namespace symm::log

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where messages that are not errors go: to listeners, which are functions or descriptors, and to stderr if SYMM_LOG names a
-// level. A forked child has no listeners.
+// level. A forked child has no listeners. Listeners may be slow, or wait for a lock of the program's: so nothing is written with
+// a lock held, and a thread that others depend on lets another one deliver.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,8 @@ uint64_t add_descriptor(int fd, Level level);
 void remove_listener(uint64_t id);
 
 bool enabled(Level level) noexcept;
+// From now on another thread delivers what this one writes. It holds a bounded number of messages; those beyond are counted.
+void deliver_elsewhere() noexcept;
 [[gnu::format(printf, 2, 3)]] void write(Level level, const char* pattern, ...) noexcept;
 
 }  // namespace symm::log

@@ -44,6 +44,7 @@ void Monitor::forget(uint64_t number) noexcept {
 }
 
 void Monitor::run() noexcept {
+  log::deliver_elsewhere();
   std::array<epoll_event, 64> events;
   for (;;) {
     const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);

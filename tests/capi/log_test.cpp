@@ -92,6 +92,23 @@ TEST(Log, a_reader_that_does_not_read_holds_nobody_up) {
   }
 }
 
+// Standard error, too, which ranks share with whoever reads them, and which nobody has made non-blocking.
+TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
+  setenv("SYMM_LOG", "warning", 1);
+  support::Process rank([] {
+    Pipe full;
+    const std::string much(1 << 20, 'x');
+    while (write(full.ends[1], much.data(), much.size()) > 0) {
+    }
+    fcntl(full.ends[1], F_SETFL, 0);
+    dup2(full.ends[1], STDERR_FILENO);
+    create({"thread://log-abort", ""}, 0, 1).abort("the program wants to end");
+    return std::string("returned");
+  });
+  EXPECT_EQ(rank.result(), "returned");
+  unsetenv("SYMM_LOG");
+}
+
 TEST(Log, a_listener_may_end_itself_and_who_ends_it_waits_until_it_has_returned) {
   static std::atomic<uint64_t> id;
   static std::atomic<int> calls, inside;
