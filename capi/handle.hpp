@@ -13,14 +13,13 @@
 #include <unordered_map>
 
 #include "capi/guard.hpp"
-#include "core/base/process.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm::capi {
 
 template <class Object>
 struct Slot {
   std::atomic<uint32_t> references{0};  // 0: free
-  uint32_t fork_generation = 0;
   std::shared_ptr<Object> object;
   Slot* next_free = nullptr;
 };
@@ -30,16 +29,14 @@ class Arena {
  public:
   using Entry = Slot<Object>;
 
-  static Arena& instance() {
-    static auto* arena = new Arena;  // leaked: handles may be released while static objects are destroyed
-    return *arena;
-  }
+  // A forked child has an arena elsewhere, so it knows none of its parent's handles.
+  static Arena& instance() { return PerProcess<Arena>::current(); }
 
   // The object's handle with one more reference, or a new one.
   Entry* take(std::shared_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
     Entry*& its = of_object_[object.get()];
-    if (its != nullptr && its->fork_generation == process::fork_generation()) {
+    if (its != nullptr) {
       uint32_t references = its->references.load(std::memory_order_relaxed);
       while (references != 0) {
         if (its->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return its;
@@ -55,7 +52,6 @@ class Arena {
       used_.store(used + 1, std::memory_order_release);
     }
     entry->object = std::move(object);
-    entry->fork_generation = process::fork_generation();
     entry->references.store(1, std::memory_order_release);
     its = entry;
     return entry;
@@ -75,13 +71,12 @@ class Arena {
     const auto offset = reinterpret_cast<uintptr_t>(handle) - reinterpret_cast<uintptr_t>(slots_);
     if (offset >= used_.load(std::memory_order_acquire) * sizeof(Entry) || offset % sizeof(Entry) != 0) return nullptr;
     Entry* entry = slots_ + offset / sizeof(Entry);
-    return entry->references.load(std::memory_order_acquire) != 0 && entry->fork_generation == process::fork_generation()
-               ? entry
-               : nullptr;
+    return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
   }
 
  private:
   static constexpr size_t kSlots = size_t{1} << 20;
+  friend PerProcess<Arena>;
 
   Arena() {
     void* memory =

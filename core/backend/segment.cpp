@@ -13,6 +13,7 @@
 
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
+#include "core/base/per_process.hpp"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -26,15 +27,16 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 using Inode = Segment::Inode;
 
-// Which inodes are mapped. Leaked, because segments may be released while static objects are destroyed.
+// Which inodes are mapped.
 struct Registry {
-  std::mutex mutex;
+  std::mutex mutex;  // not held while anything is mapped, which can take long
   std::map<Inode, std::weak_ptr<Segment>> segments;
+  std::shared_ptr<Segment> find(const Inode& inode) {
+    const auto found = segments.find(inode);
+    return found == segments.end() ? nullptr : found->second.lock();
+  }
 };
-Registry& registry() {
-  static auto* instance = new Registry;
-  return *instance;
-}
+using Segments = PerProcess<Registry>;
 
 Inode inode_of(int fd, struct stat* out = nullptr) {
   struct stat status {};
@@ -89,17 +91,34 @@ void require_file_size(size_t bytes) {
   }
 }
 
-// Called with the registry locked, which ~Segment locks too: so nothing here may fail once there is a segment.
-std::shared_ptr<Segment> register_segment(Fd fd, const Inode& inode, size_t bytes, size_t mapped) {
-  std::weak_ptr<Segment>& entry = registry().segments[inode];
-  std::byte* data = map_shared(fd.get(), mapped);
+// The segment of the inode: this one, unless another thread was faster.
+std::shared_ptr<Segment> map_segment(int fd, const Inode& inode, size_t bytes, size_t mapped) {
+  std::byte* data = map_shared(fd, mapped);
+  std::shared_ptr<Segment> segment;
   try {
-    auto segment = std::make_shared<Segment>(std::move(fd), inode, data, bytes, mapped);
-    entry = segment;
-    return segment;
+    segment = std::make_shared<Segment>(inode, data, bytes, mapped);
   } catch (...) {
     munmap(data, mapped);
     throw;
+  }
+  Registry& known = Segments::current();
+  std::shared_ptr<Segment> other;  // what is dropped, is so without the lock, which ~Segment takes
+  const std::lock_guard lock(known.mutex);
+  other = known.find(inode);
+  if (!other) known.segments[inode] = segment;
+  return other ? other : segment;
+}
+
+// In pieces: a kernel that is interrupted by a signal may undo the whole of a call, and with a fast timer would never end.
+void allocate_pages(int fd, size_t bytes) {
+  constexpr size_t kPiece = size_t{64} << 20;
+  for (size_t done = 0; done < bytes;) {
+    const size_t piece = std::min(bytes - done, kPiece);
+    if (fallocate(fd, 0, static_cast<off_t>(done), static_cast<off_t>(piece)) == 0) {
+      done += piece;
+    } else if (errno != EINTR) {
+      throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
+    }
   }
 }
 
@@ -119,15 +138,11 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, int nod
   require_file_size(mapped);
   if (ftruncate(raw, static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
   if (node != Placement::kNearest) bind_to_node(raw, mapped, node);
-  int result = 0;
-  do {
-    result = fallocate(raw, 0, 0, static_cast<off_t>(mapped));
-  } while (result != 0 && errno == EINTR);
-  if (result != 0) throw system_error(errno, "fallocate", format("%zu bytes of shared memory", mapped));
+  allocate_pages(raw, mapped);
   if (fcntl(raw, F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
-  const Inode inode = inode_of(raw);
-  const std::lock_guard lock(registry().mutex);
-  return register_segment(std::move(fd), inode, bytes, mapped);
+  const auto segment = map_segment(raw, inode_of(raw), bytes, mapped);
+  segment->keep(std::move(fd));
+  return segment;
 }
 
 std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes, Descriptor descriptor) {
@@ -141,27 +156,28 @@ std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes, Descriptor descrip
   if (seals < 0 || (seals & kSeals) != kSeals) {
     throw Error(Status::peer_failed, "a peer sent a segment whose size is not sealed");
   }
-  // Under one lock, so that two threads which import the same inode share one mapping.
-  const std::lock_guard lock(registry().mutex);
-  if (const auto found = registry().segments.find(inode); found != registry().segments.end()) {
-    if (auto segment = found->second.lock()) {
-      if (descriptor == Descriptor::keep && !segment->fd_) segment->fd_ = std::move(fd);
-      return segment;
-    }
-  }
-  auto segment = register_segment(std::move(fd), inode, bytes, mapped);
-  if (descriptor == Descriptor::close) segment->will_not_be_shared();
+  Registry& known = Segments::current();
+  std::unique_lock lock(known.mutex);
+  std::shared_ptr<Segment> segment = known.find(inode);
+  lock.unlock();
+  if (!segment) segment = map_segment(fd.get(), inode, bytes, mapped);
+  if (descriptor == Descriptor::keep) segment->keep(std::move(fd));
   return segment;
 }
 
+void Segment::keep(Fd fd) noexcept {
+  int none = -1;
+  if (fd_.compare_exchange_strong(none, fd.get())) fd.release();  // NOLINT(bugprone-unused-return-value): the segment's now
+}
+
 Segment::~Segment() {
-  {
-    Registry& known = registry();
-    const std::lock_guard lock(known.mutex);
-    const auto found = known.segments.find(inode_);
+  if (Registry* known = Segments::existing()) {  // none yet in a forked child
+    const std::lock_guard lock(known->mutex);
+    const auto found = known->segments.find(inode_);
     // A new segment for the inode may have been registered after our last reference went.
-    if (found != known.segments.end() && found->second.expired()) known.segments.erase(found);
+    if (found != known->segments.end() && found->second.expired()) known->segments.erase(found);
   }
+  will_not_be_shared();
   munmap(data_, mapped_);
 }
 

@@ -4,6 +4,7 @@
 // behind and no counter to get wrong. One process maps an inode once, however many groups share it.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 #include "core/backend/backend.hpp"
@@ -27,18 +28,20 @@ class Segment final : public Block {
 
   using Inode = std::pair<uint64_t, uint64_t>;  // device, number
 
-  Segment(Fd fd, Inode inode, std::byte* data, size_t bytes, size_t mapped) noexcept
-      : fd_(std::move(fd)), inode_(inode), data_(data), bytes_(bytes), mapped_(mapped) {}
+  Segment(Inode inode, std::byte* data, size_t bytes, size_t mapped) noexcept
+      : inode_(inode), data_(data), bytes_(bytes), mapped_(mapped) {}
   ~Segment() override;
 
   std::byte* data() const noexcept override { return data_; }
   size_t size() const noexcept override { return bytes_; }
-  ShareableHandle share() const override { return {{bytes_, bytes_}, fd_.get()}; }
-  void will_not_be_shared() noexcept override { fd_.reset(); }
-  int fd() const noexcept { return fd_.get(); }  // -1 if it was closed
+  ShareableHandle share() const override { return {{bytes_, bytes_}, fd()}; }
+  void will_not_be_shared() noexcept override { const Fd closed(fd_.exchange(-1)); }
+  int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
 
  private:
-  Fd fd_;
+  void keep(Fd fd) noexcept;  // unless it has one
+
+  std::atomic<int> fd_{-1};  // others may share it when it comes
   Inode inode_;
   std::byte* data_;
   size_t bytes_;

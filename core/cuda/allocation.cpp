@@ -12,6 +12,7 @@
 
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm::cuda {
 namespace {
@@ -59,10 +60,7 @@ struct FabricKnowledge {
   std::mutex mutex;
   std::unordered_map<int, std::string> reason;
 };
-FabricKnowledge& fabric_knowledge() {
-  static auto* instance = new FabricKnowledge;
-  return *instance;
-}
+FabricKnowledge& fabric_knowledge() { return PerProcess<FabricKnowledge>::current(); }
 
 std::string learn_fabric(const Device& device, const std::string& reason) {
   if (!reason.empty()) {

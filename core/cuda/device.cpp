@@ -3,33 +3,29 @@
 
 #include <cstring>
 
-#include "core/base/process.hpp"
+#include "core/base/per_process.hpp"
 
 namespace symm::cuda {
 
 namespace {
 
-// All that there are, and those that were let go of while something was still under way on them. Leaked, because handles may be
-// released while static objects are destroyed.
-struct AllDevices {
+// All that there are, and those that were let go of while something was still under way on them.
+struct Devices {
   std::mutex mutex;
   std::vector<std::weak_ptr<Device>> open;
   std::vector<Device*> lingering;
 };
-AllDevices& all_devices() {
-  static auto* instance = new AllDevices;
-  return *instance;
-}
+using AllDevices = PerProcess<Devices>;
 
 // Of each device, for as long as somebody works on it.
+struct KnownUses {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<StreamUses>> by_ordinal;
+};
 std::shared_ptr<StreamUses> uses_of(const Driver& driver, int ordinal) {
-  struct Known {
-    std::mutex mutex;
-    std::map<int, std::weak_ptr<StreamUses>> by_ordinal;
-  };
-  static auto* known = new Known;
-  const std::lock_guard lock(known->mutex);
-  std::weak_ptr<StreamUses>& entry = known->by_ordinal[ordinal];
+  KnownUses& known = PerProcess<KnownUses>::current();
+  const std::lock_guard lock(known.mutex);
+  std::weak_ptr<StreamUses>& entry = known.by_ordinal[ordinal];
   auto found = entry.lock();
   if (!found) entry = found = std::make_shared<StreamUses>(driver);
   return found;
@@ -50,8 +46,13 @@ std::shared_ptr<Device> Device::open(int ordinal) {
       delete last;
       return;
     }
-    const std::lock_guard lock(all_devices().mutex);
-    all_devices().lingering.push_back(last);
+    try {
+      Devices& all = AllDevices::current();
+      const std::lock_guard lock(all.mutex);
+      all.lingering.push_back(last);
+    } catch (const std::bad_alloc&) {
+      return;  // leaked rather than pulled away under a kernel
+    }
   });
   device->ordinal_ = ordinal;
   driver.require(driver.cuDeviceGet(&device->device_, ordinal), "cuDeviceGet");
@@ -64,9 +65,10 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   driver.require(driver.cuStreamCreate(&device->stream_, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
   device->uses_ = uses_of(driver, ordinal);
   device->everybodys_.event = device->uses_->make_event();
-  const std::lock_guard lock(all_devices().mutex);
-  std::erase_if(all_devices().open, [](const auto& one) { return one.expired(); });
-  all_devices().open.push_back(device);
+  Devices& all = AllDevices::current();
+  const std::lock_guard lock(all.mutex);
+  std::erase_if(all.open, [](const auto& one) { return one.expired(); });
+  all.open.push_back(device);
   return device;
 }
 
@@ -199,23 +201,28 @@ void Device::defer(std::function<void()> work, bool recorded) noexcept {
 }
 
 void Device::reclaim() noexcept {
+  Devices* const all = AllDevices::existing();
+  if (all == nullptr) return;
   std::vector<std::shared_ptr<Device>> open;
   std::vector<Device*> lingering;
-  {
-    const std::lock_guard lock(all_devices().mutex);
-    for (const auto& one : all_devices().open) {
-      if (auto device = one.lock()) open.push_back(std::move(device));
+  try {
+    {
+      const std::lock_guard lock(all->mutex);
+      for (const auto& one : all->open) {
+        if (auto device = one.lock()) open.push_back(std::move(device));
+      }
+      lingering.swap(all->lingering);
     }
-    lingering.swap(all_devices().lingering);
-  }
-  for (const auto& device : open) device->settle();
-  for (Device* device : lingering) {
-    if (device->settle()) {
-      delete device;
-      continue;
-    }
-    const std::lock_guard lock(all_devices().mutex);
-    all_devices().lingering.push_back(device);
+    for (const auto& device : open) device->settle();
+    std::erase_if(lingering, [](Device* device) {
+      const bool over = device->settle();
+      if (over) delete device;
+      return over;
+    });
+    const std::lock_guard lock(all->mutex);
+    all->lingering.insert(all->lingering.end(), lingering.begin(), lingering.end());
+  } catch (const std::bad_alloc&) {
+    return;  // what was put off stays so, or is leaked
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <mutex>
 
+#include "core/base/per_process.hpp"
+
 namespace symm::cuda {
 namespace {
 
@@ -21,13 +23,9 @@ struct Libraries {
     return library;
   }
 };
-Libraries& libraries() {
-  static auto* instance = new Libraries;
-  return *instance;
-}
 
 CUkernel find_kernel(const Driver& driver, const std::string& name) {
-  Libraries& known = libraries();
+  Libraries& known = PerProcess<Libraries>::current();
   const std::lock_guard lock(known.mutex);
   // Those that are eager all at once, so that no later call, while others' kernels wait or a stream is captured, has anything to
   // load.

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/stream_words.hpp"
 
+#include "core/base/per_process.hpp"
 #include "core/cuda/backend.hpp"
 
 namespace symm::cuda {
 namespace {
 
-struct Devices {
+struct ExportingDevices {
   std::mutex mutex;
   std::map<int, std::weak_ptr<Device>> by_ordinal;
 };
-Devices& devices() {
-  static auto* instance = new Devices;  // leaked, like all that handles may need while static objects are destroyed
-  return *instance;
-}
 
 }  // namespace
 
 std::shared_ptr<Device> ipc_device(int ordinal) {
-  Devices& known = devices();
+  ExportingDevices& known = PerProcess<ExportingDevices>::current();
   const std::lock_guard lock(known.mutex);
   std::weak_ptr<Device>& entry = known.by_ordinal[ordinal];
   if (auto device = entry.lock()) return device;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A forked child holds handles that belong to its parent. It is refused, and its parent does not notice.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "tests/support/group.hpp"
 
 namespace support {
@@ -55,6 +59,25 @@ TEST(Fork, the_child_can_make_a_group_of_its_own) {
   });
   EXPECT_EQ(child.result(), "");
   EXPECT_EQ(group.info().size, 1);
+}
+
+// Whatever another thread is doing at that moment.
+TEST(Fork, the_child_can_allocate_while_the_parent_does) {
+  const Group group = single_rank_group();
+  std::atomic<bool> over{false};
+  std::thread busy([&] {
+    while (!over) group.allocate(size_t{64} << 20);
+  });
+  for (int i = 0; i < 30; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(3000 + i * 37));
+    Process child([] {
+      single_rank_group().allocate(4096);
+      return "";
+    });
+    EXPECT_EQ(child.result(), "");
+  }
+  over = true;
+  busy.join();
 }
 
 }  // namespace
