@@ -8,6 +8,7 @@
 
 #include <unordered_map>
 
+#include "core/base/log.hpp"
 #include "core/ipc/lease.hpp"
 #include "core/ipc/validity_board.hpp"
 
@@ -56,6 +57,7 @@ struct Export {
 
 // What an exporter counts, in the structs in which it tells it.
 struct ExporterStatistics {
+  std::vector<std::pair<log::Level, std::string>> notes;  // for the log, when the exporter's lock has been given up
   symm_ipc_stats_t total{};  // only what is counted since the beginning; the rest is looked up when it is asked for
   symm_ipc_report_t done{};  // likewise
   void write_off(uint64_t leases) noexcept {
@@ -90,6 +92,7 @@ class Exports {
   struct Freed {
     uint64_t blocks = 0;
     uint64_t bytes = 0;
+    Deadline next = Deadline::never();  // when the next hold on a released block runs out
   };
   Freed settle(std::vector<std::shared_ptr<Block>>& garbage, std::vector<uint64_t>& retired);
 

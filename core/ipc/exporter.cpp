@@ -9,13 +9,15 @@
 namespace symm::ipc {
 
 Exporter::DeferredWork::~DeferredWork() {
-  if (!warning.empty()) log::write(log::Level::warning, "%s", warning.c_str());
+  for (const auto& [level, text] : notes) log::write(level, "%s", text.c_str());
 }
 
 // All or nothing: what fails here is tried anew by the next export.
 void Exporter::open() {
+  if (left_) throw Error(Status::unavailable, "export: this process is ending");
   const Id id = random_id();
-  auto listener = std::make_shared<ExporterListener>(id, [this] { let_in(); });
+  auto listener = std::make_shared<ExporterListener>(
+      id, [this] { let_in(); }, [this] { on_time(); });
   auto board = host::Segment::create(sizeof(ValidityBoard), "symm-ipc-board");
   listener->start();
   listener_ = std::move(listener);
@@ -26,6 +28,7 @@ void Exporter::open() {
 
 void Exporter::leave() noexcept {
   const std::lock_guard lock(mutex_);
+  left_ = true;
   if (listener_) listener_->close();
 }
 
@@ -47,9 +50,15 @@ void Exporter::turn(const Work& work) noexcept {
 
 void Exporter::let_in() noexcept {
   turn([this] {
-    listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
-                      statistics_.total.rejected_connections);
+    uint64_t& rejected = statistics_.total.rejected_connections;
+    const std::string why = listener_->accept([this](PeerFd socket) { importers_->admit(std::move(socket), board_->fd()); },
+                                              [this] { return importers_->drop_a_silent_one(); }, rejected);
+    if (!why.empty()) statistics_.notes.emplace_back(log::Level::warning, "an importer cannot be let in: " + why);
   });
+}
+
+void Exporter::on_time() noexcept {
+  turn([this] { listener_->start(); });
 }
 
 void Exporter::take_turn(uint64_t importer, bool dead) noexcept {
@@ -175,12 +184,16 @@ void Exporter::announce() noexcept {
 void Exporter::settle(DeferredWork& after) {
   std::vector<uint64_t> retired;
   const Exports::Freed freed = exports_->settle(after.garbage, retired);
+  after.notes.insert(after.notes.end(), statistics_.notes.begin(), statistics_.notes.end());
+  statistics_.notes.clear();
+  listener_->look_again(freed.next);
   statistics_.done.blocks_freed += freed.blocks;
   statistics_.done.bytes_freed += freed.bytes;
   importers_->retire(retired);
   const size_t limbo = exports_->in_limbo();
   if (limbo >= warn_at_) {
-    after.warning = format("%zu released buffers are still held by importers: %s", limbo, holders_in_limbo().c_str());
+    after.notes.emplace_back(log::Level::warning,
+                             format("%zu released buffers are still held by importers: %s", limbo, holders_in_limbo().c_str()));
     warn_at_ = limbo * 2;
   } else if (limbo < kWarnAt / 2) {
     warn_at_ = kWarnAt;

@@ -45,7 +45,7 @@ class Exporter {
   void collect();  // what an importer has released, and what nobody holds
   void fill(symm_ipc_report_t& report);
   void fill(symm_ipc_stats_t& stats);
-  void leave() noexcept;  // at exit: nothing stays on disk
+  void leave() noexcept;  // at exit: nothing stays on disk, and nothing is put there any more
 
   void take_turn(uint64_t importer, bool dead) noexcept;  // on the monitor's thread
 
@@ -53,7 +53,7 @@ class Exporter {
   // What is done when the lock has been given up: memory is unmapped, the log is written.
   struct DeferredWork {
     std::vector<std::shared_ptr<Block>> garbage;
-    std::string warning;
+    std::vector<std::pair<log::Level, std::string>> notes;
     ~DeferredWork();
   };
   struct Awaited {
@@ -62,6 +62,7 @@ class Exporter {
   };
 
   void open();
+  void on_time() noexcept;
   StreamWords* stream_words(const Provider& provider);  // null where there are no streams
   StreamWords* known_words();                           // null before the first export of memory that streams use
   template <class Work>
@@ -78,6 +79,7 @@ class Exporter {
   std::span<const std::atomic<uint64_t>> words() const noexcept { return ValidityBoard::in(*board_).words; }
 
   std::mutex mutex_;
+  bool left_ = false;
   ExporterStatistics statistics_;
   std::shared_ptr<ExporterListener> listener_;
   std::shared_ptr<host::Segment> board_;

@@ -51,8 +51,12 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
   Packet packet;
   const char* fault = received.too_long ? "a packet longer than the longest" : decode({buffer.data(), received.size}, packet);
   if (fault != nullptr) throw error_of(pid, Status::peer_failed, std::string("sent ") + fault);
-  if (packet.type == PacketType::refusal)
-    throw error_of(pid, packet.failure.status, "cannot let this process in: " + packet.failure.message);
+  if (packet.type == PacketType::refusal) {
+    Failure failure = packet.failure;
+    failure.pid = pid;
+    failure.message = exporter_name(pid) + " cannot let this process in: " + failure.message;
+    throw Error(std::move(failure));
+  }
   if (packet.type != PacketType::welcome) throw error_of(pid, Status::peer_failed, "did not begin with a welcome");
   if (received.fds.size() != packet.descriptors)
     throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
@@ -295,7 +299,7 @@ bool ExporterConnection::close_if_idle() {
   if (!mappings_.empty() || awaited_) return false;
   if (alive()) {
     if (!ring_.flush()) return false;
-    connection_.send_now(encode({.type = PacketType::bye}));
+    connection_.post(encode({.type = PacketType::bye}));
   }
   return true;
 }

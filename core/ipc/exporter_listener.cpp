@@ -2,23 +2,35 @@
 #include "core/ipc/exporter_listener.hpp"
 
 #include <fcntl.h>
+#include <sys/timerfd.h>
+
+#include <cerrno>
 
 #include "core/base/environment.hpp"
-#include "core/base/log.hpp"
 
 namespace symm::ipc {
 namespace {
 
+constexpr int kMostAccepted = 16;     // in one turn: others want the exporter's lock, too
+constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to refuse somebody
+
 std::string directory_for_sockets() {
   const std::string chosen = environment("SYMM_IPC_DIRECTORY");
-  return chosen.empty() ? default_parent() : chosen;
+  if (chosen.empty()) return default_parent();
+  if (chosen[0] != '/')
+    throw Error(Status::invalid_argument, "SYMM_IPC_DIRECTORY is '" + chosen + "'; it must be an absolute path");
+  return chosen;
 }
 
 Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 }  // namespace
 
-ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect) : on_connect_(std::move(on_connect)) {
+ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
+    : on_connect_(std::move(on_connect)),
+      on_time_(std::move(on_time)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+  if (!timer_) throw system_error(errno, "timerfd_create");
   const std::string parent = directory_for_sockets();
   sweep(parent);
   directory_.emplace(SharedDirectory::make(parent, "g"));
@@ -28,31 +40,62 @@ ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_
 }
 
 void ExporterListener::start() {
-  if (listener_ && watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
+  if (!listener_) return;
+  if (watching_timer_ == 0) watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
+  if (watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
 }
 
 void ExporterListener::close() noexcept {
-  if (watching_ != 0) Monitor::current().forget(std::exchange(watching_, 0));
+  for (uint64_t* watching : {&watching_, &watching_timer_}) {
+    if (*watching != 0) Monitor::current().forget(std::exchange(*watching, 0));
+  }
   listener_.reset();
   directory_.reset();
 }
 
-void ExporterListener::accept(const std::function<void(PeerFd)>& admit, uint64_t& rejected) {
-  if (!listener_) return;
-  try {
-    while (PeerFd socket = listener_->accept(rejected)) admit(std::move(socket));
-  } catch (const Error& error) {
-    // No descriptor for whoever waits; left there, it would wake us without end.
-    log::write(log::Level::warning, "an importer cannot be let in: %s", error.what());
-    spare_.reset();
-    ++rejected;
+void ExporterListener::ready(int fd) noexcept {
+  if (fd != timer_.get()) return on_connect_();
+  uint64_t times = 0;
+  if (::read(fd, &times, sizeof times) < 0) return;
+  on_time_();
+}
+
+void ExporterListener::look_again(Deadline when) noexcept {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  if (asked_.expired()) asked_ = Deadline::never();
+  const uint64_t left = when.remaining_ns();
+  if (left >= asked_.remaining_ns()) return;
+  asked_ = when;
+  itimerspec once{};
+  once.it_value = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond + 1)};
+  timerfd_settime(timer_.get(), 0, &once, nullptr);
+}
+
+std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room,
+                                     uint64_t& rejected) {
+  std::string why;
+  for (int turn = 0; listener_ && turn < kMostAccepted; ++turn) {
     try {
-      const PeerFd refused = listener_->accept(rejected);
-    } catch (const Error&) {
-      Monitor::current().forget(std::exchange(watching_, 0));  // another thread took it: the next export listens again
+      PeerFd socket = listener_->accept(rejected);
+      if (!socket) break;
+      admit(std::move(socket));
+    } catch (const Error& error) {
+      why = error.what();
+      if (make_room()) continue;
+      // No descriptor for whoever waits; left there, it would wake us without end.
+      spare_.reset();
+      ++rejected;
+      try {
+        const PeerFd refused = listener_->accept(rejected);
+      } catch (const Error&) {  // another thread took it
+        Monitor::current().forget(std::exchange(watching_, 0));
+        look_again(Deadline::after_ms(kDeafForMs));
+      }
+      spare_ = spare();
+      break;
     }
-    spare_ = spare();
   }
+  return why;
 }
 
 }  // namespace symm::ipc

@@ -15,24 +15,31 @@ namespace symm::ipc {
 
 class ExporterListener final : public Watched, public std::enable_shared_from_this<ExporterListener> {
  public:
-  // `on_connect` is called on the monitor's thread when somebody connects. Throws what the directory and the socket say.
-  ExporterListener(const Id& exporter, std::function<void()> on_connect);
+  // On the monitor's thread, `on_connect` is called when somebody connects, `on_time` as look_again() asks. Throws what the
+  // directory and the socket say.
+  ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
   void start();           // unless it listens already. Throws Error(system)
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }
 
-  // All who wait are given to `admit`. `rejected` grows by those who cannot be let in.
-  void accept(const std::function<void(PeerFd)>& admit, uint64_t& rejected);
+  // A few of those who wait are given to `admit`; the monitor comes again for the others. Where there is no descriptor for one,
+  // `make_room` may find some. `rejected` grows by those who cannot be let in; returns why one could not.
+  std::string accept(const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room, uint64_t& rejected);
+  void look_again(Deadline when) noexcept;  // unless sooner was asked for
 
  private:
-  void ready(int) noexcept override { on_connect_(); }
+  void ready(int fd) noexcept override;
 
   const std::function<void()> on_connect_;
+  const std::function<void()> on_time_;
   std::optional<SharedDirectory> directory_;
   std::optional<Listener> listener_;
   std::string path_;
   Fd spare_;  // given up to be able to refuse a connection when descriptors have run out
   uint64_t watching_ = 0;
+  Fd timer_;
+  Deadline asked_ = Deadline::never();
+  uint64_t watching_timer_ = 0;
 };
 
 }  // namespace symm::ipc

@@ -21,9 +21,8 @@ std::string directory_of(const Token& token, const ImportOptions& options) {
 
 std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Peer>& peer = peers_[exporter];
-  if (!peer) peer = std::make_shared<Peer>();
-  return peer;
+  if (const auto found = peers_.find(exporter); found != peers_.end()) return found->second;
+  return peers_.emplace(exporter, std::make_shared<Peer>()).first->second;
 }
 
 // The connection, a new one if there is none that lives. The peer's `asking` is held.
@@ -72,8 +71,16 @@ std::shared_ptr<HeldLease> Importer::import(const Token& token, const ImportOpti
   if (leased.lease == 0) {
     const Deadline deadline = Deadline::after_ms(options.timeout_ms);
     const TimedLock asking(peer->asking, options.timeout_ms, "import");
-    connection = reconnect(*peer, token, options, deadline);
-    leased = connection->request(token, device, memory, deadline);
+    const auto ask = [&] {
+      try {
+        connection = reconnect(*peer, token, options, deadline);
+        leased = connection->request(token, device, memory, deadline);
+      } catch (const Error& error) {
+        if (!is_crowded(error.failure()) || deadline.expired()) throw;
+      }
+      return leased.lease != 0;
+    };
+    if (!retry_until(ask, deadline)) throw Error(crowded());
   }
   auto held = std::make_shared<HeldLease>(token, exporter_, std::move(leased), connection);
   connection->wait_for_exporter(token, memory, stream, device);
@@ -112,13 +119,13 @@ uint64_t Importer::collect() {
   std::erase_if(peers_, [&](const auto& entry) {
     Peer& peer = *entry.second;
     if (!peer.asking.try_take()) return false;
+    const std::unique_ptr<TimedMutex, void (*)(TimedMutex*)> taken(&peer.asking, [](TimedMutex* mutex) { mutex->give(); });
     bool idle = false;
     {
       const std::lock_guard held(peer.mutex);
       idle = !peer.connection || peer.connection->close_if_idle();
       if (idle && peer.connection) closed.push_back(std::move(peer.connection));
     }
-    peer.asking.give();
     return idle;
   });
   return dropped;

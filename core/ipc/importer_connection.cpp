@@ -24,7 +24,9 @@ ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, Exp
 
 void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
   const int fds[] = {ring_.fd(), board};
-  if (!send({.type = PacketType::welcome, .descriptors = 2}, fds)) throw Error(Status::peer_failed, "it went at once");
+  const fdpass::Sent sent = send({.type = PacketType::welcome, .descriptors = 2}, fds);
+  if (sent == fdpass::Sent::crowded) throw Error(crowded());
+  if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it went at once");
   ring_.will_not_be_shared();
   connection_.start(self);
 }
@@ -34,8 +36,8 @@ std::string ImporterConnection::name() const {
   return pid != 0 ? format("pid %lld", static_cast<long long>(pid)) : "a process of another pid namespace";
 }
 
-bool ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
-  return connection_.send_now(encode(packet), fds) == fdpass::Sent::done;
+fdpass::Sent ImporterConnection::send(const Packet& packet, std::span<const int> fds) {
+  return connection_.send_now(encode(packet), fds);
 }
 
 // ---- what it sends
@@ -56,6 +58,7 @@ const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpa
   Packet packet;
   if (const char* fault = decode(bytes, packet)) return fault;
   if (received.fds_arrived != 0) return "descriptors that nobody asked for";
+  has_spoken_ = true;
   switch (packet.type) {
     case PacketType::request: serve(packet); return nullptr;
     case PacketType::nudge:
@@ -92,7 +95,13 @@ void ImporterConnection::serve(const Packet& request) {
     if (fd >= 0) mapped_.insert(token.block);
     ++statistics_.total.grants;
   }
-  if (!send(reply, {&fd, reply.descriptors})) throw Error(Status::peer_failed, "it does not read what it is sent");
+  fdpass::Sent sent = send(reply, {&fd, reply.descriptors});
+  if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
+    leases_.release(exports_, request.lease, {}, ring_.words());
+    --statistics_.total.grants;
+    sent = send({.type = PacketType::refusal, .lease = request.lease, .failure = crowded()}, {});
+  }
+  if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it does not read what it is sent");
 }
 
 // ---- what it writes
@@ -142,7 +151,7 @@ void ImporterConnection::tell_retired() noexcept {
   if (!connection_.open()) untold_.clear();
   try {
     while (!untold_.empty()) {
-      if (!send({.type = PacketType::retired, .block = untold_.back()}, {})) return;
+      if (send({.type = PacketType::retired, .block = untold_.back()}, {}) != fdpass::Sent::done) return;
       untold_.pop_back();
     }
   } catch (const std::exception&) {

@@ -27,6 +27,7 @@ class ImporterConnection final : public Receiver {
   Leases& leases() noexcept { return leases_; }
   const Leases& leases() const noexcept { return leases_; }
   std::string name() const;
+  bool has_spoken() const noexcept { return has_spoken_; }
   uint64_t start_time() const noexcept { return start_time_; }
 
   // A turn of the monitor's. What became of the importer, and why it is disconnected.
@@ -53,7 +54,7 @@ class ImporterConnection final : public Receiver {
   void on_death(const std::string&) override {}
   void serve(const Packet& request);
   void apply(const LeaseRing::Event& event);
-  bool send(const Packet& packet, std::span<const int> fds);  // false if it cannot be sent now. Throws
+  fdpass::Sent send(const Packet& packet, std::span<const int> fds);  // what can be sent now. Throws
 
   Exporter& exporter_;
   Exports& exports_;
@@ -69,6 +70,7 @@ class ImporterConnection final : public Receiver {
   State state_ = State::connected;
   std::string why_;
   bool is_trusted_ = true;
+  bool has_spoken_ = false;
 };
 
 }  // namespace symm::ipc

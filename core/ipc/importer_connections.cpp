@@ -3,10 +3,14 @@
 
 #include <algorithm>
 
-#include "core/base/log.hpp"
 #include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {
+namespace {
+
+constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
+
+}  // namespace
 
 void ImporterConnections::admit(PeerFd socket, int board) {
   const int raw = socket.get();
@@ -19,10 +23,29 @@ void ImporterConnections::admit(PeerFd socket, int board) {
     importer->start(importer, board);
     importer->want_to_hear(want_to_hear_);
     all_.emplace(last_serial_, importer);
+    silent_.push_back(last_serial_);
+    if (silent_.size() > kMostSilent) drop_a_silent_one(kMostSilent);
   } catch (const Error&) {
     fdpass::send(raw, encode(refusal_of(1)), {});
     ++statistics_.total.rejected_connections;
   }
+}
+
+bool ImporterConnections::drop_a_silent_one(size_t unless_at_most) {
+  std::erase_if(silent_, [&](uint64_t serial) {
+    const auto at = all_.find(serial);
+    return at == all_.end() || at->second->has_spoken();
+  });
+  if (silent_.size() <= unless_at_most) return false;
+  const uint64_t serial = silent_.front();
+  silent_.pop_front();
+  take_turn(serial, false);  // it may have spoken just now
+  const auto at = all_.find(serial);
+  if (at != all_.end() && !at->second->has_spoken()) {
+    ++statistics_.total.rejected_connections;
+    disconnected(at);
+  }
+  return true;
 }
 
 void ImporterConnections::take_turn(uint64_t serial, bool dead) {
@@ -54,7 +77,7 @@ void ImporterConnections::drain(BySerial::iterator at) {
 
 // Its leases stay until it is known to be dead.
 void ImporterConnections::break_off(BySerial::iterator at, const std::string& why) {
-  log::write(log::Level::warning, "connection of importer %s closed: %s", at->second->name().c_str(), why.c_str());
+  statistics_.notes.emplace_back(log::Level::warning, "connection of importer " + at->second->name() + " closed: " + why);
   ++statistics_.total.rejected_connections;
   at->second->distrust();
   disconnected(at);
@@ -83,8 +106,8 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
 void ImporterConnections::write_off(BySerial::iterator at, bool surely) {
   const uint64_t leases = at->second->leases().write_off(exports_, surely);
   if (leases != 0) {
-    log::write(log::Level::info, "importer %s is gone with %llu leases", at->second->name().c_str(),
-               static_cast<unsigned long long>(leases));
+    statistics_.notes.emplace_back(log::Level::info, format("importer %s is gone with %llu leases", at->second->name().c_str(),
+                                                            static_cast<unsigned long long>(leases)));
   }
   statistics_.write_off(leases);
   at->second->connection().stop();

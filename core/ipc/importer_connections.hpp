@@ -3,6 +3,8 @@
 // All who import from this process: who connects, asks and dies. Nothing here waits. Used with the exporter's lock held.
 #pragma once
 
+#include <deque>
+
 #include "core/ipc/importer_connection.hpp"
 
 namespace symm::ipc {
@@ -14,6 +16,8 @@ class ImporterConnections {
       : exporter_(exporter), exports_(exports), statistics_(statistics) {}
 
   void admit(PeerFd socket, int board);
+  // Of those who connected and said nothing, the first one goes. False if there are no more than so many.
+  bool drop_a_silent_one(size_t unless_at_most = 0);
   void take_turn(uint64_t serial, bool dead);  // of one that has something to say, or is dead
   void drain();                                // what they wrote in their rings
   void retire(const std::vector<uint64_t>& blocks) noexcept;
@@ -33,6 +37,7 @@ class ImporterConnections {
   Exports& exports_;
   ExporterStatistics& statistics_;
   BySerial all_;
+  std::deque<uint64_t> silent_;  // who had said nothing when it was looked at
   uint64_t last_serial_ = 0;
   bool want_to_hear_ = false;
 };

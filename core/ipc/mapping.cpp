@@ -11,12 +11,12 @@ std::shared_ptr<Mapping> Mappings::find(const Token& token, int device) const {
 }
 
 std::shared_ptr<Mapping> Mappings::place(const Token& token, int device) {
-  std::shared_ptr<Mapping>& mapping = all_[{token.block, device}];
-  if (mapping && mapping->retired) mapping.reset();  // its users keep it
-  if (!mapping) {
+  std::shared_ptr<Mapping> mapping = find(token, device);
+  if (!mapping || mapping->retired) {  // the users of a retired one keep it
     mapping = std::make_shared<Mapping>();
     mapping->origin = token;
     mapping->device = device;
+    all_.insert_or_assign({token.block, device}, mapping);
   }
   ++mapping->users;
   return mapping;

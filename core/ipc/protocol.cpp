@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+
 namespace symm::ipc {
 namespace {
 
@@ -52,6 +54,12 @@ Packet refusal_of(uint64_t lease) {
   refusal.failure.pid = getpid();
   return refusal;
 }
+
+Failure crowded() {
+  return {Status::system, -1, getpid(), "sendmsg: the kernel has too many descriptors of this user in flight", ETOOMANYREFS, 0};
+}
+
+bool is_crowded(const Failure& failure) noexcept { return failure.os_error == ETOOMANYREFS; }
 
 std::vector<std::byte> encode(const Packet& packet) {
   Writer body;

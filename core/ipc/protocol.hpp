@@ -45,6 +45,11 @@ struct Packet {
 // What refuses `lease`, in a catch block: the failure, with this process as the one that says it.
 Packet refusal_of(uint64_t lease);
 
+// The kernel does not take a descriptor just now, for one: its bound on those of a user that are in flight is reached. Who is
+// told so asks again.
+Failure crowded();
+bool is_crowded(const Failure& failure) noexcept;
+
 std::vector<std::byte> encode(const Packet& packet);
 // nullptr if `bytes` is exactly one valid packet, else why not.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);

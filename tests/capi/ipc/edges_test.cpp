@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where an exporter or an importer has something against it: a logger that waits, a crowd at its door, no descriptors, an exit, a
+// system call or an allocation that fails.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "tests/capi/ipc/sharing.hpp"
+
+namespace support {
+namespace {
+
+std::atomic<int> sendmsg_errno{0};   // of the next call
+std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
+
+}  // namespace
+}  // namespace support
+
+// The library's calls come here, too.
+extern "C" [[gnu::visibility("default")]] ssize_t sendmsg(int fd, const msghdr* message, int flags) {
+  if (const int error = support::sendmsg_errno.exchange(0)) return errno = error, -1;
+  return syscall(SYS_sendmsg, fd, message, flags);
+}
+#if !defined(__SANITIZE_ADDRESS__)
+extern "C" void* __libc_malloc(size_t);
+extern "C" [[gnu::visibility("default")]] void* malloc(size_t bytes) {
+  if (support::mallocs_left >= 0 && support::mallocs_left.fetch_sub(1) == 0) return nullptr;
+  return __libc_malloc(bytes);
+}
+#endif
+
+namespace support {
+namespace {
+
+class Edges : public Sharing {
+ protected:
+  std::string socket_path() const {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path())) {
+      if (entry.is_socket()) return entry.path();
+    }
+    return "";
+  }
+};
+
+int knock(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  while (fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (errno != EAGAIN) break;
+    usleep(100);
+  }
+  return fd;
+}
+
+// Any logger has a lock, and whoever has that may call the library.
+TEST_F(Edges, AListenerThatWaitsHoldsNobodyUp) {
+  static std::mutex logger;
+  static std::atomic<int> heard;
+  static std::atomic<bool> waits;
+  Process* victim = nullptr;
+  exporter([&] {
+    const Owned owned = offer(4096);
+    const auto listen = [](void*, symm_log_level_t, const char* message) {
+      if (std::string(message).find("is gone with 1 leases") == std::string::npos) return;
+      waits = true;
+      const std::lock_guard lock(logger);
+      ++heard;
+    };
+    const symm::LogListener listener(+listen, nullptr, SYMM_LOG_INFO);
+    {
+      const std::lock_guard lock(logger);
+      pass();
+      expect_eventually("the death is logged", [] { return waits.load(); });
+      EXPECT_EQ(ipc_stats().leased, 0U);
+      Token again = make_token(owned.data, 64);
+      import(again);
+      // Nor is the thread held up that hears of deaths.
+      Process other([&] { EXPECT_EQ(outcome_of_import(again).message, ""); });
+      other.expect_success("another importer");
+      EXPECT_EQ(heard, 0);
+    }
+    expect_eventually("it is heard", [] { return heard == 1; });
+  });
+  victim = &importer([&] {
+    const Import held = import(facts->token);
+    facts->step = 100;
+    sleep_for_ever();
+  });
+  wait_for(facts->step, 100);
+  victim->kill(SIGKILL);
+  gone(*victim);
+  facts->done = 1;
+}
+
+TEST_F(Edges, ACrowdThatSaysNothingIsBounded) {
+  constexpr size_t kCrowd = 700;
+  exporter([&] {
+    const Owned owned = offer(4096);
+    const size_t before = open_descriptors();
+    pass();
+    EXPECT_LE(open_descriptors(), before + 2 * 256 + 8);
+    EXPECT_EQ(outcome_of_import(facts->token).message, "");
+    EXPECT_GE(ipc_stats().rejected_connections, kCrowd - 256);
+    pass();
+    expect_eventually("they are gone", [&] { return open_descriptors() <= before + 2; });
+  });
+  importer([&] {
+    const rlimit enough{4096, 4096};
+    if (geteuid() == 0) setrlimit(RLIMIT_NOFILE, &enough);
+    std::vector<int> crowd;
+    const std::string path = socket_path();
+    for (size_t i = 0; i < kCrowd; ++i) crowd.push_back(knock(path));
+    EXPECT_EQ(outcome_of_import(facts->token).message, "");
+    pass();
+    for (const int fd : crowd) close(fd);
+    ipc_collect();
+  });
+}
+
+// Another thread of the exporter takes each descriptor that becomes free, also the one that is kept to refuse somebody with.
+TEST_F(Edges, ADoorThatHadToBeShutOpensByItself) {
+  static std::atomic<bool> greedy{true};
+  exporter([&] {
+    const Owned owned = offer(4096);
+    std::vector<int> taken;
+    rlimit usual{};
+    getrlimit(RLIMIT_NOFILE, &usual);
+    const rlimit tight{static_cast<rlim_t>(open_descriptors() + 40), usual.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &tight);
+    std::thread thief([&] {
+      taken.reserve(1000);
+      while (greedy) {
+        const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) taken.push_back(fd);
+      }
+    });
+    usleep(50'000);
+    pass();
+    greedy = false;
+    thief.join();
+    for (const int fd : taken) close(fd);
+    setrlimit(RLIMIT_NOFILE, &usual);
+    pass();
+  });
+  importer([&] {
+    for (int i = 0; i < 60; ++i) outcome_of_import(facts->token, 20);
+    pass();
+    EXPECT_EQ(outcome_of_import(facts->token).message, "");
+  });
+}
+
+TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
+  constexpr int kTrials = 40;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Process owner([&] {
+      const Owned owned = offer(4096);
+      for (int thread = 0; thread < 2; ++thread) {
+        std::thread([data = owned.data] {
+          symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
+          std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
+          for (size_t size = 0;;) symm_ipc_export(data, 64, &options, token, sizeof token, &size, nullptr);
+        }).detach();
+      }
+      tell();
+      usleep(static_cast<useconds_t>(1000 + trial * 37));
+      exit(0);
+    });
+    ASSERT_TRUE(owner.told());
+    const std::string path = socket_path();
+    Process crowd([&] {
+      for (;;) close(knock(path));
+    });
+    owner.expect_success("the exporter");
+  }
+}
+
+// A hold that runs out is noticed although nobody calls.
+TEST_F(Edges, AHoldEndsInTime) {
+  exporter([&] {
+    {
+      const Owned owned(1 << 16);
+      make_token(owned.data, 64, 200);
+    }
+    const size_t held = Footprint::now().mappings;
+    expect_eventually("it is given back", [&] { return Footprint::now().mappings < held; });
+  });
+}
+
+// What the kernel says when it is short of memory, and of a user who has too many descriptors in flight.
+TEST_F(Edges, SendingFailsForAMoment) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+    for (const int error : {ENOBUFS, ETOOMANYREFS}) {
+      sendmsg_errno = error;
+      pass();
+      EXPECT_EQ(sendmsg_errno, 0);
+    }
+    expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+  });
+  importer([&] {
+    for (const int error : {ENOBUFS, ETOOMANYREFS, ENOMEM}) {
+      EXPECT_EQ(outcome_of_import(facts->token).message, "");
+      sendmsg_errno = error;
+      ipc_collect();
+      EXPECT_EQ(sendmsg_errno, 0);
+      sendmsg_errno = error;
+      EXPECT_EQ(outcome_of_import(facts->token, 5'000).message, "");
+      ipc_collect();
+    }
+    for (int error = 0; error < 2; ++error) {
+      pass();
+      EXPECT_EQ(outcome_of_import(facts->token, 5'000).message, "");
+      ipc_collect();
+    }
+  });
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
+// Whichever allocation fails: a status, and nothing that hangs or crashes afterwards.
+TEST_F(Edges, AnyAllocationMayFail) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+  });
+  importer([&] {
+    int failed = 0;
+    bool reached = true;
+    for (long k = 0; reached; ++k) {
+      Process one([&] {
+        const Token token = facts->token;
+        mallocs_left = k;
+        symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+        config.bootstrap = "thread://short";
+        config.size = 1;
+        symm_group_t* group = nullptr;
+        symm_buffer_t* buffer = nullptr;
+        symm_ipc_t* held = nullptr;
+        void* pointer = nullptr;
+        size_t size = 0;
+        std::byte made[SYMM_IPC_TOKEN_MAX_SIZE];
+        const auto all = [&] {
+          symm_ipc_import_options_t options = SYMM_IPC_IMPORT_OPTIONS_INIT;
+          options.timeout_ms = 5'000;
+          symm_status_t status = group != nullptr ? SYMM_OK : symm_group_create(&config, &group);
+          if (status == SYMM_OK && buffer == nullptr) status = symm_alloc(group, 4096, nullptr, &buffer);
+          if (status == SYMM_OK) status = symm_buffer_pointer(buffer, &pointer);
+          if (status == SYMM_OK) status = symm_ipc_export(pointer, 64, nullptr, made, sizeof made, &size, nullptr);
+          if (status == SYMM_OK) status = symm_ipc_import(token.bytes, token.size, &options, &held, nullptr);
+          if (status == SYMM_OK) symm_ipc_release(std::exchange(held, nullptr), nullptr);
+          if (status == SYMM_OK) status = symm_ipc_collect(nullptr);
+          return status;
+        };
+        const symm_status_t first = all();
+        const bool was_reached = mallocs_left < 0;
+        mallocs_left = -1;
+        const symm_status_t then = all();
+        return std::string(was_reached ? "reached " : "not reached ") + std::to_string(first) + " " + std::to_string(then);
+      });
+      const std::string result = one.result();
+      EXPECT_TRUE(result.ends_with(" 0")) << k << ": " << result;
+      reached = result.rfind("reached", 0) == 0;
+      failed += result.rfind("reached -", 0) == 0 ? 1 : 0;
+    }
+    EXPECT_GT(failed, 20);
+  });
+}
+#endif
+
+}  // namespace
+}  // namespace support
