@@ -83,7 +83,11 @@ void Launcher::on_time() {
     forced_status_ = timed_out_status;
     enter(Stage::terminating);
   }
-  if (nobody_left() || now < stage_end_) return;
+  if (now < stage_end_) return;
+  if (nobody_left()) {
+    if (forced_status_) stage_ = Stage::leaving;  // what nobody has read in this time nobody will
+    return;
+  }
   if (stage_ == Stage::waiting && any_alive()) {
     say("the other ranks have not ended within " + seconds(options_.grace) + "; terminating them");
     enter(Stage::terminating);

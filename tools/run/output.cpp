@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/run/output.hpp"
 
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,9 +47,26 @@ void LineAssembler::finish(std::string& out) {
   partial_.clear();
 }
 
+namespace {
+
+// Never waits for a reader: standard output and error may be one pipe, of which the other has just taken the last page, and so
+// may those of processes elsewhere.
+ssize_t write_now(int fd, const char* bytes, size_t size) {
+  pollfd writable{fd, POLLOUT, 0};
+  if (::poll(&writable, 1, 0) == 0) return errno = EAGAIN, -1;
+  const iovec part{const_cast<char*>(bytes), size};
+  const ssize_t written = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+  if (written >= 0 || errno == EINTR || errno == EPIPE) return written;
+  struct stat status {};
+  if (errno == EAGAIN && !(::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))) return -1;
+  return ::write(fd, bytes, size);  // older kernels, and what is never full
+}
+
+}  // namespace
+
 void Output::write_some() {
   if (queue_.empty()) return;
-  const ssize_t written = ::write(fd_, queue_.data(), std::min(queue_.size(), write_size));
+  const ssize_t written = write_now(fd_, queue_.data(), std::min(queue_.size(), write_size));
   if (written >= 0) {
     queue_.erase(0, static_cast<size_t>(written));
   } else if (errno != EAGAIN && errno != EINTR) {

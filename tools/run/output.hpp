@@ -40,7 +40,7 @@ class Output {
   bool full() const { return queue_.size() >= limit; }  // stop reading from the ranks, so that they wait for the reader too
   bool broken() const { return broken_; }               // the reader has gone
   std::string& queue() { return queue_; }
-  // Call when poll() says that the descriptor is writable: then at least write_size bytes go without blocking.
+  // As much as goes without blocking.
   void write_some();
 
  private:
