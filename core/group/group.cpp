@@ -62,9 +62,13 @@ Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
   size_ = static_cast<int>(members_.size());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
   revocation_ = std::make_shared<Revocation>(size_);
+  past_ = Stragglers::of(*this);
 }
 
-Group::~Group() { mesh_->detach(id_); }
+Group::~Group() {
+  past_->group_goes();
+  mesh_->detach(id_);
+}
 
 std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   GroupConfig config = asked;
@@ -106,6 +110,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->revocation_->throw_if_revoked();         // the others may have failed first, and for another reason
     throw;
   }
+  Stragglers::met(*group);
   log::write(log::Level::info, "group %016llx '%s': rank %d of %d, %s", static_cast<unsigned long long>(id), group->name_.c_str(),
              group->rank_, group->size_, group->bootstrap_.c_str());
   return group;
@@ -295,6 +300,15 @@ std::vector<int> Group::gone_ranks() const {
     if (told || mesh_->is_gone(members_[static_cast<size_t>(rank)], id_)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+std::vector<Straggler> Group::stragglers() const {
+  std::vector<Straggler> found;
+  for (int rank = 0; rank < size_ && revocation_->revoked(); ++rank) {
+    if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_))
+      found.push_back({rank, identity(rank), std::move(link)});
+  }
+  return found;
 }
 
 // Groups of one origin know each other's ranks; others are recognised by their process, where it is one rank's alone.

@@ -16,6 +16,7 @@
 #include "core/base/peer_fd.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/bootstrap/bootstrap.hpp"
+#include "core/group/stragglers.hpp"
 
 namespace symm {
 
@@ -75,6 +76,9 @@ class Group : public std::enable_shared_from_this<Group> {
   int unwatched_peers() const;
   std::vector<int> gone_ranks() const;  // known to be dead, or to have left
   const PeerFacts& facts(int rank) const { return facts_[static_cast<size_t>(rank)]; }
+  // Those that may still write to what this group's ranks have mapped, after it was revoked.
+  std::vector<Straggler> stragglers() const;
+  const std::shared_ptr<Stragglers>& past() const noexcept { return past_; }
   int rank_of(const Group& other, int rank_there) const;  // -1: not in this group
   int failure_fd();                                       // readable once the group is revoked
   uint64_t rejected_connections() const { return mesh_->rejected_connections(); }
@@ -154,6 +158,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t create_timeout_ms_ = 0;
   uint64_t timeout_ms_ = 0;
   std::shared_ptr<Revocation> revocation_;
+  std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;

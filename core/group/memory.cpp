@@ -3,10 +3,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <shared_mutex>
 
-#include "core/base/process.hpp"
+#include "core/base/per_process.hpp"
 #include "core/ipc/ipc.hpp"
 
 namespace symm {
@@ -37,7 +38,7 @@ class Buffers {
  public:
   void insert(const std::shared_ptr<Buffer>& buffer) {
     const std::unique_lock lock(mutex_);
-    const Entry entry{buffer, buffer.get(), buffer->bytes(), process::fork_generation(), false};
+    const Entry entry{buffer, buffer.get(), buffer->bytes(), false};
     by_start_[number(buffer->data())] = entry;
     if (const std::byte* at = buffer->block()->owners_address(); at != nullptr) {
       by_start_[number(at)] = entry;
@@ -57,7 +58,7 @@ class Buffers {
     if (after == by_start_.begin()) return {};
     const auto& [start, entry] = *std::prev(after);
     const size_t offset = number(address) - start;
-    if (offset >= entry.bytes || entry.generation != process::fork_generation()) return {};
+    if (offset >= entry.bytes) return {};
     std::shared_ptr<Buffer> buffer = entry.buffer.lock();
     if (buffer && entry.at_owner && !buffer->block()->still_at_owner()) return {};  // its owner may have put something else there
     return {std::move(buffer), offset};
@@ -68,7 +69,6 @@ class Buffers {
     std::weak_ptr<Buffer> buffer;
     const Buffer* raw = nullptr;
     size_t bytes = 0;
-    uint32_t generation = 0;
     bool at_owner = false;
   };
   static uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
@@ -77,10 +77,7 @@ class Buffers {
   std::map<uintptr_t, Entry> by_start_;
 };
 
-Buffers& buffers() {
-  static auto* all = new Buffers;  // leaked: handles may be released while static objects are destroyed
-  return *all;
-}
+Buffers& buffers() { return PerProcess<Buffers>::current(); }
 
 }  // namespace
 
@@ -115,7 +112,7 @@ std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t 
 }
 
 Buffer::~Buffer() {
-  buffers().erase(*this);
+  if (Buffers* all = PerProcess<Buffers>::existing()) all->erase(*this);  // none yet in a forked child
   ipc::buffer_gone(*block_);
 }
 
@@ -130,6 +127,29 @@ void Buffer::become(const std::shared_ptr<Memory>& memory) {
   const std::lock_guard lock(memories_mutex_);
   std::erase_if(memories_, [](const std::weak_ptr<Memory>& old) { return old.expired(); });
   memories_.push_back(memory);
+  std::erase_if(pasts_, [](const auto& past) { return past->over(); });
+  const auto& past = memory->group().past();
+  if (std::find(pasts_.begin(), pasts_.end(), past) == pasts_.end()) pasts_.push_back(past);
+}
+
+void Buffer::require_no_stragglers(uint64_t patience_ms) const {
+  std::vector<std::shared_ptr<Stragglers>> pasts;
+  {
+    const std::lock_guard lock(memories_mutex_);
+    pasts = pasts_;
+  }
+  std::vector<Straggler> left;
+  const auto none = [&] {
+    left.clear();
+    for (size_t i = 0; i < pasts.size() && left.empty(); ++i) left = pasts[i]->all();
+    return left.empty();
+  };
+  if (retry_until(none, Deadline::after_ms(patience_ms))) return;
+  throw Error(
+      Status::unavailable,
+      format("buffer: rank %d (pid %lld) of a group that failed has it mapped, and may still write to it: that process is not "
+             "dead, and has not left that group; allocate another buffer, or end that process",
+             left.front().rank, static_cast<long long>(left.front().identity.pid)));
 }
 
 std::vector<std::shared_ptr<Memory>> Buffer::memories() const {

@@ -48,6 +48,9 @@ class Buffer {
   std::shared_ptr<Memory> memory_on(Group& group) const;
   // Their groups keep them no longer.
   void forget_memories() noexcept;
+  // Throws Error(unavailable) if a process of a group that failed may still write to it; waits a little for its death to be
+  // known.
+  void require_no_stragglers(uint64_t patience_ms) const;
 
  private:
   std::shared_ptr<Block> block_;
@@ -59,6 +62,7 @@ class Buffer {
   bool on_host_ = false;
   mutable std::mutex memories_mutex_;
   std::vector<std::weak_ptr<Memory>> memories_;
+  std::vector<std::shared_ptr<Stragglers>> pasts_;  // of the groups on which it has met
 };
 
 class Memory {

@@ -2,6 +2,7 @@
 //
 // Rendezvous, top to bottom: prepare a signal pad, agree on the size, exchange the descriptors of block and pad, map them, agree
 // that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
+#include <algorithm>
 #include <cstring>
 
 #include "core/base/hash.hpp"
@@ -134,8 +135,13 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
-  return rendezvous(
-      group, [&] { return buffer; }, tag, timeout_ms);
+  constexpr uint64_t kPatienceMs = 1'000;  // a death is told before it is certain
+  const uint64_t patience_ms = timeout_ms == 0 ? kPatienceMs : std::min(kPatienceMs, timeout_ms / 2);
+  const auto make = [&] {
+    buffer->require_no_stragglers(patience_ms);
+    return buffer;
+  };
+  return rendezvous(group, make, tag, timeout_ms);
 }
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,

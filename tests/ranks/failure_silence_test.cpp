@@ -95,5 +95,53 @@ TEST(SilenceOfASignal, CostsNothing) {
   });
 }
 
+// Who is stopped may be in the middle of writing, and writes on when it is resumed.
+TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
+  constexpr int kVictim = 2;
+  const auto body = [](int rank, const Config& config, Facts& facts) {
+    Member member(config, rank, kRanks, facts);
+    if (rank == kVictim) {
+      raise(SIGSTOP);
+      sleep_for_ever();
+    }
+    EXPECT_EQ(until_failure([&] { member.group.barrier(); }), SYMM_ERR_TIMEOUT);
+    const Buffer& kept = member.block.buffer;
+    member.block.memory = {};
+    if (rank == 0) member.group = {};  // the other one keeps its handle
+    Config next = config;
+    next.name = "survivors";
+    const Group survivors = create(next, rank, 2);
+    const Outcome refused = outcome_of([&] { survivors.rendezvous(kept); });
+    EXPECT_EQ(refused.status, SYMM_ERR_UNAVAILABLE) << refused.message;
+    EXPECT_NE(refused.message.find("pid " + std::to_string(facts.pids[kVictim])), std::string::npos) << refused.message;
+    survivors.rendezvous(survivors.allocate(4096));
+    survivors.barrier();
+    if (rank == 0) kill(static_cast<pid_t>(facts.pids[kVictim]), SIGKILL);
+    survivors.rendezvous(kept);
+    survivors.barrier();
+  };
+  const Bootstrap meeting;
+  Config config = meeting.processes();
+  config.timeout_ms = kShortTimeoutMs;
+  const Shared<Facts> facts;
+  Processes processes(kRanks, [&](int rank) { body(rank, config, *facts); });
+  processes.expect_success({kVictim});
+}
+
+// Those that go on together are out of the calls of before, also where a later group has some of them only.
+TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
+  constexpr int kVictim = 3;
+  as_members(4,
+             [](Member& member) {
+               if (member.rank == kVictim) raise(SIGKILL);
+               until_failure([&] { member.group.barrier(); });
+               const Group survivors = member.group.shrink();
+               const Group part = survivors.split(survivors.rank() / 2);
+               part.rendezvous(member.block.buffer);
+        part.barrier();
+             },
+             {kVictim});
+}
+
 }  // namespace
 }  // namespace support

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/group/stragglers.hpp"
+
+#include <algorithm>
+#include <new>
+
+#include "core/base/per_process.hpp"
+#include "core/group/group.hpp"
+#include "core/mesh/peer_link.hpp"
+
+namespace symm {
+namespace {
+
+struct Everybody {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Stragglers>> of_groups;
+};
+
+}  // namespace
+
+std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
+  auto made = std::make_shared<Stragglers>();
+  made->group_ = &group;
+  Everybody& everybody = PerProcess<Everybody>::current();
+  const std::lock_guard lock(everybody.mutex);
+  std::erase_if(everybody.of_groups, [](const auto& gone) { return gone.expired(); });
+  everybody.of_groups.push_back(made);
+  return made;
+}
+
+void Stragglers::met(const Group& group) {
+  std::vector<std::shared_ptr<Stragglers>> others;
+  {
+    Everybody& everybody = PerProcess<Everybody>::current();
+    const std::lock_guard lock(everybody.mutex);
+    for (const auto& of_group : everybody.of_groups) {
+      if (auto other = of_group.lock()) others.push_back(std::move(other));
+    }
+  }
+  for (const auto& other : others) {
+    const std::lock_guard lock(other->mutex_);
+    if (other->group_ != nullptr ? !other->group_->revocation().revoked() : other->known_.empty()) continue;
+    for (int rank = 0; rank < group.size(); ++rank) other->met_.push_back(group.identity(rank).process);
+  }
+}
+
+std::vector<Straggler> Stragglers::all() {
+  const std::lock_guard lock(mutex_);
+  if (group_ != nullptr) known_ = group_->stragglers();
+  std::erase_if(known_, [this](const Straggler& one) {
+    return one.link->is_dead() || std::find(met_.begin(), met_.end(), one.identity.process) != met_.end();
+  });
+  return known_;
+}
+
+bool Stragglers::over() noexcept {
+  const std::lock_guard lock(mutex_);
+  return group_ == nullptr && known_.empty();
+}
+
+void Stragglers::group_goes() noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    known_ = group_->stragglers();
+  } catch (const std::bad_alloc&) {
+    // Those that were known stay.
+  }
+  group_ = nullptr;
+}
+
+}  // namespace symm
