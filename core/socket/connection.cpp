@@ -44,7 +44,11 @@ void Connection::close_socket() noexcept {
 
 bool Connection::is_dead() const noexcept {
   pollfd at{peer_.pidfd ? peer_.pidfd.get() : socket_.get(), static_cast<short>(peer_.pidfd ? POLLIN : 0), 0};
-  return poll(&at, 1, 0) > 0;
+  try {
+    return poll_until({&at, 1}, Deadline::after_ms(0));
+  } catch (const std::exception&) {
+    return false;  // not known for certain
+  }
 }
 
 fdpass::Sent Connection::send_now(std::span<const std::byte> packet, std::span<const int> fds) {
