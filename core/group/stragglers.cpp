@@ -28,19 +28,23 @@ std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
   return made;
 }
 
-void Stragglers::met(const Group& group) {
-  std::vector<std::shared_ptr<Stragglers>> others;
-  {
-    Everybody& everybody = PerProcess<Everybody>::current();
-    const std::lock_guard lock(everybody.mutex);
-    for (const auto& of_group : everybody.of_groups) {
-      if (auto other = of_group.lock()) others.push_back(std::move(other));
+void Stragglers::met(const Group& group) noexcept {
+  try {
+    std::vector<std::shared_ptr<Stragglers>> others;
+    {
+      Everybody& everybody = PerProcess<Everybody>::current();
+      const std::lock_guard lock(everybody.mutex);
+      for (const auto& of_group : everybody.of_groups) {
+        if (auto other = of_group.lock()) others.push_back(std::move(other));
+      }
     }
-  }
-  for (const auto& other : others) {
-    const std::lock_guard lock(other->mutex_);
-    if (other->group_ != nullptr ? !other->group_->revocation().revoked() : other->known_.empty()) continue;
-    for (int rank = 0; rank < group.size(); ++rank) other->met_.push_back(group.identity(rank).process);
+    for (const auto& other : others) {
+      const std::lock_guard lock(other->mutex_);
+      if (other->group_ != nullptr ? !other->group_->revocation().revoked() : other->known_.empty()) continue;
+      for (int rank = 0; rank < group.size(); ++rank) other->met_.push_back(group.identity(rank).process);
+    }
+  } catch (const std::bad_alloc&) {
+    return;  // then they stay stragglers until they are dead
   }
 }
 

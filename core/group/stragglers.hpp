@@ -29,7 +29,7 @@ class Stragglers {
   // Of a group that is being formed. Throws std::bad_alloc.
   static std::shared_ptr<Stragglers> of(Group& group);
   // The group is formed: whoever is in it is a straggler of no group that had been revoked before.
-  static void met(const Group& group);
+  static void met(const Group& group) noexcept;
 
   std::vector<Straggler> all();
   bool over() noexcept;  // none will come any more

@@ -138,7 +138,7 @@ TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
                const Group survivors = member.group.shrink();
                const Group part = survivors.split(survivors.rank() / 2);
                part.rendezvous(member.block.buffer);
-        part.barrier();
+               part.barrier();
              },
              {kVictim});
 }

@@ -175,11 +175,13 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
         }).detach();
       }
       tell();
+      wait_for(facts->step, trial + 1);
       usleep(static_cast<useconds_t>(1000 + trial * 37));
       exit(0);
     });
     ASSERT_TRUE(owner.told());
     const std::string path = socket_path();
+    reach(*facts, trial + 1);
     Process crowd([&] {
       for (;;) close(knock(path));
     });
