@@ -55,6 +55,7 @@ class Block {
   virtual ~Block() = default;
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
+  virtual size_t mapped() const noexcept { return size(); }  // all of the memory that it is a piece of
   // What another process needs to map it. Throws Error(unsupported) for a block that cannot be shared.
   virtual ShareableHandle share() const { throw Error(Status::unsupported, "a block of this kind cannot be shared"); }
   // share() will not be called again, so a descriptor need not be kept.

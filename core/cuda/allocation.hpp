@@ -30,7 +30,7 @@ class Allocation final : public Block {
   std::byte* start() const noexcept override { return reinterpret_cast<std::byte*>(address_); }
   CUdeviceptr address() const noexcept { return address_ + offset_; }
   size_t size() const noexcept override { return bytes_; }
-  size_t mapped() const noexcept { return mapped_; }
+  size_t mapped() const noexcept override { return mapped_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
   BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }

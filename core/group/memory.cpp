@@ -118,7 +118,7 @@ Buffer::~Buffer() {
 
 size_t Buffer::mapped_bytes() const {
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return (static_cast<size_t>(block_->share().extent.mapped) + page - 1) / page * page;
+  return (block_->mapped() + page - 1) / page * page;
 }
 
 Buffer::Found Buffer::find(const void* address) { return buffers().find(address); }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tests/gpu/external_allocation.hpp"
+#include "tests/support/options.hpp"
 
 namespace {
 
@@ -233,16 +234,40 @@ void somebody_elses(bool exporter, cudaStream_t stream, int device) {
   reach(2);
 }
 
+// Reached by both hosts and both GPUs, where it can be had.
+void host_memory(bool exporter, cudaStream_t stream, int device) {
+  if (exporter) {
+    symm_buffer_t* made = nullptr;
+    facts->over = symm_alloc(Owned::group().get(), kBytes, support::placed(SYMM_ALLOC_HOST), &made) == SYMM_OK ? 0 : 1;
+    const symm::Buffer buffer(made);
+    if (facts->over == 0) {
+      *buffer.span<int>().data() = 11;
+      export_it(buffer.span().data(), kBytes, stream);
+    }
+    reach(0);
+    wait_for(1);
+    check(facts->over == 1 || *buffer.span<int>().data() == 12, "what the importer's host wrote is there");
+    return;
+  }
+  wait_for(0);
+  if (facts->over == 0) {
+    const symm::Import import = import_it(stream, device);
+    int* const word = import.span<int>().data();
+    check(import.info().host_memory == 1 && *word == 11, "the importer's host reads it");
+    check(first_of(word, stream) == 11, "and its GPU");
+    *word = 12;
+  }
+  reach(1);
+}
+
 struct Test {
   const char* name;
   void (*body)(bool exporter, cudaStream_t stream, int device);
   int dies;  // 0: exporter, 1: importer, 2: neither
 };
-constexpr Test kTests[] = {{"order", order, 2},
-                           {"importer killed", importer_killed, 1},
-                           {"exporter killed", exporter_killed, 0},
-                           {"cycles", cycles, 2},
-                           {"somebody else's allocation", somebody_elses, 2}};
+constexpr Test kTests[] = {
+    {"order", order, 2},   {"importer killed", importer_killed, 1},           {"exporter killed", exporter_killed, 0},
+    {"cycles", cycles, 2}, {"somebody else's allocation", somebody_elses, 2}, {"memory of the host", host_memory, 2}};
 
 // How two processes see the GPUs.
 struct View {
