@@ -126,7 +126,7 @@ struct Elements {
   };
 };
 
-// Combine operands 0 .. ranks-1, at most kRanks of them. Unrolled, so that the operands stay in registers.
+// Combine as many operands as there are ranks. Unrolled, so that the operands stay in registers.
 template <class Type, class Operation, int kRanks>
 __device__ __forceinline__ uint4 combine(const uint4 (&operands)[kRanks], int ranks, bool average) {
   using W = typename Type::Wide;
@@ -138,11 +138,9 @@ __device__ __forceinline__ uint4 combine(const uint4 (&operands)[kRanks], int ra
   for (int i = 0; i < kCount; ++i) sum[i] = Type::read(in.at[i]);
 #pragma unroll
   for (int r = 1; r < kRanks; ++r) {
-    if (kRanks <= 8 || r < ranks) {
-      in.pack = operands[r];
+    in.pack = operands[r];
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
-    }
+    for (int i = 0; i < kCount; ++i) sum[i] = Operation::combine(sum[i], Type::read(in.at[i]));
   }
   if (average) {
 #pragma unroll
@@ -216,15 +214,23 @@ static __device__ __noinline__ uint4 combine_any(const uint4* operands, int rank
   return operands[0];
 }
 
-// What kernels are instantiated with.
+// What kernels are instantiated with: for a number of ranks, or for up to so many.
 template <class Type>
 struct Hot {  // sum and average
+  template <int kRanks>
+  static __device__ __forceinline__ int ranks(const DeviceComm&) {
+    return kRanks;
+  }
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
   }
 };
 struct Any {
+  template <int kRanks>
+  static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
+    return kRanks == 2 ? kRanks : comm.size;
+  }
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
@@ -233,14 +239,21 @@ struct Any {
 
 }  // namespace symm::cuda
 
-// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks).
+// Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks). As name_of_kernel() in plan.cpp
+// has it.
 #define SYMM_FOR_RANKS(KERNEL, name, arithmetic) \
   KERNEL(name, arithmetic, 2)                    \
+  KERNEL(name, arithmetic, 3)                    \
   KERNEL(name, arithmetic, 4)                    \
-  KERNEL(name, arithmetic, 8)                    \
-  KERNEL(name, arithmetic, 16)
+  KERNEL(name, arithmetic, 5)                    \
+  KERNEL(name, arithmetic, 6)                    \
+  KERNEL(name, arithmetic, 7)                    \
+  KERNEL(name, arithmetic, 8)
 #define SYMM_FOR_ARITHMETICS(KERNEL)             \
   SYMM_FOR_RANKS(KERNEL, bf16, Hot<Bf16>)        \
   SYMM_FOR_RANKS(KERNEL, f16, Hot<F16>)          \
   SYMM_FOR_RANKS(KERNEL, f32, Hot<Whole<float>>) \
-  SYMM_FOR_RANKS(KERNEL, any, Any)
+  KERNEL(any, Any, 2)                            \
+  KERNEL(any, Any, 4)                            \
+  KERNEL(any, Any, 8)                            \
+  KERNEL(any, Any, 16)

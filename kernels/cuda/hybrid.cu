@@ -56,7 +56,7 @@ __device__ __forceinline__ void send_to(const DeviceComm& comm, uint32_t ranks, 
 }  // namespace
 
 // 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks.
-extern "C" __global__ void __launch_bounds__(256) symm_hybrid_cube_mesh(const __grid_constant__ CollectiveArgs args) {
+extern "C" __global__ void __launch_bounds__(256, 1) symm_hybrid_cube_mesh(const __grid_constant__ CollectiveArgs args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;

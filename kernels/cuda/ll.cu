@@ -16,7 +16,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
-  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int n = kRanks == 2 ? kRanks : comm.size;
   const int me = comm.rank;
   const auto collective = static_cast<Collective>(args.collective);
   const auto* send = reinterpret_cast<const char*>(args.send);
@@ -93,13 +93,13 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks.
-#define SYMM_LL(ranks)                                                                                                 \
-  extern "C" __global__ void __launch_bounds__(256) symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<ranks, true>(a);                                                                                               \
-  }                                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(256) symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
-    run<ranks, false>(a);                                                                                              \
+// 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks. For up to so many ranks.
+#define SYMM_LL(ranks)                                                                                                    \
+  extern "C" __global__ void __launch_bounds__(256, 1) symm_ll_reduce_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<ranks, true>(a);                                                                                                  \
+  }                                                                                                                       \
+  extern "C" __global__ void __launch_bounds__(256, 1) symm_ll_move_##ranks(const __grid_constant__ CollectiveArgs a) {   \
+    run<ranks, false>(a);                                                                                                 \
   }
 SYMM_LL(2)
 SYMM_LL(4)

@@ -45,28 +45,34 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
                                         const Culprit& culprit = {}) {
   SpinState spin;
   const uint32_t flag = flag_of(epoch);
-  while (true) {
-    uint4 a[kRanks];
-    uint4 b[kRanks];
+  constexpr int kAtOnce = kRanks < 8 ? kRanks : 8;  // sources, as many as the registers hold
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
-      if ((sources >> r & 1U) == 0) continue;
-      const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, r, epoch)) + cell_of(q);
-      a[r] = load_pairs(cells);
-      b[r] = load_pairs(cells + kApart);
-    }
-    uint32_t missing = 0;
+  for (int first = 0; first < kRanks; first += kAtOnce) {
+    while (true) {
+      uint4 a[kAtOnce];
+      uint4 b[kAtOnce];
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
-      if ((sources >> r & 1U) == 0) continue;
-      if (is_there(a[r], flag) && is_there(b[r], flag)) {
-        v[r] = {a[r].x, a[r].z, b[r].x, b[r].z};
-      } else {
-        missing |= 1U << r;
+      for (int i = 0; i < kAtOnce; ++i) {
+        if ((sources >> (first + i) & 1U) == 0) continue;
+        const auto* cells = reinterpret_cast<const uint4*>(slot(comm, comm.rank, first + i, epoch)) + cell_of(q);
+        a[i] = load_pairs(cells);
+        b[i] = load_pairs(cells + kApart);
       }
+      uint32_t missing = 0;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if ((sources >> (first + i) & 1U) == 0) continue;
+        if (is_there(a[i], flag) && is_there(b[i], flag)) {
+          v[first + i] = {a[i].x, a[i].z, b[i].x, b[i].z};
+        } else {
+          missing |= 1U << (first + i);
+        }
+      }
+      if (missing == 0) break;
+      if ((++spin.looks & 1023U) != 0) continue;
+      spin.deadline = check_abort(comm, spin.deadline, culprit(missing), blockIdx.x, epoch, 0);
+      if (spin.deadline == kLeave) return false;
     }
-    if (missing == 0) break;
-    if ((++spin.looks & 1023U) == 0 && !check_abort(comm, spin, culprit(missing), blockIdx.x, epoch, 0)) return false;
   }
   // Free the cells: a flag that comes round again after 2^31 calls must not find an old one.
 #pragma unroll

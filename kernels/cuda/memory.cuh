@@ -122,16 +122,18 @@ __device__ __forceinline__ bool is_aligned(const void* address) {
   return (reinterpret_cast<uintptr_t>(address) & (kPack - 1)) == 0;
 }
 
-// Pack `q` of a message of `bytes` bytes; q * 16 < bytes.
-__device__ __forceinline__ uint4 load_pack(const char* message, uint64_t bytes, uint64_t q) {
+// Pack `q` of a message of `bytes` bytes; q * 16 < bytes. Size: uint32_t where that holds them, to spare registers.
+template <class Size>
+__device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
   const char* from = message + q * kPack;
-  const uint64_t left = bytes - q * kPack;
+  const Size left = bytes - q * kPack;
   if (is_aligned(from) && left >= kPack) return *reinterpret_cast<const uint4*>(from);
   return load_bytes(from, left < kPack ? static_cast<uint32_t>(left) : kPack);
 }
-__device__ __forceinline__ void store_pack(char* message, uint64_t bytes, uint64_t q, uint4 v) {
+template <class Size>
+__device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
   char* to = message + q * kPack;
-  const uint64_t left = bytes - q * kPack;
+  const Size left = bytes - q * kPack;
   if (is_aligned(to) && left >= kPack) {
     *reinterpret_cast<uint4*>(to) = v;
   } else {
@@ -139,7 +141,10 @@ __device__ __forceinline__ void store_pack(char* message, uint64_t bytes, uint64
   }
 }
 
-__device__ __forceinline__ uint64_t packs_of(uint64_t bytes) { return (bytes + kPack - 1) / kPack; }
+template <class Size>
+__device__ __forceinline__ Size packs_of(Size bytes) {
+  return (bytes + kPack - 1) / kPack;
+}
 
 __device__ __forceinline__ ControlWords& words_of(const DeviceComm& comm, int rank) {
   return *reinterpret_cast<ControlWords*>(comm.control[rank]);

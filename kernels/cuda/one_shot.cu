@@ -15,7 +15,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;
-  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
@@ -59,7 +59,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// 512 threads: the largest block that is launched. Of few ranks two of them have room on a multiprocessor, as the plan has it.
+// 512 threads: the largest block that is launched. Of few ranks two of them have room on a multiprocessor, as shape_one_shot()
+// has it.
 #define SYMM_ONE_SHOT(name, arithmetic, ranks)                                   \
   extern "C" __global__ void __launch_bounds__(512, ranks <= 4 ? 2 : 1)          \
       symm_one_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \

@@ -10,22 +10,22 @@ using namespace symm::cuda;
 namespace {
 
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands& to, uint32_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const auto* send = reinterpret_cast<const char*>(args.send);
   auto* recv = reinterpret_cast<char*>(args.recv);
   const WorkGroup::Range part = s.slice(j, s.me);
-  const uint64_t packs = packs_of(part.bytes);
+  const uint32_t packs = packs_of(part.bytes);
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const uint64_t place = local ? part.at - static_cast<uint64_t>(s.me) * args.unit : s.place(part, s.me);
   const int first = s.first_of(j);
   // As many packs at once as the registers hold, so that loads of several are under way.
-  constexpr uint32_t kAtOnce = kRanks <= 2 ? 4 : kRanks <= 4 ? 2 : 1;
-  for (uint64_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
+  constexpr uint32_t kAtOnce = kRanks <= 2 ? 2 : 1;
+  for (uint32_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce][kRanks];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t at = q + u * blockDim.x;
+      const uint32_t at = q + u * blockDim.x;
       if (at >= packs) continue;
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
@@ -38,16 +38,15 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands&
     }
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t at = q + u * blockDim.x;
+      const uint32_t at = q + u * blockDim.x;
       if (at >= packs) continue;
       const uint4 result = Arithmetic::run(v[u], s.n, args);
       if (local) {
         store_pack(recv + place, part.bytes, at, result);
         continue;
       }
-#pragma unroll
-      for (int d = 0; d < kRanks; ++d) {
-        if (d >= s.n) continue;
+#pragma unroll 1
+      for (int d = 0; d < s.n; ++d) {
         const int p = d == 0 ? s.me : s.another(d - 1, first);
         if (!s.collects(p)) continue;
         if (p == s.me)
@@ -67,7 +66,7 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands&
 template <class Arithmetic, int kRanks>
 __device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, const Operands& at, uint32_t index, uint32_t role,
                                              uint32_t call) {
-  const WorkGroup s(args, kRanks <= 8 ? kRanks : args.comm.size, index);
+  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), index);
   const uint32_t block = 2 * index + role;
   const auto all = 2 * static_cast<uint32_t>(args.work_groups);
   const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
@@ -117,7 +116,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const uint32_t roles = roles_of(args);
-  const WorkGroup s(args, kRanks <= 8 ? kRanks : args.comm.size, blockIdx.x / roles);
+  const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), blockIdx.x / roles);
   symm::cuda::run(
       s, blockIdx.x % roles,
       [&](const Operands& at, uint32_t role, uint32_t call) {
@@ -125,7 +124,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       },
       [&](const Operands&, uint32_t base) { scatter_to_slots(s, base); },
       [&](const Operands& to) {
-        own(s, to, false, false, [&](uint64_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, to, j, now); });
+        own(s, to, false, false, [&](uint32_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, to, j, now); });
       });
 }
 

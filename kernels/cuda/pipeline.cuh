@@ -23,7 +23,7 @@ struct WorkGroup {
   ControlWords& mine;
   int n, me;
   uint32_t index;
-  uint64_t tiles;  // of this work group
+  uint32_t tiles;  // of this work group
   Collective collective;
 
   __device__ WorkGroup(const CollectiveArgs& a, int ranks, uint32_t i)
@@ -35,7 +35,7 @@ struct WorkGroup {
         index(i),
         collective(static_cast<Collective>(a.collective)) {
     const auto work_groups = static_cast<uint64_t>(a.work_groups);
-    tiles = a.tiles > index ? (a.tiles - index + work_groups - 1) / work_groups : 0;
+    tiles = static_cast<uint32_t>(a.tiles > index ? (a.tiles - index + work_groups - 1) / work_groups : 0);
   }
 
   // Do I push slices to their owners?
@@ -46,18 +46,19 @@ struct WorkGroup {
   __device__ bool collects(int p) const { return is_delivered_to(collective, p, args.root); }
 
   struct Range {
-    uint64_t at, bytes;
+    uint64_t at;
+    uint32_t bytes;
   };
   // Slice `owner` of tile j of this work group, in an operand.
-  __device__ Range slice(uint64_t j, int owner) const {
-    const uint64_t tile = index + j * static_cast<uint64_t>(args.work_groups);
+  __device__ Range slice(uint32_t j, int owner) const {
+    const uint64_t tile = index + uint64_t{j} * static_cast<uint64_t>(args.work_groups);
     const uint64_t c = args.tile;
     auto o = static_cast<uint64_t>(owner);
     auto parts = static_cast<uint64_t>(n);
     if (collective == Collective::broadcast && args.direct != 0) {
       if (owner != args.root) return {0, 0};  // which sends all of it to everybody
       const uint64_t at = tile * c;
-      return {at, at < args.unit ? (args.unit - at < c ? args.unit - at : c) : 0};
+      return {at, static_cast<uint32_t>(at < args.unit ? (args.unit - at < c ? args.unit - at : c) : 0)};
     }
     if (collective == Collective::broadcast) {
       // The root owns nothing: it sends each byte once, and the others pass it on.
@@ -68,7 +69,7 @@ struct WorkGroup {
     const bool cut_across = traits(collective).cut_into_slices;
     const uint64_t within = cut_across ? (tile * parts + o) * c : tile * c;
     const uint64_t bytes = within < args.unit ? (args.unit - within < c ? args.unit - within : c) : 0;
-    return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, bytes};
+    return {cut_across || collective == Collective::allgather ? within : o * args.unit + within, static_cast<uint32_t>(bytes)};
   }
   // Where owner's result belongs in recv. An all-gather's comes from the owner's own operand.
   __device__ uint64_t place(const Range& of, int owner) const {
@@ -116,9 +117,7 @@ struct WorkGroup {
 
   // The i-th of the other ranks, for i < n - 1. Where each block begins differs, so that at any time a rank sends to all others
   // alike; in one order they would all come to the same rank together.
-  __device__ int first_of(uint64_t tile) const {
-    return static_cast<int>((index + static_cast<uint32_t>(tile)) % static_cast<uint32_t>(n - 1));
-  }
+  __device__ int first_of(uint32_t tile) const { return static_cast<int>((index + tile) % static_cast<uint32_t>(n - 1)); }
   __device__ int another(int i, int first) const {
     const int d = i + first < n - 1 ? i + first : i + first - (n - 1);
     return me + 1 + d < n ? me + 1 + d : me + 1 + d - n;
@@ -207,9 +206,9 @@ __device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, u
 }
 
 // Four loads under way before the first store.
-__device__ __forceinline__ void push_part(const char* from, char* to, uint64_t bytes) {
-  const uint64_t packs = packs_of(bytes);
-  uint64_t q = threadIdx.x;
+__device__ __forceinline__ void push_part(const char* from, char* to, uint32_t bytes) {
+  const uint32_t packs = packs_of(bytes);
+  uint32_t q = threadIdx.x;
   for (; q + 3 * blockDim.x < packs; q += 4 * blockDim.x) {
     uint4 v[4];
 #pragma unroll
@@ -225,8 +224,8 @@ __device__ __forceinline__ void push_part(const char* from, char* to, uint64_t b
 __device__ __forceinline__ void scatter_to_slots(const WorkGroup& s, uint32_t base) {
   const auto arrived = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; };
   const auto* send = reinterpret_cast<const char*>(s.args.send);
-  for (uint64_t j = 0; j < s.tiles; ++j) {
-    const uint32_t now = base + static_cast<uint32_t>(j);
+  for (uint32_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + j;
     if (!s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, s.everybody())) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
@@ -248,8 +247,8 @@ __device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool
   const auto done = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.done[s.index][s.me]; };
   bool ok = true;
   const uint32_t staged = s.staged(to);
-  for (uint64_t j = 0; j < s.tiles; ++j) {
-    const uint32_t now = base + static_cast<uint32_t>(j);
+  for (uint32_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + j;
     // All of them, and myself: a push of mine may still read what I am about to overwrite.
     if (!at_once) {
       ok = s.await(s.mine.from_peers.arrived[s.index], now + 1, s.everybody());
@@ -262,7 +261,7 @@ __device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool
     tile(j, now);
     if (j + 1 == s.tiles || !moves || staged != 0 || s.args.copies_out != 0) s.announce(done, now + 1);
   }
-  const uint32_t end = base + static_cast<uint32_t>(s.tiles);
+  const uint32_t end = base + s.tiles;
   // recv is complete when all owners have delivered; if they deliver to scratch, a block of the third role waits for them.
   if (ok && s.args.copies_out == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody());
   __syncthreads();
@@ -276,20 +275,20 @@ __device__ __forceinline__ void copy_out(const WorkGroup& s) {
   const uint32_t base = s.mine.copy_out_base[s.index];
   const auto copied = [&](ControlWords::FromPeers& words) -> uint32_t& { return words.copied[s.index][s.me]; };
   auto* recv = reinterpret_cast<char*>(args.recv);
-  for (uint64_t j = 0; j < s.tiles; ++j) {
-    const uint32_t now = base + static_cast<uint32_t>(j);
+  for (uint32_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + j;
     if (!s.await(s.mine.from_peers.done[s.index], now + 1, s.everybody())) break;
     for (int owner = 0; owner < s.n; ++owner) {
       if (owner == s.me) continue;
       const WorkGroup::Range part = s.slice(j, owner);
       const auto* from = reinterpret_cast<const uint4*>(s.stage(s.me, 1, now, owner));
       const uint64_t place = s.place(part, owner);
-      for (uint64_t q = threadIdx.x; q < packs_of(part.bytes); q += blockDim.x) store_pack(recv + place, part.bytes, q, from[q]);
+      for (uint32_t q = threadIdx.x; q < packs_of(part.bytes); q += blockDim.x) store_pack(recv + place, part.bytes, q, from[q]);
     }
     s.announce(copied, now + 1);
   }
   __syncthreads();
-  if (threadIdx.x == 0) s.mine.copy_out_base[s.index] = base + static_cast<uint32_t>(s.tiles);
+  if (threadIdx.x == 0) s.mine.copy_out_base[s.index] = base + s.tiles;
 }
 
 // ---- a launch: the blocks of the first work group, those of the second, and so on
@@ -313,16 +312,16 @@ __device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& 
     // Nobody will push to my second stage in this call, so all of it counts as copied.
     const int p = static_cast<int>(threadIdx.x);
     if (!done && s.args.copies_out == 0 && p < s.n)
-      store_relaxed(&words_of(s.comm, p).from_peers.copied[s.index][s.me], base + static_cast<uint32_t>(s.tiles));
+      store_relaxed(&words_of(s.comm, p).from_peers.copied[s.index][s.me], base + s.tiles);
     if (!done) first(operands, base);
     __syncthreads();
-    if (threadIdx.x == 0 && !done) s.mine.scatter_base[s.index] = base + static_cast<uint32_t>(s.tiles);
+    if (threadIdx.x == 0 && !done) s.mine.scatter_base[s.index] = base + s.tiles;
     return;
   }
   if (!done) second(operands);
   if (threadIdx.x != 0) return;
   s.mine.pipeline_calls[s.index] = call;
-  if (!done && s.args.copies_out == 0) s.mine.copy_out_base[s.index] += static_cast<uint32_t>(s.tiles);
+  if (!done && s.args.copies_out == 0) s.mine.copy_out_base[s.index] += s.tiles;
 }
 
 }  // namespace symm::cuda

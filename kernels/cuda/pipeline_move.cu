@@ -16,8 +16,8 @@ __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t ba
   const uint32_t staged = s.staged(to);
   // Each announcement takes a fence. Long messages have fewer, because their owners have enough to do meanwhile.
   const uint64_t batch = staged != 0 || s.tiles < 16 ? 1 : s.tiles < 32 ? 2 : 4;
-  for (uint64_t j = 0; j < s.tiles; ++j) {
-    const uint32_t now = base + static_cast<uint32_t>(j);
+  for (uint32_t j = 0; j < s.tiles; ++j) {
+    const uint32_t now = base + j;
     if (staged != 0 && !s.await(s.mine.from_peers.done[s.index], now + 1 - kSlots, staged)) break;
     const int first = s.first_of(j);
     for (int i = 0; i < s.n - 1; ++i) {
@@ -29,7 +29,7 @@ __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t ba
   }
 }
 
-__device__ __forceinline__ void exchange_tile(const WorkGroup& s, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void exchange_tile(const WorkGroup& s, uint32_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t within = part.at - static_cast<uint64_t>(s.me) * args.unit;
@@ -41,22 +41,22 @@ __device__ __forceinline__ void exchange_tile(const WorkGroup& s, uint64_t j, ui
 }
 
 // All that a broadcast's root does in this role is to copy.
-__device__ __forceinline__ void keep_tile(const WorkGroup& s, uint64_t j) {
+__device__ __forceinline__ void keep_tile(const WorkGroup& s, uint32_t j) {
   const CollectiveArgs& args = s.args;
   if (args.send == args.recv) return;
   const uint64_t bytes = static_cast<uint64_t>(s.n - 1) * args.tile;
-  const uint64_t at = (s.index + j * static_cast<uint64_t>(args.work_groups)) * bytes;
+  const uint64_t at = (s.index + uint64_t{j} * static_cast<uint64_t>(args.work_groups)) * bytes;
   push_part(reinterpret_cast<const char*>(args.send) + at, reinterpret_cast<char*>(args.recv) + at,
-            args.unit - at < bytes ? args.unit - at : bytes);
+            static_cast<uint32_t>(args.unit - at < bytes ? args.unit - at : bytes));
 }
 
 // Of an all-gather my own part goes to everybody, as all of a direct broadcast's does; of another broadcast what the root has
 // pushed, into recv if it could.
-__device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to, uint64_t j, uint32_t now) {
+__device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to, uint32_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
   const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t place = s.place(part, s.me);
-  const uint64_t packs = packs_of(part.bytes);
+  const uint32_t packs = packs_of(part.bytes);
   auto* recv = reinterpret_cast<char*>(args.recv);
   if (part.bytes == 0) return;
   const bool broadcast = s.collective == Collective::broadcast && args.direct == 0;
@@ -68,11 +68,11 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to
   if (there && s.n == 2) return;  // nobody to pass it on to
   const int first = s.first_of(j);
   constexpr uint32_t kAtOnce = 4;
-  for (uint64_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
+  for (uint32_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t at = q + u * blockDim.x;
+      const uint32_t at = q + u * blockDim.x;
       if (at < packs) v[u] = load_pack(from, part.bytes, at);
     }
     for (int d = keeps ? 0 : 1; d < s.n; ++d) {
@@ -81,7 +81,7 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to
       char* here = d == 0 ? recv + place : to.recv[p] != nullptr ? to.recv[p] + place : s.stage(p, 1, now, s.me);
 #pragma unroll
       for (uint32_t u = 0; u < kAtOnce; ++u) {
-        const uint64_t at = q + u * blockDim.x;
+        const uint32_t at = q + u * blockDim.x;
         if (at < packs) store_pack(here, part.bytes, at, v[u]);
       }
     }
@@ -103,12 +103,11 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         } else if (s.scatters()) {
           scatter_to_recvs(s, base, to);
         } else {
-          s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; },
-                     base + static_cast<uint32_t>(s.tiles));
+          s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; }, base + s.tiles);
         }
       },
       [&](const Operands& to) {
-        own(s, to, !exchanges, !exchanges && !scatters, [&](uint64_t j, uint32_t now) {
+        own(s, to, !exchanges, !exchanges && !scatters, [&](uint32_t j, uint32_t now) {
           if (exchanges)
             exchange_tile(s, j, now);
           else if (scatters && s.me == args.root)

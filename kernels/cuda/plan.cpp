@@ -103,23 +103,27 @@ bool not_pushed(const PlanInput& input) { return !pushes_once(input, nullptr); }
 
 uint64_t packs_of(const PlanInput& input) { return divide_up(input.unit(), kPack); }
 
-// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors. With the registers that
-// they have, 512 threads fill one.
-void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, int largest = 512) {
+// Threads of a kernel: of the largest block, and of all that a multiprocessor has the registers for.
+struct Room {
+  int block, multiprocessor;
+};
+
+// One pack a thread while blocks are to be had; small blocks spread the work over more multiprocessors.
+void shape(Plan& plan, uint64_t packs, int max_blocks, int threads, Room room) {
   const auto blocks_of = [&](int width) { return divide_up(packs, static_cast<uint64_t>(width)); };
   const auto limit_of = [&](int width) {
-    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * 512 / width, 1, kMaxBlocks));
+    return static_cast<uint64_t>(std::clamp(std::max(1, max_blocks / 2) * room.multiprocessor / width, 1, kMaxBlocks));
   };
-  plan.threads = blocks_of(threads) > limit_of(threads) ? std::max(threads, largest) : threads;
+  threads = std::min(threads, room.block);
+  plan.threads = blocks_of(threads) > limit_of(threads) ? room.block : threads;
   plan.blocks = static_cast<int>(std::min(blocks_of(plan.threads), limit_of(plan.threads)));
 }
 
 void shape_beside_flags(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  shape(plan, packs_of(input), input.max_blocks, tuning.threads, tuning.threads);
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {tuning.threads, input.size <= 4 ? 512 : 256});
 }
 void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
-  // Of few ranks two blocks of 512 threads have room on a multiprocessor.
-  shape(plan, packs_of(input), input.size <= 4 ? 2 * input.max_blocks : input.max_blocks, tuning.threads);
+  shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
 }
 
 // A whole number of packs for each rank, so that slices of full chunks are equal.
@@ -130,7 +134,8 @@ void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.tile = chunk_of(input.size, tuning);
   plan.tiles = divide_up(input.unit(), plan.tile);
   const uint64_t packs_of_chunk = divide_up(std::min<uint64_t>(input.unit(), plan.tile), kPack);
-  shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads);
+  shape(plan, divide_up(packs_of_chunk, static_cast<uint64_t>(input.size)), input.max_blocks, tuning.threads,
+        input.size <= 4 ? Room{512, 512} : Room{256, 256});
 }
 
 void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
@@ -252,10 +257,15 @@ const KernelForm* find(Algorithm algorithm, const PlanInput& input) {
 }
 
 std::string name_of_kernel(const KernelForm& form, const CallSignature& call, int size) {
+  size = std::max(size, 2);
   constexpr const char* kNames[kArithmetics] = {"any", "any", "bf16", "f16", "f32"};
+  Arithmetic arithmetic = arithmetic_of(call);
+  if (form.kernel.per_ranks && size > 8) arithmetic = Arithmetic::any;
   std::string name = text("symm_", form.kernel.name);
-  if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic_of(call))]);
-  if (form.kernel.per_ranks) name += text("_", size == 2 || size == 4 || size == 8 ? size : kMaxRanks);
+  if (form.kernel.per_arithmetic) name += text("_", kNames[static_cast<size_t>(arithmetic)]);
+  // Compiled for every number of ranks that machines have, or for up to a power of two.
+  const bool exact = form.kernel.per_arithmetic && arithmetic > Arithmetic::any;
+  if (form.kernel.per_ranks) name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
   return name;
 }
 

@@ -13,21 +13,21 @@ namespace {
 // One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
 // `heard`: threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
-__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint64_t bytes,
-                                          uint64_t first, uint64_t second, uint32_t epoch, uint64_t heard) {
+__device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char* send, char* recv, uint32_t bytes,
+                                          uint64_t first, uint64_t second, uint32_t epoch, uint32_t heard) {
   const DeviceComm& comm = args.comm;
-  const int n = kRanks <= 8 ? kRanks : comm.size;
+  const int n = Arithmetic::template ranks<kRanks>(comm);
   const int me = comm.rank;
-  const uint64_t packs = packs_of(bytes);
-  const uint64_t per_slice = (packs + static_cast<uint64_t>(n) - 1) / static_cast<uint64_t>(n);
+  const uint32_t packs = packs_of(bytes);
+  const uint32_t per_slice = (packs + static_cast<uint32_t>(n) - 1) / static_cast<uint32_t>(n);
   const uint64_t slot = comm.two_shot_slot;
   const uint64_t my_slot = static_cast<uint64_t>(me) * slot;
-  const uint64_t start = blockIdx.x * blockDim.x + threadIdx.x;
-  const uint64_t stride = gridDim.x * blockDim.x;
+  const uint32_t start = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t stride = gridDim.x * blockDim.x;
   // Pack q of slice r, in the message; beyond its end for the last packs of the last slices.
-  const auto in_message = [&](int r, uint64_t q) { return static_cast<uint64_t>(r) * per_slice + q; };
+  const auto in_message = [&](int r, uint32_t q) { return static_cast<uint32_t>(r) * per_slice + q; };
 
-  for (uint64_t q = start; q < per_slice; q += stride) {
+  for (uint32_t q = start; q < per_slice; q += stride) {
     uint4 v[kRanks];
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   if (start >= per_slice && start < heard && !exchange_token(args, first, slot, start, epoch)) return false;
   const uint32_t others = ((1U << n) - 1U) & ~(1U << me);
   auto* operands = reinterpret_cast<char*>(comm.control[me] + first);
-  for (uint64_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
+  for (uint32_t q = start; q < per_slice && in_message(me, q) < packs; q += stride) {
     const uint4 mine = sendable(load_pack(send, bytes, in_message(me, q)));
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch)) return false;
@@ -67,7 +67,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   }
 
   auto* results = reinterpret_cast<char*>(comm.control[me] + second);
-  for (uint64_t q = start; q < per_slice; q += stride) {
+  for (uint32_t q = start; q < per_slice; q += stride) {
     uint32_t owners = 0;
     for (int r = 0; r < n; ++r) {
       if (r != me && in_message(r, q) < packs) owners |= 1U << r;
@@ -100,12 +100,12 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const uint64_t stage = n * comm.two_shot_slot;
   uint32_t step = 0;
   for (uint64_t at = 0; at < args.unit; at += args.tile, ++step) {
-    const uint64_t bytes = args.unit - at < args.tile ? args.unit - at : args.tile;
+    const auto bytes = static_cast<uint32_t>(args.unit - at < args.tile ? args.unit - at : args.tile);
     const uint64_t first = comm.two_shot + static_cast<uint64_t>((epoch + step) & 1U) * 2 * stage;
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
                                        reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-                                       step == 0 ? 0 : args.tile / kPack / n)) {
+                                       step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n))) {
       break;
     }
   }
@@ -114,9 +114,10 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
 
 }  // namespace
 
-// 512 threads: the largest block that is launched.
-#define SYMM_TWO_SHOT(name, arithmetic, ranks)                                                                                 \
-  extern "C" __global__ void __launch_bounds__(512) symm_two_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
-    run<arithmetic, ranks>(a);                                                                                                 \
+// The largest block that is launched, one on a multiprocessor, as shape_two_shot() has it.
+#define SYMM_TWO_SHOT(name, arithmetic, ranks)                                   \
+  extern "C" __global__ void __launch_bounds__(ranks <= 4 ? 512 : 256, 1)        \
+      symm_two_shot_##name##_##ranks(const __grid_constant__ CollectiveArgs a) { \
+    run<arithmetic, ranks>(a);                                                   \
   }
 SYMM_FOR_ARITHMETICS(SYMM_TWO_SHOT)

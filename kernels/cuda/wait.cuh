@@ -66,22 +66,26 @@ __device__ __forceinline__ WaitError trouble_with(const DeviceComm& comm, SpinSt
   return now < spin.deadline + (deadlines - 1) * comm.timeout_ns ? WaitError::none : WaitError::timeout;
 }
 
-// False: leave.
-static __device__ __noinline__ bool check_abort(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
-                                                uint32_t expected, uint32_t seen) {
+// Takes and gives the deadline, of which bit 0 says that the peer had left; kLeave: leave. By value, so that the state of a wait
+// stays in registers.
+inline constexpr uint64_t kLeave = ~uint64_t{0};
+static __device__ __noinline__ uint64_t check_abort(const DeviceComm& comm, uint64_t deadline, int peer, uint32_t channel,
+                                                    uint32_t expected, uint32_t seen) {
+  SpinState spin{deadline & ~uint64_t{1}, 0, (deadline & 1U) != 0};
   // This rank itself is blamed last: what keeps it waiting is a block of its own that waits for another rank, and says for which.
   const uint64_t deadlines = peer == comm.rank ? 2 : 1;
   const WaitError trouble = trouble_with(comm, spin, 1U << peer, deadlines);
-  if (trouble == WaitError::none) return true;
+  if (trouble == WaitError::none) return (spin.deadline & ~uint64_t{1}) | (spin.left ? 1U : 0U);
   if (trouble != WaitError::aborted) report(comm, trouble, peer, channel, expected, seen);
-  return false;
+  return kLeave;
 }
 
 // To be asked in each turn of a polling loop.
 __device__ __forceinline__ bool keep_waiting(const DeviceComm& comm, SpinState& spin, int peer, uint32_t channel,
                                              uint32_t expected, uint32_t seen) {
   if ((++spin.looks & 1023U) != 0) return true;
-  return check_abort(comm, spin, peer, channel, expected, seen);
+  spin.deadline = check_abort(comm, spin.deadline, peer, channel, expected, seen);
+  return spin.deadline != kLeave;
 }
 
 // Wait until a counter has come to `target` (as a signed difference, so that it may wrap). What was released before the counter

@@ -39,7 +39,7 @@ TEST(CudaControlPath, GroupsMemoriesAndCollectivesGiveEverythingBack) {
   for (const auto& launch : fake_cuda::launches()) {
     if (launch.stream != nullptr) continue;  // to make kernels ready
     barriers += launch.kernel == "symm_barrier" ? 1 : 0;
-    reductions += launch.kernel == "symm_one_shot_bf16_16" ? 1 : 0;
+    reductions += launch.kernel == "symm_one_shot_bf16_3" ? 1 : 0;
   }
   EXPECT_EQ(barriers, 3);
   EXPECT_EQ(reductions, 3);

@@ -66,8 +66,8 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
             }
             if (chosen.algorithm != Algorithm::two_shot_staged) {
               ASSERT_GE(chosen.blocks, 1);
-              const bool two_have_room = chosen.algorithm == Algorithm::one_shot && size <= 4;
-              ASSERT_LE(chosen.blocks * chosen.threads, std::max(two_have_room ? max_blocks : max_blocks / 2, 1) * 512);
+              const bool is_small = chosen.algorithm == Algorithm::one_shot && size <= 4;  // two blocks on a multiprocessor
+              ASSERT_LE(chosen.blocks * chosen.threads, std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
               ASSERT_LE(chosen.blocks, kMaxBlocks);
             }
           }
@@ -217,7 +217,10 @@ TEST(CudaPlan, NamesOfKernels) {
   EXPECT_EQ(kernel_name(input, Algorithm::two_shot), "symm_two_shot_any_8");
   input.size = 5;
   input.op = Op::avg;
-  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_bf16_16");
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_bf16_5");
+  EXPECT_EQ(kernel_name(input, Algorithm::ll), "symm_ll_reduce_8");
+  input.size = 9;
+  EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_any_16");
   input.collective = Collective::alltoall;
   EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pipeline_move");
 }

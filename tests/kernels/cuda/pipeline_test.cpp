@@ -9,7 +9,7 @@
 #include "tests/kernels/cuda/world.hpp"
 
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
-extern "C" void symm_pipeline_any_3(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pipeline_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
 
 namespace symm::cuda::model {
@@ -129,7 +129,7 @@ TEST(PipelineKernels, MemoryOfTheGroupIsCombinedAtOnce) {
         MemoryEntry table[2];
         call.share(table);
         for (int round = 0; round < 2; ++round) {
-          ASSERT_TRUE(call.run(symm_pipeline_any_3, [&](int rank, CollectiveArgs& args) {
+          ASSERT_TRUE(call.run(symm_pipeline_any_4, [&](int rank, CollectiveArgs& args) {
             args.comm.memories = reinterpret_cast<uintptr_t>(table);
             args.comm.memory_count = 2;
             args.send_memory = one_is_private && round == 0 && rank == 1 ? 0 : 1;

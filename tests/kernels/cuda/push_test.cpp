@@ -7,9 +7,7 @@
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 
-extern "C" void symm_one_shot_any_3(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
-extern "C" void symm_two_shot_any_3(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 
@@ -33,9 +31,9 @@ constexpr Form kForms[] = {
     {"the last chunk is short", 4, 32, symm_two_shot_any_4, nullptr, 9},
     {"any sizes", 4, 32, symm_two_shot_any_4, nullptr},
     {"any sizes in short chunks", 4, 16, symm_two_shot_any_4, nullptr},
-    {"any sizes of 3 ranks", 3, 64, symm_two_shot_any_3, nullptr},
+    {"any sizes of 3 ranks", 3, 64, symm_two_shot_any_4, nullptr},
     {"one shot and two", 4, 64, symm_two_shot_any_4, symm_one_shot_any_4},
-    {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_3, symm_one_shot_any_3},
+    {"one shot and two of 3 ranks", 3, 32, symm_two_shot_any_4, symm_one_shot_any_4},
 };
 
 // Some calls one after the other on every rank. "": all ended, and all is right.

@@ -18,11 +18,15 @@ inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
 }
 
 struct Any {
+  template <int kRanks>
+  static int ranks(const DeviceComm& comm) {
+    return comm.size;
+  }
   static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) { return combine_any(operands, ranks, {}, {}); }
 };
 
 }  // namespace symm::cuda
 
 #ifndef SYMM_FOR_ARITHMETICS
-#define SYMM_FOR_ARITHMETICS(KERNEL) KERNEL(any, Any, 2) KERNEL(any, Any, 3) KERNEL(any, Any, 4)
+#define SYMM_FOR_ARITHMETICS(KERNEL) KERNEL(any, Any, 2) KERNEL(any, Any, 4)
 #endif

@@ -116,14 +116,19 @@ inline uint64_t nanoseconds() { return model::now(); }
 inline void begin() {}  // a kernel of the model starts when the one ahead has ended
 inline void let_next_launch() {}
 
-inline uint64_t packs_of(uint64_t bytes) { return (bytes + kPack - 1) / kPack; }
+template <class Size>
+Size packs_of(Size bytes) {
+  return (bytes + kPack - 1) / kPack;
+}
 inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) { return std::min<uint64_t>(kPack, bytes - q * kPack); }
-inline uint4 load_pack(const char* message, uint64_t bytes, uint64_t q) {
+template <class Size>
+uint4 load_pack(const char* message, Size bytes, Size q) {
   uint4 v{};
   std::memcpy(&v, message + q * kPack, bytes_of_pack(bytes, q));
   return v;
 }
-inline void store_pack(char* message, uint64_t bytes, uint64_t q, uint4 v) {
+template <class Size>
+void store_pack(char* message, Size bytes, Size q, uint4 v) {
   std::memcpy(message + q * kPack, &v, bytes_of_pack(bytes, q));
 }
 
