@@ -51,21 +51,19 @@ size_t available_on_machine() {
   return SIZE_MAX;
 }
 
-// The group's own limit and those of the groups around it; file caches that could be dropped count as free.
-size_t available_in_control_group() {
-  std::ifstream file("/proc/self/cgroup");
-  std::string path;
-  for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::", 0) == 0) path = line.substr(3);
-  }
-  size_t available = SIZE_MAX;
-  for (;;) {
-    const std::string folder = "/sys/fs/cgroup" + (path == "/" ? "" : path);
-    const size_t limit = number_in(folder + "/memory.max", SIZE_MAX);
-    if (limit != SIZE_MAX) {
-      const size_t used = number_in(folder + "/memory.current", 0);
-      available = std::min(available, limit > used ? limit - used : 0);
-    }
+struct MemoryController {
+  const char *mount, *limit, *used;
+};
+constexpr MemoryController kFirst{"/memory", "/memory.limit_in_bytes", "/memory.usage_in_bytes"};
+constexpr MemoryController kSecond{"", "/memory.max", "/memory.current"};
+
+// The group's own limit and those of the groups around it.
+size_t available_in(const std::string& root, std::string path, const MemoryController& memory) {
+  for (size_t available = SIZE_MAX;;) {
+    const std::string folder = root + memory.mount + (path == "/" ? "" : path);
+    const size_t limit = number_in(folder + memory.limit, SIZE_MAX);
+    const size_t used = limit == SIZE_MAX ? 0 : number_in(folder + memory.used, 0);
+    available = std::min(available, limit > used ? limit - used : 0);
     if (path.empty() || path == "/") return available;
     path.resize(path.find_last_of('/'));
   }
@@ -73,7 +71,23 @@ size_t available_in_control_group() {
 
 }  // namespace
 
-size_t available_memory_bytes() { return std::min(available_on_machine(), available_in_control_group()); }
+size_t available_in_control_groups(const std::string& mount, const std::string& list) {
+  std::ifstream file(list);
+  size_t available = SIZE_MAX;
+  // "4:cpu,memory:/path" of version 1, "0::/path" of version 2.
+  for (std::string line; std::getline(file, line);) {
+    const size_t names = line.find(':') + 1;
+    const size_t path = line.find(':', names);
+    if (path == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(names, path - names) + ",";
+    const bool first = controllers.find(",memory,") != std::string::npos;
+    if (first || controllers == ",,")
+      available = std::min(available, available_in(mount, line.substr(path + 1), first ? kFirst : kSecond));
+  }
+  return available;
+}
+
+size_t available_memory_bytes() { return std::min(available_on_machine(), available_in_control_groups()); }
 
 size_t last_level_cache_bytes() {
   static const size_t bytes = [] {

@@ -15,6 +15,8 @@ size_t memory_bytes();
 // What can still be allocated without something being killed for it: of the machine, and of this process's control group if it
 // has a limit.
 size_t available_memory_bytes();
+// Of its control groups alone, of either version; SIZE_MAX if none has a limit.
+size_t available_in_control_groups(const std::string& mount = "/sys/fs/cgroup", const std::string& list = "/proc/self/cgroup");
 // Processors this process may run on.
 int processors();
 // As the processor calls itself, or "processor".

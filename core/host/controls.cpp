@@ -30,7 +30,8 @@ Controls::Controls(TransportContext context, const PlanValues& values)
 }
 
 OutgoingMessage Controls::share() const {
-  const TransportShare body{Control::bytes(context_.size, context_.channels), usable_processors(), registered_ ? 1U : 0U,
+  // As they were when the fencing was chosen, which is to be the same on all ranks.
+  const TransportShare body{Control::bytes(context_.size, context_.channels), processors_, registered_ ? 1U : 0U,
                             values_};
   OutgoingMessage share;
   share.body.resize(sizeof body);

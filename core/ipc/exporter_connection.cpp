@@ -262,8 +262,8 @@ void ExporterConnection::wait_for_exporter(const Token& token, const Provider& p
     words = exporters_words_.get();
   }
   if (words != nullptr) words->wait(stream, device, token.position);
-  // It died in between: nobody but us would let the stream go on.
-  if (!alive()) pass_all_positions();
+  // It died in between: nobody but us would let the stream go on. One that is only lost still does, for all who import from it.
+  if (is_gone_.load(std::memory_order_acquire)) pass_all_positions();
 }
 
 Position ExporterConnection::mark(const Provider& provider, void* stream, int device) {
@@ -277,6 +277,7 @@ Position ExporterConnection::mark(const Provider& provider, void* stream, int de
 }
 
 void ExporterConnection::pass_all_positions() noexcept {
+  is_gone_.store(true, std::memory_order_release);
   for (auto& word : board_.words) word.store(kPassed, std::memory_order_release);
 }
 

@@ -61,7 +61,8 @@ class ExporterConnection final : public Receiver {
   Connection connection_;
   const std::shared_ptr<host::Segment> board_segment_;
   ValidityBoard& board_;
-  std::atomic<bool> alive_{true};
+  std::atomic<bool> alive_{true};     // and connected
+  std::atomic<bool> is_gone_{false};  // as far as can be known
   std::mutex mutex_;
   LeaseRingWriter ring_;
   uint64_t last_lease_ = 0;

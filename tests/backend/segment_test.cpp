@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 
 #include "core/backend/hardware.hpp"
+#include "tests/support/footprint.hpp"
 
 namespace symm::host {
 namespace {
@@ -95,6 +98,26 @@ TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
 TEST(Hardware, SomeMemoryIsAvailable) {
   EXPECT_GT(available_memory_bytes(), size_t{1} << 20);
   EXPECT_LE(available_memory_bytes(), memory_bytes());
+}
+
+TEST(Hardware, LimitsOfControlGroupsAreSeen) {
+  const support::TemporaryDirectory top;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path(top / name).parent_path());
+    std::ofstream(top / name) << text;
+  };
+  const auto available = [&](const std::string& list) {
+    write("list", list);
+    return available_in_control_groups(top.path(), top / "list");
+  };
+  write("memory/job/memory.limit_in_bytes", "1000");
+  write("memory/job/memory.usage_in_bytes", "300");
+  write("job/memory.max", "500");
+  write("job/memory.current", "100");
+  write("job/part/memory.max", "max");
+  EXPECT_EQ(available("3:cpu:/job\n"), SIZE_MAX);
+  EXPECT_EQ(available("3:cpu:/job\n4:cpuset,memory:/job/inner\n0::/\n"), 700U);
+  EXPECT_EQ(available("0::/job/part\n"), 400U);
 }
 
 }  // namespace

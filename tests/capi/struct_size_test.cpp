@@ -93,6 +93,10 @@ void check_output(const char* what, const std::function<symm_status_t(T*)>& call
   EXPECT_EQ(call(&exact.known), SYMM_OK) << symm_last_error();
   EXPECT_EQ(exact.known.struct_size, sizeof(T));
   EXPECT_EQ(exact.appended, poison) << "written beyond struct_size";
+
+  exact.known.struct_size = 0x5A5A5A5A;  // what an uninitialised struct says
+  EXPECT_EQ(call(&exact.known), SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(exact.appended, poison);
 }
 
 TEST_F(StructSize, outputs_keep_to_their_size) {

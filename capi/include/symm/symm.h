@@ -38,7 +38,8 @@
  *               looks once. On a stream the time counts from when the work begins to wait, not from the call.
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
- *               symm_group_status() names the rank. Only release, the query calls and symm_group_shrink(), which makes
+ *               symm_group_status() names the rank. Of several failures at once each rank reports the one it heard of
+ *               first; who lives is agreed on by symm_group_shrink(). Only release, the query calls and symm_group_shrink(), which makes
  *               a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA
  *               graph does not ask the library: replayed after a revocation it ends by itself, and what it stores is
  *               undefined. The thread that made a failing call asks symm_last_failure(); where tasks change threads
@@ -288,7 +289,7 @@ typedef struct {
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_wait_options_init(symm_wait_options_t *options, size_t struct_size);
 
-/** Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the
+/** Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the
  *  library, but for symm_log_remove_listener(). */
 typedef void (*symm_log_callback_t)(void *user, symm_log_level_t level, const char *message);
 
@@ -687,9 +688,12 @@ SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *o
  *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
  *  A buffer meets once on a group: while the handles of both live, the memory is kept, and a second call is [local], looks at no
  *  option but its struct_size, and gives the same memory with one more reference. Since 0.2.
+ *  A rank that was stopped in a call of a group that failed goes on with it when it is resumed. A buffer that it has mapped
+ *  meets on no other group until its process is dead, has released that group, or has taken part in making another.
  *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
  *  @param options  NULL for the defaults.
- *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY. */
+ *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write
+ *          to the buffer; the message names it, and the group stays usable). */
 SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, const symm_rendezvous_options_t *options,
                                        symm_memory_t **out);
 

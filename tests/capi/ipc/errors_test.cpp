@@ -177,6 +177,9 @@ TEST_F(Errors, ADirectoryThatIsNotPrivate) {
     EXPECT_EQ(outcome.status, SYMM_ERR_UNAVAILABLE);
     EXPECT_NE(outcome.message.find("0700"), std::string::npos) << outcome.message;
     check(chmod(directory.path().c_str(), 0700) == 0 ? SYMM_OK : SYMM_ERR_SYSTEM);
+    setenv("SYMM_IPC_DIRECTORY", "relative", 1);
+    EXPECT_EQ(outcome_of([&] { make_token(owned.data, 64); }).status, SYMM_ERR_INVALID_ARGUMENT);
+    setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
     make_token(owned.data, 64);
   });
 }
