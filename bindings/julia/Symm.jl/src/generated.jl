@@ -143,7 +143,7 @@ mutable struct symm_memory_t end
 mutable struct symm_heap_t end
 mutable struct symm_ipc_t end
 
-"""Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the library, but for symm_log_remove_listener()."""
+"""Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the library, but for symm_log_remove_listener()."""
 const symm_log_callback_t = Ptr{Cvoid}
 
 """A failure, whole. Filled by symm_last_failure() with the last one of the thread; by any call that takes options with the failure of that very call, if options.failure points to one, whose struct_size the caller has set: written on failure only."""
