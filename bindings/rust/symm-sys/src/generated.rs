@@ -9,7 +9,7 @@ pub type symm_buffer_t = symm_buffer;
 pub type symm_memory_t = symm_memory;
 pub type symm_heap_t = symm_heap;
 pub type symm_ipc_t = symm_ipc;
-/// Receives log messages, possibly from the library's monitor thread, and from several threads at once. Must not call into the library, but for symm_log_remove_listener().
+/// Receives log messages, possibly from a thread of the library's, and from several threads at once. Must not call into the library, but for symm_log_remove_listener().
 pub type symm_log_callback_t = ::core::option::Option<
     unsafe extern "C" fn(
         user: *mut ::core::ffi::c_void,
