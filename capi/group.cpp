@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "capi/objects.hpp"
+#include "capi/placement.hpp"
 #include "capi/waits.hpp"
 
 using namespace symm;
@@ -14,7 +15,7 @@ namespace {
 const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
 const symm_group_shrink_options_t kShrinkDefaults = SYMM_GROUP_SHRINK_OPTIONS_INIT;
 constexpr size_t kShrinkOptionsSize = SYMM_FIRST_SIZE(symm_group_shrink_options_t, failure);
-constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, name);
+constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, failure);
 constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
@@ -26,6 +27,34 @@ StoreCallbacks callbacks_of(const symm_store_t& given) {
   return {store.user, store.set, store.get};
 }
 
+GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callbacks) {
+  require_known_bits(given.flags, kKnownFlags, "config.flags");
+  if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) throw not_known("config.backend", given.backend);
+  require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
+  require_waiting(given.timeout_ms, "config.timeout_ms");
+  if (given.device < SYMM_DEVICE_AUTO)
+    throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
+  GroupConfig asked;
+  if (given.store != nullptr) {
+    callbacks = callbacks_of(*given.store);
+    asked.callbacks = &callbacks;
+  }
+  asked.rank = given.rank;
+  asked.size = given.size;
+  asked.backend = static_cast<BackendKind>(given.backend);
+  asked.device = given.device;
+  asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
+  asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
+  asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
+  asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
+  asked.create_timeout_ms = given.create_timeout_ms;
+  asked.timeout_ms = given.timeout_ms;
+  asked.name = given.name == nullptr ? "" : given.name;
+  asked.scratch_bytes = given.scratch_bytes;
+  asked.channels = given.channels;
+  return asked;
+}
+
 }  // namespace
 
 symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) {
@@ -33,33 +62,14 @@ symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_
 }
 
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
-  return produce(out, "out", [&] {
-    const symm_group_config_t given = read_struct(config, kDefaults, kConfigSize, "config");
-    require_known_bits(given.flags, kKnownFlags, "config.flags");
-    if (given.backend < SYMM_BACKEND_AUTO || given.backend > SYMM_BACKEND_CUDA) throw not_known("config.backend", given.backend);
-    require_waiting(given.create_timeout_ms, "config.create_timeout_ms");
-    require_waiting(given.timeout_ms, "config.timeout_ms");
-    if (given.device < SYMM_DEVICE_AUTO)
-      throw Error(Status::invalid_argument, format("config.device: %d is negative", given.device));
-    StoreCallbacks callbacks;
-    GroupConfig asked;
-    if (given.store != nullptr) {
-      callbacks = callbacks_of(*given.store);
-      asked.callbacks = &callbacks;
-    }
-    asked.rank = given.rank;
-    asked.size = given.size;
-    asked.backend = static_cast<BackendKind>(given.backend);
-    asked.device = given.device;
-    asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
-    asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
-    asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
-    asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
-    asked.create_timeout_ms = given.create_timeout_ms;
-    asked.timeout_ms = given.timeout_ms;
-    asked.name = given.name == nullptr ? "" : given.name;
-    return make_handle<symm_group_t>(Group::create(asked));
-  });
+  return produce(
+      out, "out",
+      [&] {
+        StoreCallbacks callbacks;
+        const GroupConfig asked = config_of(read_struct(config, kDefaults, kConfigSize, "config"), callbacks);
+        return make_handle<symm_group_t>(Group::create(asked));
+      },
+      config);
 }
 
 symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
@@ -121,7 +131,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.backend = static_cast<int32_t>(of.backend().kind());
     filled.device = of.backend().device();
     filled.id = of.id();
-    filled.channels = kChannels;
+    filled.channels = of.channels();
     filled.unwatched_peers = of.unwatched_peers();
     filled.rejected_connections = of.rejected_connections();
     write_text(filled.bootstrap, of.bootstrap());
@@ -129,6 +139,12 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     const std::string why_no_multicast = of.transport().device().why_no_multicast();
     filled.multicast = why_no_multicast.empty() ? 1 : 0;
     write_text(filled.multicast_reason, why_no_multicast);
+    filled.scratch_bytes = of.transport().scratch_bytes();
+    filled.max_ranks = of.transport().max_ranks();
+    filled.max_memories = of.transport().device().max_memories();
+    filled.max_channels = kMostChannels;
+    filled.max_handles = static_cast<int32_t>(Arena<Group>::kSlots);
+    filled.max_name = static_cast<int32_t>(kMostName);
     return filled;
   });
 }
@@ -193,6 +209,7 @@ symm_status_t symm_group_stats(symm_group_t* group, symm_group_stats_t* out) {
     filled.signals_sent = stats.signals_sent.value();
     filled.signals_taken = stats.signals_taken.value();
     filled.failures = stats.failures.value();
+    filled.waits = stats.waits.value();
     filled.sleeps = of.revocation().sleeps();
     filled.slept_ns = of.revocation().slept_ns();
     return filled;

@@ -28,6 +28,7 @@ template <class Object>
 class Arena {
  public:
   using Entry = Slot<Object>;
+  static constexpr size_t kSlots = size_t{1} << 20;
 
   // A forked child has an arena elsewhere, so it knows none of its parent's handles.
   static Arena& instance() { return PerProcess<Arena>::current(); }
@@ -75,7 +76,6 @@ class Arena {
   }
 
  private:
-  static constexpr size_t kSlots = size_t{1} << 20;
   friend PerProcess<Arena>;
 
   Arena() {

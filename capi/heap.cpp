@@ -26,8 +26,7 @@ symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_hea
       [&] {
         const auto& of = group_of(group);
         const symm_heap_options_t given = read_struct(options, kHeapDefaults, kHeapOptionsSize, "options");
-        return make_handle<symm_heap_t>(
-            Heap::create(of, bytes, {placement_of(given), given.alignment, name_of(given.name), given.timeout_ms}));
+        return make_handle<symm_heap_t>(Heap::create(of, bytes, {placement_of(given), name_of(given.name), given.timeout_ms}));
       },
       options);
 }

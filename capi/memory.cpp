@@ -51,7 +51,11 @@ symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t
       [&] {
         Group& of = *group_of(group);
         const symm_adopt_options_t given = read_struct(options, kAdoptDefaults, kAdoptOptionsSize, "options");
-        return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name_of(given.name)));
+        const std::string name = name_of(given.name);
+        if (given.fd < 0 && given.offset == 0) return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name));
+        if (given.fd < 0) throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
+        if (pointer != nullptr) throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
+        return make_handle<symm_buffer_t>(Buffer::adopt(of, given.fd, given.offset, size, name));
       },
       options);
 }
@@ -87,12 +91,12 @@ symm_status_t symm_buffer_info(symm_buffer_t* buffer, symm_buffer_info_t* out) {
     filled.backend = static_cast<int32_t>(of.kind());
     filled.device = of.device();
     filled.bytes = of.bytes();
-    filled.mapped_bytes = of.mapped_bytes();
-    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) |
-                   (of.block()->owners_address() != nullptr ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
+    filled.mapped_bytes = of.block()->mapped();
+    filled.flags = (of.on_host() ? uint64_t{SYMM_BUFFER_HOST} : 0) | (of.adopted() ? uint64_t{SYMM_BUFFER_ADOPTED} : 0);
     filled.numa_node = of.numa_node();
     filled.memories = static_cast<int32_t>(of.memories().size());
     filled.pointer = of.data();
+    filled.page_bytes = of.block()->page_bytes();
     write_text(filled.name, of.name());
     return filled;
   });
@@ -126,7 +130,7 @@ symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const 
         const auto& of = group_of(group);
         const auto& block = buffer_of(buffer);
         const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
-        std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms);
+        std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
         of->keep(memory);
         return make_handle<symm_memory_t>(std::move(memory));
       },
@@ -141,8 +145,8 @@ symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
     filled.size = of.group().size();
     filled.bytes = of.view().bytes;
     filled.id = of.view().id;
-    filled.channels = kChannels;
-    filled.signal_pad_bytes = kChannels * of.group().size() * static_cast<int32_t>(sizeof(uint64_t));
+    filled.channels = of.view().channels;
+    filled.signal_pad_bytes = filled.channels * filled.size * static_cast<int32_t>(sizeof(uint64_t));
     filled.multicast = of.view().multicast != nullptr ? 1 : 0;
     write_text(filled.multicast_reason, of.view().why_no_multicast);
     return filled;
@@ -291,7 +295,7 @@ symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset
                               int32_t channel, void* stream) {
   return guard([&] {
     Memory& of = *memory_of(memory);
-    of.group().require_channel(channel);  // before anything is written
+    of.require_channel(channel);  // before anything is written
     of.put(rank, offset, source, size, stream);
     of.send_signal(rank, channel, symm::SignalOp::add, 1, stream);
   });

@@ -10,7 +10,8 @@
 
 namespace symm::capi {
 
-inline std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, 63); }
+inline constexpr size_t kMostName = 63;
+inline std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, kMostName); }
 
 template <class Options>
 Placement placement_of(const Options& given) {
@@ -18,6 +19,8 @@ Placement placement_of(const Options& given) {
   Placement placement;
   placement.on_host = (given.flags & SYMM_ALLOC_HOST) != 0;
   placement.node = given.numa_node;
+  placement.alignment = given.alignment;
+  placement.page_bytes = given.page_bytes;
   return placement;
 }
 

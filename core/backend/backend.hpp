@@ -18,6 +18,7 @@
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
+#include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "kernels/collective_call.hpp"
 #include "kernels/compare.hpp"
@@ -55,7 +56,8 @@ class Block {
   virtual ~Block() = default;
   virtual std::byte* data() const noexcept = 0;
   virtual size_t size() const noexcept = 0;
-  virtual size_t mapped() const noexcept { return size(); }  // all of the memory that it is a piece of
+  virtual size_t mapped() const noexcept { return size(); }  // of address space
+  virtual size_t page_bytes() const noexcept { return 0; }   // 0: not known
   // What another process needs to map it. Throws Error(unsupported) for a block that cannot be shared.
   virtual ShareableHandle share() const { throw Error(Status::unsupported, "a block of this kind cannot be shared"); }
   // share() will not be called again, so a descriptor need not be kept.
@@ -91,6 +93,8 @@ struct Placement {
   bool on_host = false;  // in memory of the host, though the group may work on a device
   int node = kNearest;   // the NUMA node of that
   static constexpr int kNearest = -1;
+  size_t alignment = 0;   // of its address here, a power of two; 0: as it comes
+  size_t page_bytes = 0;  // its pages have at least so many, a power of two; 0: as they come
   size_t unit =
       1;  // what is mapped is a multiple of so many bytes, where the back end has a use for that (DeviceTransport::block_unit())
 };
@@ -106,6 +110,11 @@ class ShareableMemory {
   // thing.
   virtual std::shared_ptr<Block> adopt(const void* pointer, size_t bytes) = 0;
   static constexpr size_t kWhole = 0;
+  static constexpr size_t kAdoptedAlignment = 16;  // what a thread of a kernel moves at a time
+  // The same by a descriptor, which stays its owner's.
+  virtual std::shared_ptr<Block> adopt(int fd, [[maybe_unused]] uint64_t offset, [[maybe_unused]] size_t bytes) {
+    throw Error(Status::unsupported, format("options.fd: %d, but memory of a device is adopted by its address", fd));
+  }
   // Map a block that another process shared.
   virtual std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) = 0;
 };
@@ -179,6 +188,7 @@ struct TransportContext {
   bool check = false;
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;            // asked for by the group's configuration
+  uint64_t scratch_bytes = 0;        // at most; 0: as is fastest
   std::vector<int64_t> pids;         // by group rank, for messages
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
@@ -212,6 +222,8 @@ class DeviceTransport {
   virtual void add_multicast(MemoryView& memory, const std::vector<std::shared_ptr<Block>>&, OutOfBand&) {
     memory.why_no_multicast = why_no_multicast();
   }
+  // Memories that a group may have; 0: any number.
+  virtual int max_memories() const noexcept { return 0; }
   // Blocks that are to be given one are a multiple of so many bytes.
   virtual size_t block_unit() const noexcept { return 1; }
   // Where the device can read the addresses of a memory's blocks and pads; null where it reads the host's memory.
@@ -258,6 +270,9 @@ class Transport {
   // What is issued on `stream` next comes after what was issued on `after`, or for kAllStreams on any stream by this group.
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
+
+  virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank
+  virtual int max_ranks() const noexcept { return kMostRanks; }
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }

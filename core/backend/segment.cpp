@@ -2,11 +2,15 @@
 #include "core/backend/segment.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <map>
 #include <mutex>
@@ -18,6 +22,12 @@
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
+#ifndef MFD_HUGE_SHIFT
+#define MFD_HUGE_SHIFT 26
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 namespace symm::host {
 namespace {
@@ -25,24 +35,24 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kHugePage = size_t{2} << 20;
 
-using Inode = Segment::Inode;
+using Piece = Segment::Piece;
+using Pages = Segment::Pages;
 
-// Which inodes are mapped.
+// Which pieces of which inodes are mapped.
 struct Registry {
   std::mutex mutex;  // not held while anything is mapped, which can take long
-  std::map<Inode, std::weak_ptr<Segment>> segments;
-  std::shared_ptr<Segment> find(const Inode& inode) {
-    const auto found = segments.find(inode);
+  std::map<Piece, std::weak_ptr<Segment>> segments;
+  std::shared_ptr<Segment> find(const Piece& piece) {
+    const auto found = segments.find(piece);
     return found == segments.end() ? nullptr : found->second.lock();
   }
 };
 using Segments = PerProcess<Registry>;
 
-Inode inode_of(int fd, struct stat* out = nullptr) {
+struct stat status_of(int fd) {
   struct stat status {};
   if (fstat(fd, &status) != 0) throw system_error(errno, "fstat", "shared segment");
-  if (out != nullptr) *out = status;
-  return {status.st_dev, status.st_ino};
+  return status;
 }
 
 size_t round_up(size_t bytes, size_t unit) {
@@ -53,27 +63,45 @@ size_t round_up(size_t bytes, size_t unit) {
 
 size_t page_size() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
+Pages pages_of(int fd, const struct stat& status) {
+  struct statfs system {};
+  if (fstatfs(fd, &system) != 0) throw system_error(errno, "fstatfs", "shared segment");
+  const bool is_huge = system.f_type == HUGETLBFS_MAGIC;
+  return {is_huge ? static_cast<size_t>(system.f_bsize) : page_size(), static_cast<size_t>(status.st_size)};
+}
+
+Piece piece_of(const struct stat& status, const Pages& pages, size_t offset, size_t bytes) {
+  const size_t start = offset / pages.bytes * pages.bytes;
+  return {status.st_dev, status.st_ino, offset, start, round_up(offset - start + bytes, pages.bytes)};
+}
+
 // Large segments start at a huge page boundary, so that the kernel can use huge pages where it is set up to.
-std::byte* map_shared(int fd, size_t bytes) {
-  const size_t slack = bytes >= kHugePage ? kHugePage : 0;
+std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment) {
+  const size_t bytes = piece.mapped;
+  alignment = std::max({alignment, page, bytes >= kHugePage ? kHugePage : 1});
+  const size_t slack = alignment > page_size() ? alignment : 0;
+  if (bytes > SIZE_MAX - slack)
+    throw Error(Status::out_of_memory,
+                format("options.alignment: there are no %zu bytes at a multiple of %zu", bytes, alignment));
   void* reserved = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED) throw system_error(errno, "mmap", format("reserving %zu bytes", bytes + slack));
+  if (reserved == MAP_FAILED)
+    throw system_error(errno, "mmap", format("reserving %zu bytes, for a multiple of %zu", bytes + slack, alignment));
   auto* start = static_cast<std::byte*>(reserved);
   std::byte* aligned = start;
   if (slack != 0) {
-    aligned = start + (kHugePage - reinterpret_cast<uintptr_t>(start) % kHugePage) % kHugePage;
+    aligned = start + (alignment - reinterpret_cast<uintptr_t>(start) % alignment) % alignment;
     if (aligned != start) munmap(start, static_cast<size_t>(aligned - start));
     const size_t tail = static_cast<size_t>(start + bytes + slack - (aligned + bytes));
     if (tail != 0) munmap(aligned + bytes, tail);
   }
-  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+  if (mmap(aligned, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, static_cast<off_t>(piece.start)) == MAP_FAILED) {
     const int error = errno;
     munmap(aligned, bytes);
     throw system_error(error, "mmap", format("mapping %zu bytes of shared memory", bytes));
   }
   // Hints, each of which may be unknown to the kernel: huge pages; page tables filled now rather than in the first collective;
   // contents kept out of core dumps, which are also what delays the end of a crashed process.
-  if (slack != 0) madvise(aligned, bytes, MADV_HUGEPAGE);
+  if (bytes >= kHugePage) madvise(aligned, bytes, MADV_HUGEPAGE);
 #ifdef MADV_POPULATE_WRITE
   madvise(aligned, bytes, MADV_POPULATE_WRITE);
 #endif
@@ -91,30 +119,53 @@ void require_file_size(size_t bytes) {
   }
 }
 
-// The segment of the inode: this one, unless another thread was faster.
-std::shared_ptr<Segment> map_segment(int fd, const Inode& inode, size_t bytes, size_t mapped) {
-  std::byte* data = map_shared(fd, mapped);
+// A memfd has no limit of its own: asked for too much, the kernel would take page after page until it kills somebody.
+void require_available(size_t bytes) {
+  if (const size_t available = available_memory_bytes(); bytes > available) {
+    throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
+  }
+}
+
+Fd make_file(const char* name, unsigned int flags) {
+  flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int raw = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+  if (raw < 0 && errno == EINVAL) raw = memfd_create(name, flags);  // Linux < 6.3
+  return Fd(raw);
+}
+
+Fd make_file_of_huge_pages(const char* name, size_t page) {
+  Fd fd = make_file(name, MFD_HUGETLB | static_cast<unsigned int>(std::countr_zero(page)) << MFD_HUGE_SHIFT);
+  if (!fd) {
+    const std::string why = system_error(errno, "memfd_create(MFD_HUGETLB)").what();
+    throw Error(Status::unavailable, format("options.page_bytes: there are no pages of %zu bytes here: %s", page, why.c_str()));
+  }
+  return fd;
+}
+
+// The segment of the piece: this one, unless another thread was faster.
+std::shared_ptr<Segment> map_segment(int fd, const Piece& piece, const Pages& pages, size_t bytes, size_t alignment = 0) {
+  std::byte* start = map_shared(fd, piece, pages.bytes, alignment);
   std::shared_ptr<Segment> segment;
   try {
-    segment = std::make_shared<Segment>(inode, data, bytes, mapped);
+    segment = std::make_shared<Segment>(piece, pages, start, bytes);
   } catch (...) {
-    munmap(data, mapped);
+    munmap(start, piece.mapped);
     throw;
   }
   Registry& known = Segments::current();
   std::shared_ptr<Segment> other;  // what is dropped, is so without the lock, which ~Segment takes
   const std::lock_guard lock(known.mutex);
-  other = known.find(inode);
-  if (!other) known.segments[inode] = segment;
+  other = known.find(piece);
+  if (!other) known.segments[piece] = segment;
   return other ? other : segment;
 }
 
 // In pieces: a kernel that is interrupted by a signal may undo the whole of a call, and with a fast timer would never end.
-void allocate_pages(int fd, size_t bytes) {
+void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   constexpr size_t kPiece = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(bytes - done, kPiece);
-    if (fallocate(fd, 0, static_cast<off_t>(done), static_cast<off_t>(piece)) == 0) {
+    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) {
       done += piece;
     } else if (errno != EINTR) {
       throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
@@ -122,45 +173,89 @@ void allocate_pages(int fd, size_t bytes) {
   }
 }
 
+// One process maps a piece once.
+std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pages, size_t bytes) {
+  Registry& known = Segments::current();
+  std::unique_lock lock(known.mutex);
+  std::shared_ptr<Segment> segment = known.find(piece);
+  lock.unlock();
+  return segment ? segment : map_segment(fd, piece, pages, bytes);
+}
+
 }  // namespace
 
-std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, int node) {
-  const size_t mapped = round_up(bytes, page_size());
-  // A memfd has no limit of its own: asked for too much, fallocate() below would take page after page until the kernel kills
-  // somebody.
-  if (const size_t available = available_memory_bytes(); mapped > available) {
-    throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
-  }
-  int raw = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
-  if (raw < 0 && errno == EINVAL) raw = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);  // Linux < 6.3
-  if (raw < 0) throw system_error(errno, "memfd_create", name);
-  Fd fd(raw);
+std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const Placement& placement) {
+  const bool is_huge = placement.page_bytes > page_size();
+  const Pages pages{is_huge ? placement.page_bytes : page_size(), round_up(bytes, is_huge ? placement.page_bytes : page_size())};
+  const size_t mapped = pages.all_bytes;
+  if (!is_huge) require_available(mapped);  // huge pages are set aside
+  Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_file(name, 0);
+  if (!fd) throw system_error(errno, "memfd_create", name);
   require_file_size(mapped);
-  if (ftruncate(raw, static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
-  if (node != Placement::kNearest) bind_to_node(raw, mapped, node);
-  allocate_pages(raw, mapped);
-  if (fcntl(raw, F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
-  const auto segment = map_segment(raw, inode_of(raw), bytes, mapped);
+  if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
+  if (placement.node != Placement::kNearest) bind_to_node(fd.get(), mapped, placement.node);
+  try {
+    allocate_pages(fd.get(), 0, mapped, 0);
+  } catch (const Error& error) {
+    if (!is_huge) throw;
+    throw Error(Status::out_of_memory, format("options.page_bytes: %zu pages of %zu bytes are not free: %s", mapped / pages.bytes,
+                                              pages.bytes, error.what()));
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
+  const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
+  auto segment = map_segment(fd.get(), piece, pages, bytes, placement.alignment);
   segment->keep(std::move(fd));
   return segment;
 }
 
-std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes, Descriptor descriptor) {
-  struct stat status {};
-  const Inode inode = inode_of(fd.get(), &status);
-  const size_t mapped = round_up(bytes, page_size());
-  if (!S_ISREG(status.st_mode) || static_cast<uint64_t>(status.st_size) != mapped) {
-    throw Error(Status::peer_failed, format("a peer sent a descriptor that is no segment of %zu bytes", mapped));
+std::shared_ptr<Segment> Segment::adopt(int fd, uint64_t offset, size_t bytes) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Status::invalid_argument, format("options.fd: %d %s", fd, why.c_str()));
+  };
+  const int flags = fcntl(fd, F_GETFL);
+  if (flags < 0) refuse("is no open descriptor");
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) refuse("is no memfd, and what cannot be sealed against shrinking cannot be shared");
+  if ((seals & F_SEAL_SHRINK) == 0) refuse("is not sealed against shrinking (F_SEAL_SHRINK)");
+  if ((flags & O_ACCMODE) != O_RDWR || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) != 0) refuse("cannot be written");
+  const struct stat status = status_of(fd);
+  const Pages pages = pages_of(fd, status);
+  if (offset % ShareableMemory::kAdoptedAlignment != 0)
+    throw Error(Status::invalid_argument, format("options.offset: %llu is no multiple of %zu",
+                                                 static_cast<unsigned long long>(offset), ShareableMemory::kAdoptedAlignment));
+  if (offset > pages.all_bytes || bytes > pages.all_bytes - offset) {
+    throw Error(Status::invalid_argument, format("options.offset, size: %zu bytes at %llu go beyond the %zu of the descriptor",
+                                                 bytes, static_cast<unsigned long long>(offset), pages.all_bytes));
   }
+  const Piece piece = piece_of(status, pages, offset, bytes);
+  const size_t within = std::min(piece.mapped, pages.all_bytes - piece.start);
+  const auto there = static_cast<size_t>(status.st_blocks) * 512;
+  if (pages.bytes == page_size()) require_available(within - std::min(within, there));
+  allocate_pages(fd, piece.start, within, FALLOC_FL_KEEP_SIZE);
+  Fd own(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (!own) throw system_error(errno, "fcntl(F_DUPFD_CLOEXEC)", "options.fd");
+  auto segment = find_or_map(fd, piece, pages, bytes);
+  segment->keep(std::move(own));
+  return segment;
+}
+
+std::shared_ptr<Segment> Segment::import(Fd fd, size_t bytes) {
+  return import(std::move(fd), {bytes, round_up(bytes, page_size())});
+}
+
+std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descriptor descriptor) {
+  const struct stat status = status_of(fd.get());
+  const Pages pages = pages_of(fd.get(), status);
   const int seals = fcntl(fd.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & kSeals) != kSeals) {
-    throw Error(Status::peer_failed, "a peer sent a segment whose size is not sealed");
+  const bool is_exact = pages.all_bytes == extent.mapped || (pages.all_bytes > extent.mapped && (seals & F_SEAL_GROW) == 0);
+  if (!S_ISREG(status.st_mode) || !is_exact || !extent.is_possible()) {
+    throw Error(Status::peer_failed, format("a peer sent a descriptor that is no segment of %llu bytes",
+                                            static_cast<unsigned long long>(extent.mapped)));
   }
-  Registry& known = Segments::current();
-  std::unique_lock lock(known.mutex);
-  std::shared_ptr<Segment> segment = known.find(inode);
-  lock.unlock();
-  if (!segment) segment = map_segment(fd.get(), inode, bytes, mapped);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
+  const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  auto segment = find_or_map(fd.get(), piece, pages, extent.bytes);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));
   return segment;
 }
@@ -173,12 +268,12 @@ void Segment::keep(Fd fd) noexcept {
 Segment::~Segment() {
   if (Registry* known = Segments::existing()) {  // none yet in a forked child
     const std::lock_guard lock(known->mutex);
-    const auto found = known->segments.find(inode_);
-    // A new segment for the inode may have been registered after our last reference went.
+    const auto found = known->segments.find(piece_);
+    // A new segment for the piece may have been registered after our last reference went.
     if (found != known->segments.end() && found->second.expired()) known->segments.erase(found);
   }
   will_not_be_shared();
-  munmap(data_, mapped_);
+  munmap(start_, piece_.mapped);
 }
 
 }  // namespace symm::host

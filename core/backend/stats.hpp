@@ -27,10 +27,10 @@ struct GroupStats {
   struct PerCollective {
     Counter calls, bytes;
   };
-  std::array<PerCollective, kKinds> collectives;  // counted under the transport's lock
-  std::array<Counter, kKinds> algorithms;         // likewise
-  std::vector<Counter> barriers;                  // by channel
-  Counter signals_sent, signals_taken, failures;  // from any thread
+  std::array<PerCollective, kKinds> collectives;         // counted under the transport's lock
+  std::array<Counter, kKinds> algorithms;                // likewise
+  std::vector<Counter> barriers;                         // by channel
+  Counter signals_sent, signals_taken, waits, failures;  // from any thread
 
   void add_collective(size_t collective, uint64_t bytes, size_t algorithm) noexcept {
     collectives[collective].calls.add(1);

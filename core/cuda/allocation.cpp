@@ -88,9 +88,10 @@ std::string Allocation::fabric_reason(const Device& device) {
   return is_final ? learn_fabric(device, reason) : reason;
 }
 
-void Allocation::map() {
+void Allocation::map(size_t alignment) {
   const Driver& driver = device_->driver();
-  driver.require(driver.cuMemAddressReserve(&address_, mapped_, 0, 0, 0), "cuMemAddressReserve", format("%zu bytes", mapped_));
+  driver.require(driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve",
+                 format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()));
   is_reserved_ = true;
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
@@ -101,21 +102,17 @@ void Allocation::map() {
                  format("%zu bytes for device %d%s", mapped_, device_->ordinal(), on_host_ ? " and the host" : ""));
 }
 
-std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill,
-                                               size_t multiple_of) {
-  return make(device, bytes, {CU_MEM_LOCATION_TYPE_DEVICE, device->handle()}, fill, multiple_of);
-}
-
-std::shared_ptr<Allocation> Allocation::create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node) {
+std::shared_ptr<Allocation> Allocation::create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement) {
+  if (!placement.on_host) return make(device, bytes, {CU_MEM_LOCATION_TYPE_DEVICE, device->handle()}, placement);
   if (const std::string reason = host_memory_reason(*device); !reason.empty())
     throw Error(Status::unavailable, "options.flags: no memory of the host: " + reason);
   // A machine without NUMA has node 0.
-  if (node == Placement::kNearest) node = std::max(node_of(*device), 0);
-  return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, 0, 1);
+  const int node = placement.node == Placement::kNearest ? std::max(node_of(*device), 0) : placement.node;
+  return make(device, bytes, {CU_MEM_LOCATION_TYPE_HOST_NUMA, node}, placement);
 }
 
 std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                             uint32_t fill, size_t multiple_of) {
+                                             const Placement& placement) {
   const Driver& driver = device->driver();
   Device::reclaim();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
@@ -127,15 +124,20 @@ std::shared_ptr<Allocation> Allocation::make(const std::shared_ptr<Device>& devi
   size_t unit = 0;
   driver.require(driver.cuMemGetAllocationGranularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                  "cuMemGetAllocationGranularity");
-  if (unit != 0) unit = std::lcm(unit, multiple_of);  // granularities are powers of two
+  if (placement.page_bytes > unit) {
+    throw Error(Status::unavailable, format("options.page_bytes: the driver has pages of %zu bytes on %s, not of %zu", unit,
+                                            place.c_str(), placement.page_bytes));
+  }
+  made->page_bytes_ = unit;
+  if (unit != 0 && !made->on_host_) unit = std::lcm(unit, placement.unit);  // granularities are powers of two
   if (unit == 0 || bytes > SIZE_MAX - unit)
     throw Error(Status::out_of_memory, format("%zu bytes are more than a device holds", bytes));
   made->mapped_ = (bytes + unit - 1) / unit * unit;
   driver.require(driver.cuMemCreate(&made->handle_, made->mapped_, &prop, 0), "cuMemCreate",
                  format("%zu bytes on %s", made->mapped_, place.c_str()));
   made->has_handle_ = true;
-  made->map();
-  driver.require(driver.cuMemsetD32Async(made->address_, fill, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
+  made->map(placement.alignment > made->page_bytes_ ? placement.alignment : 0);
+  driver.require(driver.cuMemsetD32Async(made->address_, 0, made->mapped_ / 4, device->stream()), "cuMemsetD32Async");
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
   return made;
 }
@@ -270,8 +272,7 @@ Allocation::~Allocation() {
 }
 
 std::shared_ptr<Block> DeviceMemory::allocate(size_t bytes, const Placement& placement) {
-  if (placement.on_host) return Allocation::create_on_host(device_, bytes, placement.node);
-  return Allocation::create(device_, bytes, 0, placement.unit);
+  return Allocation::create(device_, bytes, placement);
 }
 
 std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
@@ -282,9 +283,8 @@ std::shared_ptr<Block> DeviceMemory::adopt(const void* pointer, size_t bytes) {
                 format("pointer: lies on device %d, the group works on device %d", on, device_->ordinal()));
   }
   if (bytes == kWhole) return Allocation::refer_to(device_, *foreign);
-  constexpr size_t kPack = 16;  // what a thread of a kernel moves at a time
-  if (reinterpret_cast<uintptr_t>(pointer) % kPack != 0)
-    throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kPack));
+  if (reinterpret_cast<uintptr_t>(pointer) % kAdoptedAlignment != 0)
+    throw Error(Status::invalid_argument, format("pointer: %p is no multiple of %zu", pointer, kAdoptedAlignment));
   return Allocation::adopt(device_, *foreign, bytes);
 }
 

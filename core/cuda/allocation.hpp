@@ -13,12 +13,9 @@ namespace symm::cuda {
 
 class Allocation final : public Block {
  public:
-  // Zeroed (each 32-bit word is `fill`) when the call returns. What is mapped is a multiple of `multiple_of` bytes.
-  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, uint32_t fill = 0,
-                                            size_t multiple_of = 1);
-  // The same on a NUMA node of the host (Placement::kNearest: the device's), for the device and the host. Throws
-  // Error(unavailable) with the reason where that cannot be had.
-  static std::shared_ptr<Allocation> create_on_host(const std::shared_ptr<Device>& device, size_t bytes, int node);
+  // Zeroed when the call returns. On a NUMA node of the host (Placement::kNearest: the device's) it is for the device and the
+  // host. Throws Error(unavailable) with the reason where that, or pages of that size, cannot be had.
+  static std::shared_ptr<Allocation> create(const std::shared_ptr<Device>& device, size_t bytes, const Placement& placement = {});
   static std::shared_ptr<Allocation> import(const std::shared_ptr<Device>& device, Fd fd, const BlockExtent& extent);
   // All of an allocation of somebody else's, where it is mapped; its owner's mapping stays his. One more reference is ours.
   static std::shared_ptr<Allocation> refer_to(const std::shared_ptr<Device>& device, ExternalAllocation& foreign);
@@ -31,6 +28,7 @@ class Allocation final : public Block {
   CUdeviceptr address() const noexcept { return address_ + offset_; }
   size_t size() const noexcept override { return bytes_; }
   size_t mapped() const noexcept override { return mapped_; }
+  size_t page_bytes() const noexcept override { return page_bytes_; }
   CUmemGenericAllocationHandle handle() const noexcept { return handle_; }
   int fd() const;  // exported on first use, -1 never
   BlockExtent extent() const noexcept { return {bytes_, mapped_, offset_, on_host_ ? 1U : 0U, {}}; }
@@ -50,13 +48,14 @@ class Allocation final : public Block {
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
   static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
-                                          uint32_t fill, size_t multiple_of);
-  void map();
+                                          const Placement& placement);
+  void map(size_t alignment = 0);
   bool is_mapped_at(const std::byte* address) const noexcept;
 
   std::shared_ptr<Device> device_;
   size_t bytes_;
   size_t mapped_ = 0;
+  size_t page_bytes_ = 0;
   size_t offset_ = 0;  // of data() in what is mapped
   bool on_host_ = false;
   bool has_fabric_ = false;

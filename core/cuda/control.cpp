@@ -92,7 +92,7 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
                      (peer < context.rank ? theirs : mine).c_str(), wrong, (peer < context.rank ? mine : theirs).c_str())};
     }
     case WaitError::unknown_memory:
-      return {Status::mismatch, peer, pid,
+      return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
               format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
     case WaitError::other_place:
       return {

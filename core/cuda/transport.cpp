@@ -46,7 +46,8 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       context_(std::move(context)),
       device_(std::move(device)),
       values_(values),
-      tuning_(tuning_of(values)),
+      tuning_(context_.scratch_bytes == 0 ? tuning_of(values)
+                                          : within_scratch(context_.size, tuning_of(values), context_.scratch_bytes)),
       facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_)),
       controls_(static_cast<size_t>(context_.size)),
@@ -58,6 +59,11 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       order_(device_) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
+  if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
+    throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %llu",
+                                                 static_cast<unsigned long long>(context_.scratch_bytes), context_.size,
+                                                 static_cast<unsigned long long>(least)));
+  }
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
   controls_[me] = create_control(device_, context_.size, layout_);
@@ -382,7 +388,7 @@ void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, co
 
 ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
   const auto scratch = controls_[static_cast<size_t>(context_.rank)]->address() + layout_.wide;
-  return {call, context_.rank, context_.size, reinterpret_cast<std::byte*>(scratch), kWideBytes};
+  return {call, context_.rank, context_.size, reinterpret_cast<std::byte*>(scratch), tuning_.wide};
 }
 
 void CudaTransport::issue_scaled(const CollectiveCall& call, const ScaledCall& scaled) {

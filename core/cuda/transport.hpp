@@ -43,6 +43,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   PlanReport plan(const CollectiveCall& call) override;
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
+  uint64_t scratch_bytes() const noexcept override { return cuda::scratch_bytes(layout_); }
+  int max_ranks() const noexcept override { return kMaxRanks; }
+  int max_memories() const noexcept override { return kMaxMemories; }
 
   void check_device_errors() override;
   void memory_added(const MemoryView& memory) override;

@@ -2,6 +2,7 @@
 #include "core/group/exchange.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "core/base/failure_codec.hpp"
 
@@ -38,6 +39,32 @@ std::string list(const Group& group, const std::vector<int>& ranks) {
   return text;
 }
 
+// Ranks that each wait with a tag that the other has not come with wait in vain. Threads of a rank may rendezvous at once and
+// come in any order, so that is only said when it has been so for a while.
+Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadline) {
+  constexpr uint64_t kLookMs = 500;
+  constexpr int kLooks = 4;
+  std::optional<Topic> seen;
+  for (int looks = 0;;) {
+    const uint64_t left_ms = deadline.remaining_ns() / 1'000'000;
+    try {
+      return group.receive(peer, topic, kVoteSize, 0, left_ms <= kLookMs ? deadline : Deadline::after_ms(kLookMs));
+    } catch (const Error& error) {
+      if (error.status() != Status::timeout || deadline.expired()) throw;
+    }
+    const std::optional<Topic> other = group.other_vote(peer, topic);
+    looks = other && other == seen ? looks + 1 : 0;
+    seen = other;
+    if (looks < kLooks) continue;
+    const bool is_first = group.rank() < peer;
+    const auto [first, second] = is_first ? std::pair(topic.tag, other->tag) : std::pair(other->tag, topic.tag);
+    const int blamed = std::max(peer, group.rank());
+    throw Error({Status::mismatch, blamed, group.identity(blamed).pid,
+                 format("options.tag: rank %d waits with %llu, rank %d with %llu", std::min(peer, group.rank()),
+                        static_cast<unsigned long long>(first), blamed, static_cast<unsigned long long>(second))});
+  }
+}
+
 }  // namespace
 
 std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
@@ -51,7 +78,7 @@ std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     try {
-      votes[static_cast<size_t>(peer)] = decode(peer, group.receive(peer, topic, kVoteSize, 0, deadline).body);
+      votes[static_cast<size_t>(peer)] = decode(peer, receive_vote(group, peer, topic, deadline).body);
     } catch (const Error& error) {
       if (error.status() != Status::timeout) throw;
       missing.push_back(peer);  // go on: those that did vote shall not be called missing

@@ -21,8 +21,7 @@
 namespace symm {
 namespace {
 
-constexpr uint64_t kCreation = INT64_MAX;    // sequence of the first exchange, with which no rendezvous collides
-constexpr int kFinalizeChannel = kChannels;  // one more than users have
+constexpr uint64_t kCreation = INT64_MAX;  // sequence of the first exchange, with which no rendezvous collides
 
 // Groups made of one by different calls have different ids.
 constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
@@ -74,6 +73,8 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
   GroupConfig config = asked;
   if (config.create_timeout_ms == 0) config.create_timeout_ms = milliseconds("SYMM_CREATE_TIMEOUT_MS");
   if (config.timeout_ms == 0) config.timeout_ms = milliseconds("SYMM_TIMEOUT_MS");
+  if (config.channels == 0) config.channels = kDefaultChannels;
+  require_channels(config.channels, "config.channels");
   if (std::strcmp(environment("SYMM_CHECK"), "0") != 0) config.check = true;
   if (config.bootstrap.empty()) config.bootstrap = environment("SYMM_BOOTSTRAP");
   const Deadline deadline = Deadline::after_ms(config.create_timeout_ms);
@@ -125,10 +126,11 @@ void Group::connect_transport(Deadline deadline) {
     context.rank = rank_;
     context.size = size_;
     context.group = id_;
-    context.channels = kChannels;
+    context.channels = config_.channels;
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
     context.multicast = config_.multicast;
+    context.scratch_bytes = config_.scratch_bytes;
     for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
@@ -138,7 +140,8 @@ void Group::connect_transport(Deadline deadline) {
     OutgoingMessage share = transport_->share();
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
     share.body.insert(share.body.end(), facts.begin(), facts.end());
-    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain()), fnv1a(std::as_bytes(std::span(members_)))},
+    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain()), fnv1a(std::as_bytes(std::span(members_))),
+                  static_cast<uint64_t>(config_.channels), config_.scratch_bytes},
                  std::move(share)};
   };
   phases.agree = [](std::span<const Vote> votes) {
@@ -150,6 +153,13 @@ void Group::connect_transport(Deadline deadline) {
         throw Error({Status::unavailable, rank, 0, format("rank %d is on another machine than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
+      for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4)}) {
+        if (votes[peer].value[value] == votes[0].value[value]) continue;
+        throw Error(
+            {Status::mismatch, rank, 0,
+             format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
+                    rank, static_cast<unsigned long long>(votes[peer].value[value]))});
+      }
     }
   };
   phases.accept = [&](int peer, Message message) {
@@ -346,6 +356,13 @@ int Group::failure_fd() {
   return fd->get();
 }
 
+int require_channels(int channels, const char* argument) {
+  if (channels < 0) throw Error(Status::invalid_argument, format("%s: %d is negative", argument, channels));
+  if (channels > kMostChannels)
+    throw Error(Status::unsupported, format("%s: %d, and there are at most %d", argument, channels, kMostChannels));
+  return channels;
+}
+
 void require_waiting(uint64_t timeout_ms, const char* argument) {
   if (timeout_ms != Deadline::kNow) return;
   throw Error(Status::invalid_argument, format("%s: SYMM_TIMEOUT_NOW, but the other ranks must act for this call", argument));
@@ -401,9 +418,9 @@ void Group::require_ranks(std::span<const int32_t> ranks) const {
     throw Error(Status::invalid_argument, format("ranks: this rank, %d, is not among them", rank_));
 }
 
-void Group::require_channel(int channel) const {
-  if (channel < 0 || channel >= kChannels) {
-    throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, kChannels - 1));
+void Group::require_channel(int channel, int channels) {
+  if (channel < 0 || channel >= channels) {
+    throw Error(Status::invalid_argument, format("channel: %d is not in 0 .. %d", channel, channels - 1));
   }
 }
 
@@ -425,7 +442,7 @@ void Group::fail(const Failure& failure) noexcept {
 void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   transport_->stats().counted([&] {
     require_usable();
-    require_channel(channel);
+    require_channel(channel, config_.channels);
     if (!ranks.empty()) require_ranks(ranks);
     const uint64_t timeout = timeout_or_look(timeout_ms);
     if (timeout == Deadline::kNow) return transport_->barrier(ranks, channel, timeout, stream);
@@ -436,7 +453,8 @@ void Group::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeou
 void Group::finalize(uint64_t timeout_ms) {
   require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
-  in_turn([&] { transport_->finish(kFinalizeChannel, timeout_or_default(timeout_ms)); });
+  // One more than users have.
+  in_turn([&] { transport_->finish(config_.channels, timeout_or_default(timeout_ms)); });
   finalized_ = true;
 }
 
@@ -475,6 +493,11 @@ std::optional<Mesh::News> Group::receive_any(std::span<const int> peers, const T
   auto news = mesh_->receive_any(members, topic, body_size, deadline);
   if (news) news->peer = peers[static_cast<size_t>(std::find(members.begin(), members.end(), news->peer) - members.begin())];
   return news;
+}
+
+std::optional<Topic> Group::other_vote(int peer, const Topic& topic) const {
+  if (topic.kind != MessageKind::vote) return std::nullopt;
+  return mesh_->other(members_[static_cast<size_t>(peer)], topic);
 }
 
 uint64_t Group::next_sequence(uint64_t tag) {

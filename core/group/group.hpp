@@ -28,6 +28,8 @@ struct GroupConfig {
   bool overlapping_devices = false;
   bool check = false;
   bool multicast = false;
+  uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
+  int channels = 0;            // 0: kDefaultChannels
   std::string bootstrap;
   const StoreCallbacks* callbacks = nullptr;
   uint64_t create_timeout_ms = 0;  // 0: environment or default
@@ -35,7 +37,8 @@ struct GroupConfig {
   std::string name;
 };
 
-inline constexpr int kChannels = 64;
+inline constexpr int kDefaultChannels = 64;
+inline constexpr int kMostChannels = 256;  // of a group or a memory
 
 // What a rank says of itself when a group is formed.
 struct PeerFacts {
@@ -45,6 +48,9 @@ struct PeerFacts {
   char machine[64] = "";  // boot id of the kernel
   char uuid[64] = "";     // of the device
 };
+
+// Throws if there are not so many channels; returns them.
+int require_channels(int channels, const char* argument);
 
 // Throws if a call that needs the other ranks to act is asked to look once.
 void require_waiting(uint64_t timeout_ms, const char* argument);
@@ -62,6 +68,7 @@ class Group : public std::enable_shared_from_this<Group> {
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
+  int channels() const noexcept { return config_.channels; }
   uint64_t id() const noexcept { return id_; }
   const std::string& name() const noexcept { return name_; }
   const std::string& bootstrap() const noexcept { return bootstrap_; }
@@ -87,7 +94,7 @@ class Group : public std::enable_shared_from_this<Group> {
   void require_usable() const;
   void require_rank(const char* argument, int rank) const;
   void require_ranks(std::span<const int32_t> ranks) const;  // distinct, this one among them
-  void require_channel(int channel) const;
+  static void require_channel(int channel, int channels);
 
   // What all heaps of the group were asked so far, as a number that collectives compare; 0 unless ranks check each other.
   uint16_t heap_history() const noexcept {
@@ -126,6 +133,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // The same for those that may be gone: not at all if it is, and the first news of any, where revocations do not matter.
   void send_if_there(int peer, const Topic& topic, std::span<const std::byte> body, Deadline deadline);
   std::optional<Mesh::News> receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
+  std::optional<Topic> other_vote(int peer, const Topic& topic) const;
   const PeerIdentity& identity(int peer) const { return mesh_->peer(members_[static_cast<size_t>(peer)]); }
   // Number of the next exchange with this tag: the same on all ranks if they make their calls in the same order.
   uint64_t next_sequence(uint64_t tag);

@@ -19,16 +19,11 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
     throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
   }
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
-  if (options.alignment == 0) options.alignment = kPage;
-  if (!std::has_single_bit(options.alignment))
-    throw Error(Status::invalid_argument, format("options.alignment: %zu is no power of two", options.alignment));
-  const auto allocate = [&] {
-    auto buffer = Buffer::allocate(*group, bytes, options.placement, options.name);
-    if (reinterpret_cast<uintptr_t>(buffer->data()) % options.alignment != 0)
-      throw Error(Status::unsupported,
-                  format("options.alignment: a block cannot be had at a multiple of %zu", options.alignment));
-    return buffer;
-  };
+  size_t& alignment = options.placement.alignment;
+  if (alignment == 0) alignment = kPage;
+  if (!std::has_single_bit(alignment))
+    throw Error(Status::invalid_argument, format("options.alignment: %zu is no power of two", alignment));
+  const auto allocate = [&] { return Buffer::allocate(*group, bytes, options.placement, options.name); };
   return std::make_shared<Heap>(Memory::rendezvous(group, allocate, kTag, options.timeout_ms), options);
 }
 
@@ -55,9 +50,9 @@ Heap::Piece Heap::take(size_t bytes, size_t alignment) {
   memory_->group().require_usable();
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
   if (alignment == 0) alignment = Suballocator::kUnit;
-  if (!std::has_single_bit(alignment) || alignment > std::max(kPage, options_.alignment)) {
-    throw Error(Status::invalid_argument, format("alignment: %zu is no power of two up to %zu, that of the heap's block",
-                                                 alignment, std::max(kPage, options_.alignment)));
+  if (const size_t most = std::max(kPage, options_.placement.alignment); !std::has_single_bit(alignment) || alignment > most) {
+    throw Error(Status::invalid_argument,
+                format("alignment: %zu is no power of two up to %zu, that of the heap's block", alignment, most));
   }
   const std::lock_guard lock(mutex_);
   const size_t offset = pieces_.take(bytes, alignment);

@@ -16,8 +16,7 @@ namespace symm {
 class Heap {
  public:
   struct Options {
-    Placement placement;
-    size_t alignment = 0;  // of the block; 0: kPage
+    Placement placement;  // its alignment 0: kPage
     std::string name;
     uint64_t timeout_ms = 0;
   };

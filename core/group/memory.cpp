@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <shared_mutex>
 
@@ -88,6 +89,11 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement p
     throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
                                                  placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
   }
+  for (const auto& [field, value] :
+       {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)}) {
+    if (value != 0 && !std::has_single_bit(value))
+      throw Error(Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
+  }
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(),
@@ -104,9 +110,20 @@ std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t 
   group.require_usable();
   if (pointer == nullptr) throw Error(Status::invalid_argument, "pointer: is NULL");
   if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  return of_adopted(group, group.backend().memory().adopt(pointer, bytes), bytes, std::move(name));
+}
+
+std::shared_ptr<Buffer> Buffer::adopt(Group& group, int fd, uint64_t offset, size_t bytes, std::string name) {
+  group.require_usable();
+  if (bytes == 0) throw Error(Status::invalid_argument, "size: must be at least 1 byte");
+  return of_adopted(group, group.backend().memory().adopt(fd, offset, bytes), bytes, std::move(name));
+}
+
+std::shared_ptr<Buffer> Buffer::of_adopted(Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name) {
   Backend& backend = group.backend();
-  auto buffer =
-      std::make_shared<Buffer>(backend.memory().adopt(pointer, bytes), bytes, backend.kind(), backend.device(), std::move(name));
+  auto buffer = std::make_shared<Buffer>(std::move(block), bytes, backend.kind(), backend.device(), std::move(name));
+  buffer->adopted_ = true;
+  buffer->on_host_ = backend.kind() == BackendKind::host;
   buffers().insert(buffer);
   return buffer;
 }
@@ -114,11 +131,6 @@ std::shared_ptr<Buffer> Buffer::adopt(Group& group, const void* pointer, size_t 
 Buffer::~Buffer() {
   if (Buffers* all = PerProcess<Buffers>::existing()) all->erase(*this);  // none yet in a forked child
   ipc::buffer_gone(*block_);
-}
-
-size_t Buffer::mapped_bytes() const {
-  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return (block_->mapped() + page - 1) / page * page;
 }
 
 Buffer::Found Buffer::find(const void* address) { return buffers().find(address); }
@@ -240,7 +252,7 @@ std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
 void Memory::require_signal(int rank, int channel) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
-  group_->require_channel(channel);
+  require_channel(channel);
 }
 
 void Memory::send_signal(int rank, int channel, SignalOp op, uint64_t value, void* stream) {
@@ -264,23 +276,34 @@ SignalState Memory::look_at_signal(int rank, int channel) {
   return group_->transport().look_at_signal(*view_, rank, channel);
 }
 
+template <class Wait>
+void Memory::counted_wait(const Wait& wait) {
+  GroupStats& stats = group_->transport().stats();
+  stats.counted(wait);
+  stats.waits.add_shared(1);
+}
+
 void Memory::wait_signal_value(const SignalWait& wait, uint64_t timeout_ms, uint64_t* out_seen, void* stream) {
-  require_signal(wait.rank, wait.channel);
-  require_known(wait.compare);
-  group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_look(timeout_ms), nullptr, out_seen, stream);
+  counted_wait([&] {
+    require_signal(wait.rank, wait.channel);
+    require_known(wait.compare);
+    group_->transport().wait_signals(*view_, {&wait, 1}, false, group_->timeout_or_look(timeout_ms), nullptr, out_seen, stream);
+  });
 }
 
 void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index, void* stream) {
-  group_->require_usable();
-  for (const SignalWait& wait : waits) {
-    try {
-      require_signal(wait.rank, wait.channel);
-      require_known(wait.compare);
-    } catch (const Error& error) {
-      throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
+  counted_wait([&] {
+    group_->require_usable();
+    for (const SignalWait& wait : waits) {
+      try {
+        require_signal(wait.rank, wait.channel);
+        require_known(wait.compare);
+      } catch (const Error& error) {
+        throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
+      }
     }
-  }
-  group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
+    group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
+  });
 }
 
 void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
@@ -288,9 +311,11 @@ void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, 
 }
 
 void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
-  require_known(compare);
-  const std::byte* at = word(group_->rank(), offset, bytes);
-  group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
+  counted_wait([&] {
+    require_known(compare);
+    const std::byte* at = word(group_->rank(), offset, bytes);
+    group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
+  });
 }
 
 void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {

@@ -25,6 +25,7 @@ class Buffer {
   static Found find(const void* address);
   static std::shared_ptr<Buffer> allocate(Group& group, size_t bytes, Placement placement = {}, std::string name = "");
   static std::shared_ptr<Buffer> adopt(Group& group, const void* pointer, size_t bytes, std::string name = "");
+  static std::shared_ptr<Buffer> adopt(Group& group, int fd, uint64_t offset, size_t bytes, std::string name = "");
 
   Buffer(std::shared_ptr<Block> block, size_t bytes, BackendKind kind, int device, std::string name)
       : block_(std::move(block)), bytes_(bytes), kind_(kind), device_(device), name_(std::move(name)) {}
@@ -40,8 +41,8 @@ class Buffer {
   void record_use(void* stream) { block_->note_use(block_->record_use(stream)); }
   const std::string& name() const noexcept { return name_; }
   int numa_node() const noexcept { return numa_node_; }
-  size_t mapped_bytes() const;  // whole pages
   bool on_host() const noexcept { return on_host_; }
+  bool adopted() const noexcept { return adopted_; }
   void become(const std::shared_ptr<Memory>& memory);
   std::vector<std::shared_ptr<Memory>> memories() const;  // that live
   // The one on a group, or null.
@@ -53,6 +54,8 @@ class Buffer {
   void require_no_stragglers(uint64_t patience_ms) const;
 
  private:
+  static std::shared_ptr<Buffer> of_adopted(Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name);
+
   std::shared_ptr<Block> block_;
   size_t bytes_;
   BackendKind kind_;
@@ -60,6 +63,7 @@ class Buffer {
   std::string name_;
   int numa_node_ = Placement::kNearest;
   bool on_host_ = false;
+  bool adopted_ = false;
   mutable std::mutex memories_mutex_;
   std::vector<std::weak_ptr<Memory>> memories_;
   std::vector<std::shared_ptr<Stragglers>> pasts_;  // of the groups on which it has met
@@ -67,14 +71,14 @@ class Buffer {
 
 class Memory {
  public:
-  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation. [local]
-  // where the buffer has a memory on the group.
+  // [collective] Exchange the blocks of `buffer` among the ranks of `group`; timeout_ms 0: the group's for creation; channels 0:
+  // as many as the group has. [local] where the buffer has a memory on the group.
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                            uint64_t tag, uint64_t timeout_ms = 0);
+                                            uint64_t tag, uint64_t timeout_ms = 0, int channels = 0);
   // The same with a buffer that is made on the way: if that fails on one rank, it fails on all.
   using MakeBuffer = std::function<std::shared_ptr<Buffer>()>;
   static std::shared_ptr<Memory> rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
-                                            uint64_t timeout_ms = 0);
+                                            uint64_t timeout_ms = 0, int channels = 0);
   Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view);
   ~Memory();
   Memory(const Memory&) = delete;
@@ -83,6 +87,7 @@ class Memory {
   Group& group() const noexcept { return *group_; }
   const Buffer* buffer() const noexcept { return buffer_.get(); }
   const MemoryView& view() const noexcept { return *view_; }
+  void require_channel(int channel) const { Group::require_channel(channel, view_->channels); }
   std::byte* pointer(int rank) const;
   std::byte* pad(int rank) const;
   std::byte* multicast() const;  // throws Error(unavailable) with the reason if there is none
@@ -108,6 +113,8 @@ class Memory {
   std::byte* range(int rank, size_t offset, size_t bytes) const;
   std::byte* word(int rank, size_t offset, size_t bytes) const;
   void require_signal(int rank, int channel) const;
+  template <class Wait>
+  void counted_wait(const Wait& wait);
 
   std::shared_ptr<Group> group_;
   std::shared_ptr<Buffer> buffer_;

@@ -12,9 +12,14 @@
 namespace symm {
 namespace {
 
-void require_equal_sizes(const Buffer& mine, std::span<const Vote> votes) {
+void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
   const std::string name = mine.name().empty() ? "" : " " + mine.name();
   for (size_t rank = 1; rank < votes.size(); ++rank) {
+    if (votes[rank].value[1] != votes[0].value[1]) {
+      throw Error({Status::mismatch, static_cast<int>(rank), 0,
+                   format("options.channels: rank 0 asks for %d, rank %zu for %d", static_cast<int>(votes[0].value[1]), rank,
+                          static_cast<int>(votes[rank].value[1]))});
+    }
     if (votes[rank].value[0] == votes[0].value[0]) continue;
     throw Error({Status::mismatch, static_cast<int>(rank), 0,
                  format("buffer%s: rank 0 brings %llu bytes, rank %zu brings %llu", name.c_str(),
@@ -70,13 +75,13 @@ class GroupOutOfBand final : public OutOfBand {
   Deadline deadline_;
 };
 
-std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag,
+std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::MakeBuffer& make, uint64_t tag, int channels,
                              Deadline deadline) {
   Backend& backend = group->backend();
   const uint64_t sequence = group->next_sequence(tag);
   const auto size = static_cast<size_t>(group->size());
   const auto me = static_cast<size_t>(group->rank());
-  const size_t pad_bytes = backend.pad_bytes(group->size(), kChannels);
+  const size_t pad_bytes = backend.pad_bytes(group->size(), channels);
   std::shared_ptr<Buffer> buffer;
   std::vector<std::shared_ptr<Block>> blocks(size), pads(size);
   const auto view = std::make_shared<MemoryView>();
@@ -91,9 +96,9 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     const ShareableHandle pad = pads[me]->share();
     const Extents extents{block.extent, pad.extent};
     const auto bytes = std::as_bytes(std::span(&extents, 1));
-    return Offer{{buffer->bytes(), 0}, {{bytes.begin(), bytes.end()}, {block.fd, pad.fd}}};
+    return Offer{{buffer->bytes(), static_cast<uint64_t>(channels)}, {{bytes.begin(), bytes.end()}, {block.fd, pad.fd}}};
   };
-  phases.agree = [&](std::span<const Vote> votes) { require_equal_sizes(*buffer, votes); };
+  phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
   phases.accept = [&](int peer, Message message) {
     Extents extents;
     std::memcpy(&extents, message.body.data(), sizeof extents);
@@ -103,8 +108,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   phases.finish = [&] {
     view->id = mix(mix(group->id(), tag), sequence) | 1U;  // what all ranks know equally; 0 means private memory
     view->bytes = buffer->bytes();
-    view->channels = kChannels;
-    view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(kChannels) * size);
+    view->channels = channels;
+    view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(channels) * size);
     if (blocks[me]->owners_address() != nullptr) view->adopted = blocks[me];
     for (size_t rank = 0; rank < size; ++rank) {
       view->blocks.push_back(blocks[rank]->data());
@@ -129,7 +134,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 }  // namespace
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
-                                           uint64_t tag, uint64_t timeout_ms) {
+                                           uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
   if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
@@ -141,15 +146,16 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
     buffer->require_no_stragglers(patience_ms);
     return buffer;
   };
-  return rendezvous(group, make, tag, timeout_ms);
+  return rendezvous(group, make, tag, timeout_ms, channels);
 }
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const MakeBuffer& make, uint64_t tag,
-                                           uint64_t timeout_ms) {
+                                           uint64_t timeout_ms, int channels) {
   group->require_usable();
   require_waiting(timeout_ms, "options.timeout_ms");
+  if (require_channels(channels, "options.channels") == 0) channels = group->channels();
   try {
-    return meet(group, make, tag, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
+    return meet(group, make, tag, channels, timeout_ms != 0 ? Deadline::after_ms(timeout_ms) : group->create_deadline());
   } catch (const std::exception& error) {
     // A failure that all agreed on leaves them in step, unless it is that a rank was late or died. After any other the group is
     // of no more use.

@@ -14,16 +14,17 @@ class HostMemory final : public ShareableMemory {
   explicit HostMemory(Segment::Descriptor of_imports) : of_imports_(of_imports) {}
 
   std::shared_ptr<Block> allocate(size_t bytes, const Placement& placement) override {
-    return Segment::create(bytes, "symm-block", placement.node);
+    return Segment::create(bytes, "symm-block", placement);
   }
   std::shared_ptr<Block> adopt(const void* pointer, size_t) override {
     throw Error(Status::unsupported,
                 format("pointer: the host back end cannot adopt %p: Linux gives no descriptor for memory that is mapped already, "
-                       "so no other process could map it",
+                       "so no other process could map it; options.fd names a memfd",
                        pointer));
   }
+  std::shared_ptr<Block> adopt(int fd, uint64_t offset, size_t bytes) override { return Segment::adopt(fd, offset, bytes); }
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
-    return Segment::import(std::move(fd), extent.bytes, of_imports_);
+    return Segment::import(std::move(fd), extent, of_imports_);
   }
 
  private:

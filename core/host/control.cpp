@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/host/plan.hpp"
+
 namespace symm::host {
 namespace {
 
@@ -14,35 +16,42 @@ struct Offsets {
   size_t waiters, pair_waiter, pairs, scratch, end;
 };
 
-Offsets offsets(int size, int channels, size_t barriers) {
+Offsets offsets(int size, int channels, size_t barriers, size_t pair_words, size_t half) {
   const auto n = static_cast<size_t>(size);
   const auto c = static_cast<size_t>(channels) + 1;
   Offsets o{};
   o.waiters = barriers + 2 * c * kLine;
   o.pair_waiter = align(o.waiters + n, kLine);
   o.pairs = o.pair_waiter + kLine;
-  o.scratch = align(o.pairs + c * n * sizeof(Word), kPage);
-  o.end = o.scratch + 2 * Control::scratch_half(size);
+  o.scratch = align(o.pairs + c * n * pair_words * sizeof(Word), kPage);
+  o.end = o.scratch + 2 * half;
   return o;
 }
 
 }  // namespace
 
 // Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache.
-size_t Control::scratch_half(int size) {
-  return align(std::clamp<size_t>((size_t{4} << 20) / static_cast<size_t>(size), size_t{32} << 10, size_t{512} << 10), kPage);
+size_t Control::scratch_half(int size, uint64_t most) {
+  const size_t half =
+      align(std::clamp<size_t>((size_t{4} << 20) / static_cast<size_t>(size), size_t{32} << 10, size_t{512} << 10), kPage);
+  if (most == 0 || most >= 2 * half) return half;
+  const size_t least = align(minimum_scratch(size), kPage);
+  if (most < 2 * least) {
+    throw Error(Status::invalid_argument, format("config.scratch_bytes: %llu, and %d ranks need at least %zu",
+                                                 static_cast<unsigned long long>(most), size, 2 * least));
+  }
+  return most / 2 / kPage * kPage;
 }
 
-size_t Control::bytes(int size, int channels) { return offsets(size, channels, kBarriers).end; }
+size_t Control::bytes(int size, int channels, size_t half) { return offsets(size, channels, kBarriers, kPairWords, half).end; }
 
-Control::Control(std::shared_ptr<Segment> segment, int size, int channels)
-    : segment_(std::move(segment)), base_(segment_->data()), size_(size) {
-  const Offsets o = offsets(size, channels, kBarriers);
+Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half)
+    : segment_(std::move(segment)), base_(segment_->data()), size_(size), half_(half) {
+  const Offsets o = offsets(size, channels, kBarriers, kPairWords, half);
   waiters_ = o.waiters;
   pair_waiter_ = o.pair_waiter;
   pairs_ = o.pairs;
   scratch_ = o.scratch;
-  half_ = scratch_half(size);
 }
 
 }  // namespace symm::host

@@ -61,15 +61,16 @@ struct ControlHeader {
   uint32_t layout;  // version of what follows
 };
 inline constexpr uint64_t kControlMagic = 0x316c74636d6d7973;  // "symmctl1"
-inline constexpr uint32_t kControlLayout = 4;
+inline constexpr uint32_t kControlLayout = 5;
 
 class Control {
  public:
-  static size_t bytes(int size, int channels);
-  static size_t scratch_half(int size);
+  // Half of the scratch: of at most `most` bytes in all, or as is fastest if that is 0.
+  static size_t scratch_half(int size, uint64_t most);
+  static size_t bytes(int size, int channels, size_t half);
 
   Control() = default;
-  Control(std::shared_ptr<Segment> segment, int size, int channels);
+  Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half);
 
   ControlHeader& header() const { return at<ControlHeader>(0)[0]; }
   EntryLine& entry(uint32_t op) const { return at<EntryLine>(kEntries)[op & 1U]; }
@@ -86,8 +87,11 @@ class Control {
   std::span<Waiter> waiters() const { return {at<Waiter>(waiters_), static_cast<size_t>(size_)}; }
   // Barriers of subsets: word [channel][source] counts how often `source` has come for the owner.
   Word& pair(int channel, int source) const {
-    return at<Word>(pairs_)[static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)];
+    return at<Word>(
+        pairs_)[(static_cast<size_t>(channel) * static_cast<size_t>(size_) + static_cast<size_t>(source)) * kPairWords];
   }
+  // Beside it, for which set the last two of these were.
+  Word& pair_set(int channel, int source, uint32_t count) const { return (&pair(channel, source))[1 + (count & 1U)]; }
   std::span<Waiter> pair_waiter() const { return {at<Waiter>(pair_waiter_), 1}; }
   std::byte* scratch(uint32_t op) const { return base_ + scratch_ + (op & 1U) * half_; }
 
@@ -104,6 +108,7 @@ class Control {
   const std::shared_ptr<Segment>& segment() const { return segment_; }
 
  private:
+  static constexpr size_t kPairWords = 3;
   static constexpr size_t kEntries = kLine;
   static constexpr size_t kSignatures = kEntries + 2 * kLine;
   static constexpr size_t kStep = kSignatures + 2 * kLine;

@@ -18,21 +18,21 @@ struct TransportShare {
 Controls::Controls(TransportContext context, const PlanValues& values)
     : context_(std::move(context)),
       values_(values),
+      half_(Control::scratch_half(context_.size, context_.scratch_bytes)),
       processors_(usable_processors()),
       spin_(SpinPolicy::for_ranks(context_.size, processors_)),
       registered_(register_for_asymmetric_fences()),
       fencing_(fencing_of_group()),
       controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
-  mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels), "symm-control"), context_.size,
-                  context_.channels);
+  mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
+                  context_.channels, half_);
   mine_.header() = {kControlMagic, context_.group, context_.rank, context_.size, context_.channels, kControlLayout};
 }
 
 OutgoingMessage Controls::share() const {
   // As they were when the fencing was chosen, which is to be the same on all ranks.
-  const TransportShare body{Control::bytes(context_.size, context_.channels), processors_, registered_ ? 1U : 0U,
-                            values_};
+  const TransportShare body{Control::bytes(context_.size, context_.channels, half_), processors_, registered_ ? 1U : 0U, values_};
   OutgoingMessage share;
   share.body.resize(sizeof body);
   std::memcpy(share.body.data(), &body, sizeof body);
@@ -41,7 +41,7 @@ OutgoingMessage Controls::share() const {
 }
 
 void Controls::connect(int peer, Message message) {
-  const size_t expected = Control::bytes(context_.size, context_.channels);
+  const size_t expected = Control::bytes(context_.size, context_.channels, half_);
   TransportShare body{};
   std::memcpy(&body, message.body.data(), sizeof body);
   if (body.bytes != expected) {
@@ -51,7 +51,7 @@ void Controls::connect(int peer, Message message) {
   }
   if (const std::string differs = plan_difference(BackendKind::host, context_.rank, values_, peer, body.values); !differs.empty())
     throw Error({Status::mismatch, peer, 0, differs});
-  Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels);
+  Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels, half_);
   const ControlHeader& header = control.header();
   if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer) {
     throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});

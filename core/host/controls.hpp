@@ -22,6 +22,7 @@ class Controls {
   const TransportContext& context() const noexcept { return context_; }
   const Control& operator[](int rank) const noexcept { return controls_[static_cast<size_t>(rank)]; }
   const Control& mine() const noexcept { return mine_; }
+  size_t scratch_half() const noexcept { return half_; }
   Fencing fencing() const noexcept { return fencing_; }
   const SpinPolicy& spin() const noexcept { return spin_; }
 
@@ -42,6 +43,7 @@ class Controls {
 
   TransportContext context_;
   PlanValues values_;
+  size_t half_;            // of the scratch
   Processors processors_;  // that any rank known so far may use
   SpinPolicy spin_;
   bool registered_;  // all ranks known so far are, for asymmetric fences

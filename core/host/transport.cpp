@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/backend/hardware.hpp"
+#include "core/base/hash.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"
 
 namespace symm::host {
@@ -18,6 +19,13 @@ constexpr size_t kWideBytes = size_t{1} << 20;  // stays in a cache of the secon
 Tuning tuning_of(const PlanValues& values) {
   const auto value = [&](const char* key) { return static_cast<size_t>(values.of(BackendKind::host, key)); };
   return {value("ll"), value("one_shot"), value("step")};
+}
+
+// The same for all orders of a set.
+uint32_t set_of(std::span<const int32_t> ranks) {
+  uint64_t sum = 0;
+  for (const int32_t rank : ranks) sum += mix(static_cast<uint64_t>(rank), 1);
+  return static_cast<uint32_t>(sum >> 32);
 }
 
 }  // namespace
@@ -40,7 +48,7 @@ bool HostTransport::stream_done(void* stream) {
 HostTransport::HostTransport(TransportContext context, const PlanValues& values)
     : controls_(std::move(context), values),
       context_(controls_.context()),
-      facts_{context_.size, Control::scratch_half(context_.size), last_level_cache_bytes(), tuning_of(values)},
+      facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size),
       scratch_(static_cast<size_t>(context_.size)),
       operands_(context_.directory, context_.rank, context_.size),
@@ -96,11 +104,13 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
   state.taken.resize(static_cast<size_t>(context_.size));
+  const uint32_t set = set_of(ranks);
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
     const Control& theirs = controls_[peer];
-    publish(theirs.pair(channel, context_.rank), ++state.sent[static_cast<size_t>(peer)], theirs.pair_waiter(),
-            controls_.fencing());
+    const uint32_t count = ++state.sent[static_cast<size_t>(peer)];
+    theirs.pair_set(channel, context_.rank, count).store(set, std::memory_order_relaxed);  // in view with the count
+    publish(theirs.pair(channel, context_.rank), count, theirs.pair_waiter(), controls_.fencing());
   }
   LazyDeadline deadline(timeout_ms);
   for (const int peer : ranks) {
@@ -108,6 +118,12 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
     Word& word = controls_.mine().pair(channel, peer);
     const uint32_t target = ++state.taken[static_cast<size_t>(peer)];
     if (!reached(word, target)) controls_.await(word, target, controls_.mine().pair_waiter()[0], peer, deadline, "barrier");
+    if (controls_.mine().pair_set(channel, peer, target).load(std::memory_order_relaxed) != set) {
+      const int blamed = std::max(peer, context_.rank);
+      controls_.fail({Status::mismatch, blamed, context_.pids[static_cast<size_t>(blamed)],
+                      format("barrier: ranks %d and %d come to barriers of different sets on channel %d, or not in one order",
+                             std::min(peer, context_.rank), blamed, channel)});
+    }
   }
   controls_.require_nobody_gave_up(deadline, "barrier");
 }
@@ -329,7 +345,7 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
       if (call.pieces != nullptr) lay_out_pieces(execution(plan), !plan.zero_copy || !readable);
     });
     if (unknown >= 0) {
-      controls_.fail({Status::mismatch, unknown, context_.pids[static_cast<size_t>(unknown)],
+      controls_.fail({Status::mismatch, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
                       format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
                              unknown, context_.rank)});
     }

@@ -34,6 +34,7 @@ class HostTransport final : public Transport {
   PlanReport plan(const CollectiveCall& call) override;
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
+  uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
 
  private:
   int missing(std::span<const int32_t> ranks, int channel);

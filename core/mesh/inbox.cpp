@@ -24,6 +24,18 @@ std::optional<Arrival> Inbox::take(int source, const Topic& topic) {
   return arrival;
 }
 
+std::optional<Topic> Inbox::other(int source, const Topic& topic) const {
+  std::optional<Topic> found;
+  for (auto at = messages_.lower_bound({topic.group, source, topic.kind, 0, 0});
+       at != messages_.end() && at->first.group == topic.group && at->first.source == source && at->first.kind == topic.kind;
+       ++at) {
+    if (at->first.tag == topic.tag && at->first.sequence == topic.sequence) return std::nullopt;
+    if (at->first.tag != topic.tag && at->first.sequence % 2 == 0 && !found)
+      found = Topic{topic.kind, topic.group, at->first.tag, at->first.sequence};
+  }
+  return found;
+}
+
 void Inbox::drop_group(uint64_t group) {
   // Groups come first in the order of keys, so a group's messages lie together.
   auto from = messages_.lower_bound({group, 0, MessageKind{}, 0, 0});

@@ -30,6 +30,9 @@ class Inbox {
   bool put(int source, const Topic& topic, Arrival arrival);
   // The oldest on that topic, if any.
   std::optional<Arrival> take(int source, const Topic& topic);
+  // One that came from the source with another tag, is of an even sequence, and was not asked for yet, where none came on
+  // `topic`.
+  std::optional<Topic> other(int source, const Topic& topic) const;
   void drop_group(uint64_t group);
 
  private:

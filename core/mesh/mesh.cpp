@@ -113,6 +113,10 @@ std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const To
   return news;
 }
 
+std::optional<Topic> Mesh::other(int peer, const Topic& topic) const {
+  return events_->look([&](Known& known) { return known.inbox.other(peer, topic); });
+}
+
 bool Mesh::is_gone(int peer, uint64_t group) const {
   return peer != rank_ && events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
 }

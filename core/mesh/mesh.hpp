@@ -86,6 +86,9 @@ class Mesh {
   Message receive(int peer, const Topic& topic, size_t body_size, size_t fd_count, const Revocation* revocation,
                   Deadline deadline);
 
+  // What `peer` has sent in another exchange with a tag of its own, and nobody has asked for, while nothing has come on `topic`.
+  std::optional<Topic> other(int peer, const Topic& topic) const;
+
   // What comes first: a message on `topic` from one of `peers`, or that one of them is gone (no message). Revocations do not
   // matter. Nothing at the deadline.
   struct News {

@@ -12,13 +12,13 @@
 namespace symm::cuda {
 
 inline constexpr int kMaxRanks = 16;
-inline constexpr int kMaxBlocks = 256;       // of a push or LL kernel; each has an epoch of its own
-inline constexpr int kMaxWorkGroups = 88;    // of the pipeline: groups of blocks that keep step with each other
-inline constexpr int kMultimemBlocks = 32;   // of a multimem kernel
-inline constexpr int kBarrierChannels = 80;  // at least one more than groups have channels
-inline constexpr uint32_t kSlots = 4;        // tiles of one work group under way; a power of two, so that counters may wrap
-inline constexpr uint32_t kPack = 16;        // bytes that one thread moves at a time
-inline constexpr uint32_t kLlPacks = 32;     // LL places packs by so many (ll.cuh)
+inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
+inline constexpr int kMaxWorkGroups = 88;     // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
+inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
+inline constexpr uint32_t kSlots = 4;         // tiles of one work group under way; a power of two, so that counters may wrap
+inline constexpr uint32_t kPack = 16;         // bytes that one thread moves at a time
+inline constexpr uint32_t kLlPacks = 32;      // LL places packs by so many (ll.cuh)
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
 // grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.

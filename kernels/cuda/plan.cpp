@@ -295,9 +295,38 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.two_shot = take(4 * n * layout.two_shot_slot);
   layout.stage_slot = tuning.tile;
   for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
-  layout.wide = take(kWideBytes);
+  layout.wide = take(tuning.wide);
   layout.bytes = at;
   return layout;
+}
+
+Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
+  const auto n = static_cast<uint64_t>(size);
+  const auto stripes = [&] { return static_cast<uint64_t>(tuning.work_groups); };
+  while (scratch_bytes(layout_of(size, tuning)) > most) {
+    uint64_t groups = stripes();
+    // What takes most is halved: bytes it takes, what they come from, and where that ends.
+    struct {
+      uint64_t bytes;
+      uint64_t* from;
+      uint64_t least;
+    } const parts[] = {
+        {2 * stripes() * kSlots * n * tuning.tile, tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
+        {4 * tuning.two_shot_chunk, &tuning.two_shot_chunk, 16 * kKi},
+        {tuning.wide, &tuning.wide, 64 * kKi},
+        {4 * n * tuning.one_shot_max, &tuning.one_shot_max, 4 * kKi},
+        {4 * n * tuning.ll_max, &tuning.ll_max, kKi},
+    };
+    const auto* most_of_all = parts;
+    for (const auto& part : parts) {
+      if (*part.from > part.least && (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes))
+        most_of_all = &part;
+    }
+    if (*most_of_all->from <= most_of_all->least) break;
+    *most_of_all->from /= 2;
+    tuning.work_groups = static_cast<int>(groups);
+  }
+  return tuning;
 }
 
 Plan plan(const PlanInput& input, const Tuning& tuning) {

@@ -19,24 +19,27 @@ struct Tuning {
   uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
   uint64_t one_shot_max = 0;
   uint64_t two_shot_max = 0;
-  uint64_t two_shot_chunk = 0;  // what half of the scratch holds; larger messages go through it in chunks
-  uint64_t direct_max = 0;      // of a broadcast, times the ranks but two
-  int threads = 0;              // of a block, while there are fewer than 128 blocks
-  int early = 0;                // threads of a kernel that may be launched before the one ahead of it has ended
-  int work_groups = 0;          // of the pipeline, at most
-  int width = 0;                // threads of its blocks
-  uint64_t tile = 0;            // bytes of one rank's slice, at most
-  int direct_blocks = 256;      // of it that reduce in slices without scratch
-  int multiprocessors = 4096;   // that kernels get, at most
-  int groups = 1;               // whose kernels work on a device at a time
+  uint64_t two_shot_chunk = 0;        // what half of the scratch holds; larger messages go through it in chunks
+  uint64_t direct_max = 0;            // of a broadcast, times the ranks but two
+  int threads = 0;                    // of a block, while there are fewer than 128 blocks
+  int early = 0;                      // threads of a kernel that may be launched before the one ahead of it has ended
+  int work_groups = 0;                // of the pipeline, at most
+  int width = 0;                      // threads of its blocks
+  uint64_t tile = 0;                  // bytes of one rank's slice, at most
+  uint64_t wide = uint64_t{8} << 20;  // of scaled calls: their operands, wide
+  int direct_blocks = 256;            // of it that reduce in slices without scratch
+  int multiprocessors = 4096;         // that kernels get, at most
+  int groups = 1;                     // whose kernels work on a device at a time
 };
 
 // Sizes of the parts of a control block; equal on all ranks because size and tuning are.
 struct Layout {
   uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, wide, bytes;
 };
-inline constexpr uint64_t kWideBytes = uint64_t{8} << 20;  // of scaled calls: their operands, wide
 Layout layout_of(int size, const Tuning& tuning);
+inline uint64_t scratch_bytes(const Layout& layout) { return layout.bytes - layout.ll; }
+// `tuning` for scratch of at most so many bytes, or as little as there can be.
+Tuning within_scratch(int size, Tuning tuning, uint64_t most);
 
 constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;

@@ -21,7 +21,7 @@ int node_of(const std::byte* page) {
 
 Failure failure_on(int node, size_t bytes) {
   try {
-    Segment::create(bytes, "symm-test", node);
+    Segment::create(bytes, "symm-test", {true, node});
   } catch (const Error& error) {
     return error.failure();
   }
@@ -34,7 +34,7 @@ TEST(Numa, AllPagesLieOnTheNode) {
     EXPECT_NE(failure.message.find("mbind"), std::string::npos) << failure.message;
     GTEST_SKIP() << failure.message;
   }
-  const auto segment = Segment::create(kBytes, "symm-test", 0);
+  const auto segment = Segment::create(kBytes, "symm-test", {true, 0});
   for (size_t at = 0; at < kBytes; at += 4096) {
     ASSERT_EQ(node_of(segment->data() + at), 0) << at;
     ASSERT_EQ(segment->data()[at], std::byte{0});

@@ -50,6 +50,8 @@ const std::vector<Refusal>& group_refusals() {
       SYMM_REFUSE_CONFIG(size, "-1", INVALID_ARGUMENT, -1),
       SYMM_REFUSE_CONFIG(backend, "unknown", UNSUPPORTED, 3),
       SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, uint64_t{1} << 63),
+      SYMM_REFUSE_CONFIG(channels, "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_CONFIG(channels, "one too many", UNSUPPORTED, 257),
       SYMM_REFUSE_CONFIG(bootstrap, "unknown scheme", INVALID_ARGUMENT, "pigeon://coop"),
       SYMM_REFUSE_CONFIG(bootstrap, "no scheme", INVALID_ARGUMENT, "nonsense"),
       {"symm_group_create", "rank", "= size", SYMM_ERR_INVALID_ARGUMENT,

@@ -9,7 +9,7 @@ namespace {
 const WrongSize<symm_heap_options_t> kHeap;
 
 support::Passed<symm_heap_options_t> made(uint64_t flags, int32_t node, uint64_t alignment) {
-  return {{sizeof(symm_heap_options_t), flags, node, alignment, nullptr, 0, nullptr}};
+  return {{sizeof(symm_heap_options_t), flags, node, alignment, 0, nullptr, 0, nullptr}};
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ static void library(void) {
 
 static void queries(symm_group_t* group) {
   int32_t rank = -1, size = -1;
-  symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", "", 0, ""};
+  symm_group_info_t info = {sizeof info, 0, 0, 0, 0, 0, 0, 0, 0, "", "", 0, "", 0, 0, 0, 0, 0, 0};
   symm_group_status_t status = {sizeof status, 0, 0, 0, ""};
   CHECK(symm_group_rank(group, &rank));
   CHECK(symm_group_size(group, &size));

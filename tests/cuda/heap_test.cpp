@@ -15,7 +15,7 @@ TEST(CudaHeap, PiecesAreDeviceMemory) {
   const std::string name = unique();
   support::as_threads(2, [&](int rank) {
     const auto group = Group::create(config_of(rank, 2, name));
-    const auto heap = Heap::create(group, 1 << 20, {.placement = {}, .alignment = 1 << 16, .name = "pieces", .timeout_ms = 0});
+    const auto heap = Heap::create(group, 1 << 20, {.placement = {.alignment = 1 << 16}, .name = "pieces", .timeout_ms = 0});
     const Heap::Piece first = heap->take(100, 0), second = heap->take(8192, 1 << 16);
     EXPECT_EQ(first.offset, 0U);
     EXPECT_EQ(second.offset, 1U << 16);

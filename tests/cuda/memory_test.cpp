@@ -257,6 +257,54 @@ TEST_F(CudaAdopt, WhatIsWrongWithTheMemoryIsSaid) {
   EXPECT_EQ(fake_cuda::live(), before);
 }
 
+TEST_F(CudaAdopt, NotByDescriptor) {
+  const auto group = group_of(0, 1, unique(), 0);
+  expect_failure(Status::unsupported, {"options.fd: 5", "by its address"}, [&] { Buffer::adopt(*group, 5, 0, 64); });
+}
+
+// ---- alignment, pages, channels
+
+TEST_F(CudaHostMemory, LiesAsAskedForOrNotAtAll) {
+  const auto group = group_of(0, 1, unique(), 0);
+  for (const bool on_host : {false, true}) {
+    Placement placement{on_host};
+    placement.page_bytes = size_t{2} << 20;
+    for (const size_t alignment : {size_t{64}, size_t{1} << 24, size_t{1} << 32}) {
+      placement.alignment = alignment;
+      const auto buffer = Buffer::allocate(*group, 5000, placement);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->data()) % alignment, 0U);
+      EXPECT_EQ(buffer->block()->page_bytes(), size_t{2} << 20);
+    }
+    placement.page_bytes = size_t{1} << 30;
+    expect_failure(Status::unavailable, {"options.page_bytes", "2097152"}, [&] { Buffer::allocate(*group, 5000, placement); });
+    placement.page_bytes = 3;
+    expect_failure(Status::invalid_argument, {"options.page_bytes: 3"}, [&] { Buffer::allocate(*group, 5000, placement); });
+  }
+}
+
+TEST_F(CudaHostMemory, ChannelsAndScratchAsConfigured) {
+  const std::string name = unique();
+  as_threads(2, [&](int rank) {
+    GroupConfig config = config_of(rank, 2, name);
+    config.channels = 256;
+    config.scratch_bytes = 300'000;
+    const auto group = Group::create(config);
+    EXPECT_LE(group->transport().scratch_bytes(), config.scratch_bytes);
+    group->barrier({}, 255, 0, nullptr);
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 64), 0, 0, 200);
+    memory->send_signal(1 - rank, 199, SignalOp::add, 1, nullptr);
+    expect_failure(Status::invalid_argument, {"channel: 200"},
+                   [&] { memory->send_signal(1 - rank, 200, SignalOp::add, 1, nullptr); });
+    static std::barrier<> sent(2);
+    sent.arrive_and_wait();
+    EXPECT_EQ(memory->look_at_signal(1 - rank, 199).value, 1U);
+    sent.arrive_and_wait();
+  });
+  GroupConfig config = config_of(0, 1, unique());
+  config.scratch_bytes = 100;
+  expect_failure(Status::invalid_argument, {"config.scratch_bytes: 100", "at least"}, [&] { Group::create(config); });
+}
+
 // ---- memory of the host
 
 TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {

@@ -23,10 +23,14 @@ PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
 }
 
 // Every plan fits: the launch onto the device, the message into the scratch that it uses, the tiles onto the message.
-TEST(CudaPlan, FitsDeviceAndScratch) {
+class CudaPlan : public testing::TestWithParam<uint64_t> {};
+INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));
+
+TEST_P(CudaPlan, FitsDeviceAndScratch) {
   for (int size = 2; size <= kMaxRanks; ++size) {
-    const Tuning tuning = default_tuning(size);
+    const Tuning tuning = within_scratch(size, default_tuning(size), GetParam());
     const Layout layout = layout_of(size, tuning);
+    ASSERT_LE(scratch_bytes(layout), GetParam());
     for (const int max_blocks : {1, 2, 7, 33, 264}) {
       for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
                                           Collective::broadcast, Collective::reduce, Collective::alltoall}) {
@@ -77,7 +81,7 @@ TEST(CudaPlan, FitsDeviceAndScratch) {
   }
 }
 
-TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
+TEST(CudaPlans, IntegersAndDoublesAreNeverPushed) {
   const Tuning tuning = default_tuning(4);
   for (const DType dtype : {DType::i8, DType::u8, DType::i16, DType::u16, DType::boolean, DType::i32, DType::u32, DType::i64,
                             DType::u64, DType::f64}) {
@@ -95,7 +99,7 @@ TEST(CudaPlan, IntegersAndDoublesAreNeverPushed) {
   }
 }
 
-TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
+TEST(CudaPlans, MultimemOnlyWhereForcedAndPossible) {
   const Tuning tuning = default_tuning(4);
   for (const Algorithm algorithm : {Algorithm::multimem_one_shot, Algorithm::multimem_two_shot}) {
     for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
@@ -139,7 +143,7 @@ TEST(CudaPlan, MultimemOnlyWhereForcedAndPossible) {
 }
 
 // With two ranks there is nobody to pass a broadcast on to; with more, what the root's link would carry more decides.
-TEST(CudaPlan, ShortBroadcastsAreFlat) {
+TEST(CudaPlans, ShortBroadcastsAreFlat) {
   const auto is_flat = [](Collective collective, int size, size_t bytes) {
     PlanInput input = input_of(collective, DType::u8, bytes, size);
     input.algorithm = Algorithm::two_shot_staged;
@@ -153,7 +157,7 @@ TEST(CudaPlan, ShortBroadcastsAreFlat) {
 }
 
 // By itself where the devices are one, for what fits into LL's slots; by force on any 8 ranks.
-TEST(CudaPlan, HybridCubeMesh) {
+TEST(CudaPlans, HybridCubeMesh) {
   const Tuning tuning = default_tuning(8);
   const Layout layout = layout_of(8, tuning);
   for (const DType dtype : {DType::bf16, DType::i8, DType::f64}) {
@@ -209,7 +213,7 @@ TEST(CudaPlan, HybridCubeMesh) {
   EXPECT_NE(refuse(large, tuning).find(std::to_string(tuning.ll_max)), std::string::npos) << refuse(large, tuning);
 }
 
-TEST(CudaPlan, NamesOfKernels) {
+TEST(CudaPlans, NamesOfKernels) {
   PlanInput input = input_of(Collective::allreduce, DType::bf16, 1, 8);
   EXPECT_EQ(kernel_name(input, Algorithm::one_shot), "symm_one_shot_bf16_8");
   EXPECT_EQ(kernel_name(input, Algorithm::hybrid_cube_mesh), "symm_hybrid_cube_mesh");

@@ -69,10 +69,15 @@ API cuMemGetAddressRange(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) 
   }
   return *base = at->first, *bytes = at->second.bytes, CUDA_SUCCESS;
 }
-API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t, CUdeviceptr, unsigned long long) {
+API cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr, unsigned long long) {
   MAY_FAIL();
-  void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  void* whole = mmap(nullptr, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (whole == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+  const auto start = reinterpret_cast<uintptr_t>(whole);
+  const size_t ahead = alignment == 0 ? 0 : (alignment - start % alignment) % alignment;
+  void* at = reinterpret_cast<void*>(start + ahead);
+  if (ahead != 0) munmap(whole, ahead);
+  if (alignment != ahead) munmap(reinterpret_cast<void*>(start + ahead + bytes), alignment - ahead);
   *address = reinterpret_cast<CUdeviceptr>(at);
   const std::lock_guard lock(state().mutex);
   return state().reservations[*address] = bytes, CUDA_SUCCESS;

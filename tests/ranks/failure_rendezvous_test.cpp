@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -140,6 +141,23 @@ TEST(Rendezvous, OneRankRunsOutOfAddressSpace) {
   expect_equal_failures(
       [](int step) { return std::make_unique<Limit>(RLIMIT_AS, address_space() + static_cast<uint64_t>(step) * kBytes / 2); },
       {SYMM_ERR_OUT_OF_MEMORY}, 300);
+}
+
+// Threads of a rank may meet at once with tags of their own, in any order, but ranks that wait past each other are told.
+TEST(Rendezvous, TagsDiffer) {
+  as_threads(3, [](int rank, const Group& group) {
+    const auto meet = [&](uint64_t tag) { return outcome_of([&] { group.rendezvous(group.allocate(64), tag); }); };
+    std::thread other([&] { EXPECT_EQ(meet(rank == 0 ? 1 : 2).message, ""); });
+    if (rank == 0) usleep(700'000);
+    EXPECT_EQ(meet(rank == 0 ? 2 : 1).message, "");
+    other.join();
+    const Outcome outcome = meet(rank == 1 ? 8 : 7);
+    EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << outcome.message;
+    EXPECT_TRUE(outcome.message.find("rank 0 waits with 7, rank 1 with 8") != std::string::npos ||
+                outcome.message.find("rank 1 waits with 8, rank 2 with 7") != std::string::npos)
+        << outcome.message;
+    EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
+  });
 }
 
 TEST(Rendezvous, SizesDiffer) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <vector>
 
 #include "tests/support/board_store.hpp"
 #include "tests/support/options.hpp"
@@ -86,6 +88,71 @@ TEST(Group, MissingRanksAreNamed) {
     EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
     EXPECT_NE(outcome.message.find("1, 3"), std::string::npos) << outcome.message;
   });
+}
+
+// What the configuration says goes for the groups made of this one, too.
+TEST(Group, ChannelsAndScratchAsConfigured) {
+  const Bootstrap meeting;
+  Config config = meeting.threads();
+  config.channels = 256;
+  config.scratch_bytes = 100'000;
+  as_threads(2, [&](int rank) {
+    const Group group = create(config, rank, 2);
+    const Group part = group.split(0);
+    for (const Group* of : {&group, &part}) {
+      const symm_group_info_t info = of->info();
+      EXPECT_EQ(info.channels, 256);
+      EXPECT_EQ(info.scratch_bytes, 98'304U) << "two halves of whole pages";
+      of->barrier({}, 255);
+      EXPECT_EQ(symm_barrier(of->get(), nullptr, 0, 256, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
+      // Through scratch of each size.
+      for (const size_t count : {size_t{1}, size_t{3000}, size_t{300'000}}) {
+        std::vector<float> values(count, static_cast<float>(rank + 1));
+        of->allreduce(values, values, SYMM_OP_SUM);
+        EXPECT_EQ(std::count(values.begin(), values.end(), 3.0F), std::ptrdiff_t(count));
+      }
+    }
+    EXPECT_EQ(part.info().max_channels, 256);
+    EXPECT_EQ(part.info().max_name, 63);
+    EXPECT_EQ(part.info().max_handles, 1 << 20);
+    EXPECT_EQ(part.info().max_memories, 0);
+    EXPECT_GT(part.info().max_ranks, 1000);
+    group.barrier();
+  });
+}
+
+TEST(Group, RanksThatAreConfiguredDifferently) {
+  struct {
+    int32_t channels[2];
+    uint64_t scratch_bytes[2];
+    const char* said;
+  } const rows[] = {{{0, 32}, {0, 0}, "config.channels: rank 0 has 64, rank 1 has 32"},
+                    {{0, 0}, {0, 1 << 20}, "config.scratch_bytes: rank 0 has 0, rank 1 has 1048576"}};
+  for (const auto& row : rows) {
+    const Bootstrap meeting;
+    as_threads(2, [&](int rank) {
+      Config config = meeting.threads();
+      config.channels = row.channels[rank];
+      config.scratch_bytes = row.scratch_bytes[rank];
+      const Outcome outcome = outcome_of([&] { create(config, rank, 2); });
+      EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH);
+      EXPECT_EQ(outcome.rank, 1);
+      EXPECT_NE(outcome.message.find(row.said), std::string::npos) << outcome.message;
+    });
+  }
+}
+
+TEST(Group, TheFailureOfACreationIsDelivered) {
+  symm_failure_t failure{sizeof failure, SYMM_OK, -1, 0, 0, 0, ""};
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.failure = &failure;
+  config.scratch_bytes = 1;
+  config.size = 1;
+  config.bootstrap = "thread://least-scratch";
+  symm_group_t* none = nullptr;
+  EXPECT_EQ(symm_group_create(&config, &none), SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_EQ(failure.status, SYMM_ERR_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(failure.message).find("config.scratch_bytes: 1"), std::string::npos) << failure.message;
 }
 
 TEST(Group, SplitOrdersByKeyAndExcludesNegativeColors) {

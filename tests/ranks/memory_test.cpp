@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "tests/support/group.hpp"
@@ -117,6 +121,114 @@ TEST(Memory, InfoOfABuffer) {
     EXPECT_STREQ(info.name, "weights");
     EXPECT_FALSE(group.memory_of(buffer));
     group.barrier();
+  });
+}
+
+TEST(Memory, AlignedAsAskedFor) {
+  as_threads(2, [](int, const Group& group) {
+    for (const uint64_t alignment : {uint64_t{1}, uint64_t{1} << 16, uint64_t{1} << 24, uint64_t{1} << 32}) {
+      symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+      options.alignment = alignment;
+      const Memory memory = group.rendezvous(group.allocate(5000, options));
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.span().data()) % alignment, 0U);
+      group.barrier();
+    }
+    symm_alloc_options_t impossible = SYMM_ALLOC_OPTIONS_INIT;
+    impossible.alignment = uint64_t{1} << 63;
+    const Outcome outcome = outcome_of([&] { group.allocate(64, impossible); });
+    EXPECT_EQ(outcome.status, SYMM_ERR_OUT_OF_MEMORY) << outcome.message;
+  });
+}
+
+// Where an administrator has set some aside; else the message says that there are none, and nothing is had instead.
+TEST(Memory, OfHugePagesOrNotAtAll) {
+  as_processes(2, [](int rank, const Group& group) {
+    symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+    options.page_bytes = 4096;
+    EXPECT_EQ(group.allocate(64, options).info().page_bytes, 4096U);
+    for (const uint64_t page : {uint64_t{2} << 20, uint64_t{1} << 30, uint64_t{1} << 40}) {
+      options.page_bytes = page;
+      Buffer buffer;
+      const Outcome outcome = outcome_of([&] { buffer = group.allocate(5000, options); });
+      int32_t has = buffer ? 1 : 0, all = 0;
+      group.allreduce(symm::Span(&has, 1), symm::Span(&all, 1), SYMM_OP_MIN);
+      if (all != 0) {
+        const Memory memory = group.rendezvous(buffer);
+        EXPECT_EQ(buffer.info().page_bytes, page);
+        EXPECT_EQ(buffer.info().mapped_bytes, page);
+        memory.span<int>(1 - rank)[1200] = 7 + rank;
+        group.barrier();
+        EXPECT_EQ(memory.span<int>()[1200], 8 - rank);
+      } else if (has == 0) {
+        EXPECT_TRUE(outcome.status == SYMM_ERR_OUT_OF_MEMORY || outcome.status == SYMM_ERR_UNAVAILABLE) << outcome.message;
+        EXPECT_NE(outcome.message.find("options.page_bytes"), std::string::npos) << outcome.message;
+      }
+      group.barrier();
+    }
+  });
+}
+
+// A memfd of somebody else's.
+struct Foreign {
+  explicit Foreign(int seals = F_SEAL_SHRINK, off_t bytes = 20'000)
+      : fd(memfd_create("theirs", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    EXPECT_EQ(ftruncate(fd, bytes), 0);
+    EXPECT_EQ(fcntl(fd, F_ADD_SEALS, seals), 0);
+  }
+  ~Foreign() { close(fd); }
+  Foreign(const Foreign&) = delete;
+  Foreign& operator=(const Foreign&) = delete;
+  const int fd;
+};
+
+// At another place on each rank, with something in it, and beside a block that symm has made.
+TEST(Memory, AdoptedByDescriptor) {
+  as_processes(3, [](int rank, const Group& group) {
+    const Foreign foreign(rank == 0 ? F_SEAL_SHRINK : F_SEAL_SHRINK | F_SEAL_GROW);
+    const uint32_t given = 40 + static_cast<uint32_t>(rank);
+    const off_t offset = 4000 + 16 * rank;
+    EXPECT_EQ(pwrite(foreign.fd, &given, sizeof given, offset), ssize_t{sizeof given});
+    const Buffer buffer = rank == 2 ? group.allocate(5000) : group.adopt_fd(foreign.fd, static_cast<uint64_t>(offset), 5000);
+    if (rank == 2) *buffer.span<uint32_t>().data() = given;
+    const Memory memory = group.rendezvous(buffer);
+    group.barrier();
+    for (int peer = 0; peer < 3; ++peer) EXPECT_EQ(memory.span<uint32_t>(peer)[0], 40U + static_cast<uint32_t>(peer));
+    memory.span<uint32_t>((rank + 1) % 3)[1249] = given;
+    group.barrier();
+    EXPECT_EQ(memory.span<uint32_t>()[1249], 40U + static_cast<uint32_t>((rank + 2) % 3));
+    if (rank == 2) return group.barrier();
+    uint32_t seen = 0;
+    EXPECT_EQ(pread(foreign.fd, &seen, sizeof seen, offset + 4996), ssize_t{sizeof seen});
+    EXPECT_EQ(seen, memory.span<uint32_t>()[1249]) << "the owner's descriptor is of the same pages";
+    const symm_buffer_info_t info = buffer.info();
+    EXPECT_EQ(info.flags, SYMM_BUFFER_HOST | SYMM_BUFFER_ADOPTED);
+    EXPECT_EQ(info.mapped_bytes, 12288U) << "the pages of the piece";
+    group.barrier();
+  });
+}
+
+TEST(Memory, WhatCannotBeAdoptedByDescriptor) {
+  as_threads(1, [](int, const Group& group) {
+    const Foreign good, can_shrink(F_SEAL_GROW), read_only(F_SEAL_SHRINK | F_SEAL_WRITE);
+    const TemporaryDirectory directory;
+    const int file = open((directory.path() + "/file").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const int reader = open(("/proc/self/fd/" + std::to_string(good.fd)).c_str(), O_RDONLY | O_CLOEXEC);
+    struct {
+      int fd;
+      uint64_t offset, bytes;
+      const char* said;
+    } const rows[] = {{good.fd, 8, 64, "multiple of 16"},  {good.fd, 16, 19'985, "go beyond"},
+                      {good.fd, 1 << 20, 16, "go beyond"}, {can_shrink.fd, 0, 64, "F_SEAL_SHRINK"},
+                      {read_only.fd, 0, 64, "be written"}, {reader, 0, 64, "be written"},
+                      {file, 0, 64, "no memfd"},           {12'345, 0, 64, "no open descriptor"},
+                      {good.fd, 0, 0, "at least 1 byte"}};
+    for (const auto& row : rows) {
+      const Outcome outcome = outcome_of([&] { group.adopt_fd(row.fd, row.offset, row.bytes); });
+      EXPECT_EQ(outcome.status, SYMM_ERR_INVALID_ARGUMENT) << row.said;
+      EXPECT_NE(outcome.message.find(row.said), std::string::npos) << outcome.message;
+    }
+    close(file);
+    close(reader);
   });
 }
 

@@ -258,6 +258,48 @@ TEST(Now, SignalsAndBarriersAreLookedFor) {
   });
 }
 
+// Two sets that share ranks 0 and 1, whose threads come to them in other orders: one of them would end early.
+TEST(Barrier, SetsInAnotherOrderAreAMismatch) {
+  as_threads(4, [](int rank, const Group& group) {
+    const int32_t a[] = {0, 1, 2}, b[] = {1, 3, 0};
+    const bool first_a = rank == 0 || rank == 2;
+    std::vector<Outcome> outcomes;
+    outcomes.push_back(outcome_of([&] { group.barrier(first_a ? symm::Span(a) : symm::Span(b), 5); }));
+    if (rank < 2) outcomes.push_back(outcome_of([&] { group.barrier(first_a ? symm::Span(b) : symm::Span(a), 5); }));
+    for (const Outcome& outcome : outcomes) {
+      EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH) << rank << ": " << outcome.message;
+      EXPECT_NE(outcome.message.find("different sets on channel 5"), std::string::npos) << outcome.message;
+    }
+  });
+  // In one order, and by the same set in any, they are as right as any.
+  as_threads(4, [](int rank, const Group& group) {
+    const int32_t a[] = {0, 1, 2}, turned[] = {2, 0, 1}, b[] = {1, 3, 0};
+    for (int i = 0; i < 100; ++i) {
+      if (rank != 3) group.barrier(rank == 1 ? symm::Span(turned) : symm::Span(a), 5);
+      if (rank != 2) group.barrier(symm::Span(b), 5);
+    }
+    group.barrier();
+  });
+}
+
+TEST(Stats, WaitsOfAllKindsAreCounted) {
+  as_threads(1, [](int, const Group& group) {
+    const Block block = allocate(group, 64);
+    block.memory.wait_value32(0, SYMM_COMPARE_EQ, 0);
+    block.memory.wait_value64(8, SYMM_COMPARE_LT, 1);
+    block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 0);
+    const symm_signal_wait_t one{sizeof one, 0, 0, SYMM_COMPARE_EQ, 0};
+    block.memory.wait_signals(symm::Span(&one, 1), true);
+    EXPECT_EQ(group.stats().waits, 4U);
+    EXPECT_EQ(group.stats().failures, 0U);
+    EXPECT_NE(outcome_of([&] { block.memory.wait_value32(1, SYMM_COMPARE_EQ, 0); }).status, SYMM_OK);
+    EXPECT_NE(outcome_of([&] { block.memory.wait_value32(0, SYMM_COMPARE_EQ, 1, 1); }).status, SYMM_OK);
+    EXPECT_NE(outcome_of([&] { block.memory.wait_signal_value(0, 0, SYMM_COMPARE_EQ, 1, 1); }).status, SYMM_OK);
+    EXPECT_EQ(group.stats().waits, 4U);
+    EXPECT_EQ(group.stats().failures, 3U);
+  });
+}
+
 // A thread that does not get its turn has left the others out of step, so all learn of it.
 TEST(Barrier, OutOfTurnRevokesTheGroup) {
   as_threads(2, [](int rank, const Group& group) {

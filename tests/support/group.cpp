@@ -26,6 +26,8 @@ Group create(const Config& config, int rank, int size) {
   c.create_timeout_ms = config.create_timeout_ms;
   c.timeout_ms = config.timeout_ms;
   c.flags = config.flags;
+  c.scratch_bytes = config.scratch_bytes;
+  c.channels = config.channels;
   return Group::create(c);
 }
 

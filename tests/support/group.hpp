@@ -33,6 +33,8 @@ struct Config {
   uint64_t create_timeout_ms = 20'000;
   uint64_t timeout_ms = 20'000;
   uint64_t flags = 0;
+  uint64_t scratch_bytes = 0;
+  int32_t channels = 0;
 };
 Group create(const Config& config, int rank, int size);
 Group create(const symm_store_t& store, int rank, int size, uint64_t create_timeout_ms = 20'000);

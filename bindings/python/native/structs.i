@@ -30,7 +30,8 @@ OUT_STRUCT(symm_ipc_holders_t)
 OUT_STRUCT(symm_ipc_report_t)
 OUT_STRUCT(symm_ipc_stats_t)
 
-// (rank, size, backend, device, flags, bootstrap, store, create_timeout_ms, timeout_ms, name); the tuple keeps the strings alive.
+// (rank, size, backend, device, flags, bootstrap, store, create_timeout_ms, timeout_ms, name, scratch_bytes,
+// channels); the tuple keeps the strings alive.
 %typemap(in) const symm_group_config_t *config (symm_group_config_t config, symm_py_store store) {
   if (!symm_py_group_config($input, &config, &store)) SWIG_fail;
   $1 = &config;
@@ -49,35 +50,38 @@ OUT_STRUCT(symm_ipc_stats_t)
 %ignore symm_group_config_t;
 %ignore symm_store_t;
 
-// Options: None, or a tuple of what comes after struct_size.
-%define OPTIONS(type, defaults, format, fields...)
+// Options: None, or a tuple of what comes after struct_size, as symm_py_fields() has it.
+%define OPTIONS(type, defaults, names, fields...)
 %typemap(in) const type *options (type given) {
   const type none = defaults;
   given = none;
-  if ($input != Py_None && (!symm_py_is_tuple($input) || !PyArg_ParseTuple($input, format, fields))) SWIG_fail;
+  if ($input != Py_None && !symm_py_fields($input, names, fields)) SWIG_fail;
   $1 = $input == Py_None ? NULL : &given;
 }
 %ignore type;
 %enddef
-OPTIONS(symm_wait_options_t, SYMM_WAIT_OPTIONS_INIT, "k", &given.timeout_ms)
-OPTIONS(symm_alloc_options_t, SYMM_ALLOC_OPTIONS_INIT, "kiz", &given.flags, &given.numa_node, &given.name)
-OPTIONS(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT, "z", &given.name)
-OPTIONS(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT, "kk", &given.tag, &given.timeout_ms)
-OPTIONS(symm_heap_options_t, SYMM_HEAP_OPTIONS_INIT, "kikzk", &given.flags, &given.numa_node, &given.alignment, &given.name, &given.timeout_ms)
-OPTIONS(symm_group_shrink_options_t, SYMM_GROUP_SHRINK_OPTIONS_INIT, "kz", &given.timeout_ms, &given.name)
-OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT, "ik|iidK", &given.algorithm, &given.timeout_ms,
-        &given.scale_position, &given.result_dtype, &given.scale, (unsigned long long *)&given.scale_pointer)
-OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "kk", &given.hold_ms, &given.hold_imports)
-OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "kzi", &given.timeout_ms, &given.directory, &given.device)
+OPTIONS(symm_wait_options_t, SYMM_WAIT_OPTIONS_INIT, "timeout_ms:u", &given.timeout_ms)
+OPTIONS(symm_alloc_options_t, SYMM_ALLOC_OPTIONS_INIT, "flags:u numa_node:i alignment:u page_bytes:u name:z", &given.flags,
+        &given.numa_node, &given.alignment, &given.page_bytes, &given.name)
+OPTIONS(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT, "fd:i offset:u name:z", &given.fd, &given.offset, &given.name)
+OPTIONS(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT, "tag:u timeout_ms:u channels:i", &given.tag, &given.timeout_ms,
+        &given.channels)
+OPTIONS(symm_heap_options_t, SYMM_HEAP_OPTIONS_INIT, "flags:u numa_node:i alignment:u page_bytes:u name:z timeout_ms:u", &given.flags,
+        &given.numa_node, &given.alignment, &given.page_bytes, &given.name, &given.timeout_ms)
+OPTIONS(symm_group_shrink_options_t, SYMM_GROUP_SHRINK_OPTIONS_INIT, "timeout_ms:u name:z", &given.timeout_ms, &given.name)
+OPTIONS(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT,
+        "algorithm:i timeout_ms:u | scale_position:i result_dtype:i scale:d scale_pointer:p", &given.algorithm, &given.timeout_ms,
+        &given.scale_position, &given.result_dtype, &given.scale, &given.scale_pointer)
+OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "hold_ms:u hold_imports:u", &given.hold_ms, &given.hold_imports)
+OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "timeout_ms:u directory:z device:i", &given.timeout_ms,
+        &given.directory, &given.device)
 
 // (collective, send, recv, count, dtype, op, root)
 %typemap(in) const symm_collective_call_t *call (symm_collective_call_t given) {
-  PyObject *send = NULL, *recv = NULL;
-  memset(&given, 0, sizeof given);
-  given.struct_size = sizeof given;
-  if (!symm_py_is_tuple($input) || !PyArg_ParseTuple($input, "iOOniii", &given.collective, &send, &recv, &given.count, &given.dtype,
-                                                     &given.op, &given.root)) SWIG_fail;
-  if (!symm_py_address(send, (void **)&given.send) || !symm_py_address(recv, &given.recv)) SWIG_fail;
+  const symm_collective_call_t none = SYMM_COLLECTIVE_CALL_INIT;
+  given = none;
+  if (!symm_py_fields($input, "collective:i send:p recv:p count:u dtype:i op:i root:i", &given.collective, &given.send, &given.recv,
+                      &given.count, &given.dtype, &given.op, &given.root)) SWIG_fail;
   $1 = &given;
 }
 %ignore symm_collective_call_t;

@@ -57,17 +57,91 @@ PyObject* symm_py_append(PyObject* result, PyObject* next) {
   return both;
 }
 
-int symm_py_is_tuple(PyObject* from) {
-  if (PyTuple_Check(from)) return 1;
-  PyErr_Format(PyExc_TypeError, "a tuple is needed, not %R", from);
+/* The library's own exception for what it is never asked. */
+static int refuse(PyObject* message) {
+  symm_failure_t failure = {sizeof failure, SYMM_ERR_INVALID_ARGUMENT, -1, 0, 0, 0, ""};
+  const char* text = message == NULL ? NULL : PyUnicode_AsUTF8AndSize(message, NULL);
+  PyObject* exception = NULL;
+  if (text != NULL) {
+    strncpy(failure.message, text, sizeof failure.message - 1);
+    exception = PyObject_CallFunction(error_factory, "N", PyBytes_FromStringAndSize((const char*)&failure, sizeof failure));
+  }
+  if (exception != NULL) PyErr_SetObject((PyObject*)Py_TYPE(exception), exception);
+  Py_XDECREF(exception);
+  Py_XDECREF(message);
   return 0;
 }
 
-int symm_py_address(PyObject* from, void** to) {
-  *to = NULL;
-  if (from == Py_None) return 1;
-  *to = PyLong_AsVoidPtr(from);
-  return *to != NULL || !PyErr_Occurred();
+int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to) {
+  PyObject* number = PyNumber_Index(from); /* an integer of NumPy, too */
+  int overflow = 0, fits;
+  long long value;
+  if (number == NULL) return 0;
+  value = PyLong_AsLongLongAndOverflow(number, &overflow);
+  *to = overflow > 0 ? PyLong_AsUnsignedLongLong(number) : (uint64_t)value;
+  fits = overflow == 0 ? value >= least && (value < 0 || *to <= most) : overflow > 0 && !PyErr_Occurred() && *to <= most;
+  PyErr_Clear();
+  Py_DECREF(number);
+  return fits ||
+         refuse(PyUnicode_FromFormat("%s: %R is not in %lld .. %llu", name, from, (long long)least, (unsigned long long)most));
+}
+
+int symm_py_address(PyObject* from, const char* name, void** to) {
+  uint64_t number = 0;
+  const int is_read = from == Py_None || symm_py_number(from, name, 0, UINTPTR_MAX, &number);
+  *to = (void*)(uintptr_t)number;
+  return is_read;
+}
+
+static int text_of(PyObject* from, const char** to) {
+  Py_ssize_t size = 0;
+  *to = from == Py_None ? NULL : PyUnicode_AsUTF8AndSize(from, &size);
+  if (*to == NULL) return from == Py_None;
+  if (strlen(*to) == (size_t)size) return 1;
+  PyErr_SetString(PyExc_ValueError, "embedded null character");
+  return 0;
+}
+
+static int field(PyObject* from, const char* name, char kind, void* to) {
+  uint64_t number = 0;
+  switch (kind) {
+    case 'i':
+      if (!symm_py_number(from, name, INT32_MIN, INT32_MAX, &number)) return 0;
+      *(int32_t*)to = (int32_t)number;
+      return 1;
+    case 'u': return symm_py_number(from, name, 0, UINT64_MAX, (uint64_t*)to);
+    case 'd': *(double*)to = PyFloat_AsDouble(from); return !PyErr_Occurred();
+    case 'z': return text_of(from, (const char**)to);
+    case 'p': return symm_py_address(from, name, (void**)to);
+    default: *(PyObject**)to = from; return 1;
+  }
+}
+
+int symm_py_fields(PyObject* from, const char* names, ...) {
+  Py_ssize_t i = 0;
+  int optional = 0, is_read = PyTuple_Check(from);
+  va_list to;
+  if (!is_read) PyErr_Format(PyExc_TypeError, "a tuple is needed, not %R", from);
+  va_start(to, names);
+  while (is_read && *names != '\0') {
+    char name[32] = "";
+    size_t length;
+    if (*names == ' ' || *names == '|') {
+      optional = optional || *names == '|';
+      ++names;
+      continue;
+    }
+    if (i == PyTuple_Size(from) && optional) break;
+    length = strcspn(names, ":");
+    memcpy(name, names, length);
+    if (i == PyTuple_Size(from)) PyErr_Format(PyExc_TypeError, "%s is missing", name);
+    is_read = i < PyTuple_Size(from) && field(PyTuple_GetItem(from, i), name, names[length + 1], va_arg(to, void*));
+    names += length + 2;
+    ++i;
+  }
+  va_end(to);
+  if (is_read && i < PyTuple_Size(from)) PyErr_SetString(PyExc_TypeError, "the tuple is too long");
+  return is_read && i == PyTuple_Size(from);
 }
 
 int symm_py_sizes(PyObject* from, size_t** to) {
@@ -83,11 +157,11 @@ int symm_py_sizes(PyObject* from, size_t** to) {
   }
   for (i = 0; i < size; ++i) {
     PyObject* item = PySequence_GetItem(from, i);
-    PyObject* number = item == NULL ? NULL : PyNumber_Index(item); /* an integer of NumPy, too */
-    (*to)[i] = number == NULL ? 0 : PyLong_AsSize_t(number);
+    uint64_t number = 0;
+    const int is_read = item != NULL && symm_py_number(item, "counts, displacements", 0, SIZE_MAX, &number);
     Py_XDECREF(item);
-    Py_XDECREF(number);
-    if (PyErr_Occurred()) return 0; /* freed by the caller */
+    if (!is_read) return 0; /* freed by the caller */
+    (*to)[i] = (size_t)number;
   }
   return 1;
 }
@@ -107,14 +181,11 @@ int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
   }
   for (i = 0; i < size; ++i) {
     PyObject* item = PySequence_GetItem(from, i);
-    const long value = item == NULL ? -1 : PyLong_AsLong(item);
+    uint64_t number = 0;
+    const int is_read = item != NULL && symm_py_number(item, "ranks", INT32_MIN, INT32_MAX, &number);
     Py_XDECREF(item);
-    if (value == -1 && PyErr_Occurred()) return 0; /* freed by the caller */
-    if (value < INT32_MIN || value > INT32_MAX) {
-      PyErr_Format(PyExc_OverflowError, "%ld does not fit into 32 bits", value);
-      return 0;
-    }
-    (*to)[i] = (int32_t)value;
+    if (!is_read) return 0; /* freed by the caller */
+    (*to)[i] = (int32_t)number;
   }
   *count = (size_t)size;
   return 1;
@@ -134,8 +205,8 @@ int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
   for (i = 0; i < size; ++i) {
     symm_signal_wait_t* wait = &(*to)[i];
     PyObject* item = PySequence_GetItem(from, i);
-    const int is_read = item != NULL && symm_py_is_tuple(item) &&
-                        PyArg_ParseTuple(item, "iiik", &wait->rank, &wait->channel, &wait->compare, &wait->value);
+    const int is_read = item != NULL && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank, &wait->channel,
+                                                       &wait->compare, &wait->value);
     Py_XDECREF(item);
     if (!is_read) return 0; /* freed by the caller */
     wait->struct_size = sizeof *wait;

@@ -5,6 +5,7 @@
 #define SYMM_PYTHON_SUPPORT_H
 
 #include <Python.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <symm/symm.h>
@@ -17,13 +18,16 @@ void symm_py_raise(PyObject* cause);
 PyObject* symm_py_none(void);
 /* Collect results: one stands for itself, several are a tuple. Takes both references. */
 PyObject* symm_py_append(PyObject* result, PyObject* next);
-int symm_py_address(PyObject* from, void** to);
+/* An integer in least .. most; others are an InvalidArgumentError that calls it `name`. */
+int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to);
+int symm_py_address(PyObject* from, const char* name, void** to); /* NULL for None */
+/* The items of a tuple, each by "name:kind" in `names` and a pointer: i int32_t, u uint64_t, d double, z text or None, p an
+ * address, O the object, borrowed. Those after "|" may be missing. */
+int symm_py_fields(PyObject* from, const char* names, ...);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */
 int symm_py_sizes(PyObject* from, size_t** to);                            /* NULL for None; free(*to) */
 PyObject* symm_py_list(const int32_t* from, size_t count);
-
-int symm_py_is_tuple(PyObject* from);
 
 /* A store written in Python: an object with set(key, value, timeout_ms) and get(key, timeout_ms) -> bytes. */
 typedef struct {

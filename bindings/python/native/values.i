@@ -11,9 +11,21 @@
   $result = symm_py_none();
 }
 
+// Integers, of which others than the parameter can hold are refused by its name.
+%define NUMBER(type, least, most)
+%typemap(in) type (uint64_t number) {
+  if (!symm_py_number($input, "$1_name", least, most, &number)) SWIG_fail;
+  $1 = ($1_ltype)number;
+}
+%enddef
+NUMBER(int32_t, INT32_MIN, INT32_MAX)
+NUMBER(uint32_t, 0, UINT32_MAX)
+NUMBER(uint64_t, 0, UINT64_MAX)
+NUMBER(size_t, 0, UINT64_MAX)
+
 // Addresses and streams: integers, None for NULL.
 %typemap(in) void *, const void * {
-  if (!symm_py_address($input, (void **)&$1)) SWIG_fail;
+  if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
 }
 %typemap(in, numinputs=0) void **out_pointer (void *address = NULL), void **out_pad (void *address = NULL),
                           void *const **out_table (void *address = NULL) {
@@ -36,7 +48,7 @@
 
 %define HANDLE(type)
 %typemap(in) type * {
-  if (!symm_py_address($input, (void **)&$1)) SWIG_fail;
+  if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
 }
 %typemap(in, numinputs=0) type **out (type *made = NULL) {
   $1 = &made;

@@ -187,7 +187,8 @@ class Runner:
         self.things[line.text("as")] = bytearray(line.integer("bytes"))
 
     def do_alloc(self, line: Line) -> None:
-        self.things[line.text("as")] = self.group(line).alloc(line.integer("bytes"))
+        alignment = line.integer("alignment", 0)
+        self.things[line.text("as")] = self.group(line).alloc(line.integer("bytes"), alignment=alignment)
 
     def do_rendezvous_again(self, line: Line) -> None:
         again = self.group(line).rendezvous(self.things[line.text("buffer")])
@@ -196,7 +197,7 @@ class Runner:
 
     def do_rendezvous(self, line: Line) -> None:
         buffer, tag = self.things[line.text("buffer")], line.integer("tag", 0)
-        self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag)
+        self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag, channels=line.integer("channels", 0))
 
     def do_heap(self, line: Line) -> None:
         self.things[line.text("as")] = self.group(line).heap(line.integer("bytes"))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import copy
+import fcntl
 import math
+import os
 import pickle
 import threading
 import time
+import types
 import uuid
 
 import pytest
@@ -286,3 +289,42 @@ def test_abort_from_another_thread_ends_a_wait(threads):
         group.close()
 
     threads(2, body)
+
+
+@pytest.mark.parametrize(
+    ("said", "call"),
+    [
+        ("tag: -1", lambda group, buffer: group.rendezvous(buffer, -1)),
+        ("channels: 2147483648", lambda group, buffer: group.rendezvous(buffer, channels=2**31)),
+        ("size: -5", lambda group, _: group.alloc(-5)),
+        ("alignment: 18446744073709551616", lambda group, _: group.alloc(64, alignment=2**64)),
+        ("rank: 4294967296", lambda group, _: group.peer_info(2**32)),
+        ("ranks: -3000000000", lambda group, _: group.barrier([-3000000000])),
+        ("channel: -2147483649", lambda group, _: group.barrier(channel=-(2**31) - 1)),
+        ("address: -1", lambda group, _: group.find(-1)),
+    ],
+)
+def test_integers_that_no_parameter_holds(alone, said, call):
+    with pytest.raises(symm.InvalidArgumentError, match=said):
+        call(alone, alone.alloc(64))
+    with pytest.raises(TypeError):
+        alone.alloc(6.5)
+
+
+def test_adopts_a_memfd(alone):
+    fd = os.memfd_create("theirs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.truncate(fd, 8192)
+    with pytest.raises(symm.InvalidArgumentError, match="F_SEAL_SHRINK"):
+        alone.adopt(None, 64, fd=fd)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    array = alone.from_buffer(alone.adopt(None, 4000, fd=fd, offset=4096))
+    array.numpy()[:3] = (5, 6, 7)
+    assert os.pread(fd, 3, 4096) == bytes((5, 6, 7))
+    os.close(fd)
+
+
+def test_a_star_gives_the_public_names():
+    names = {}
+    exec("from symm import *", names)
+    assert {"Group", "f32", "InvalidArgumentError"} <= names.keys()
+    assert not [name for name, value in names.items() if isinstance(value, types.ModuleType)]

@@ -1,5 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
+/* SPDX-License-Identifier: Apache-2.0 */
+/* clang-format off: lists */
+/*
  * symm: symmetric memory for any language.
  *
  * Ranks (processes, or threads of one process) form a group, allocate a block of the same size each, and
@@ -10,20 +11,23 @@
  * Conventions
  *   Status      Every function that can fail returns symm_status_t: SYMM_OK (0) or a negative code. A
  *               failing call sets symm_last_error() on the calling thread; a succeeding call leaves it alone.
- *               INVALID_ARGUMENT makes no sense in any version (negative, NULL, out of range); UNSUPPORTED is what this library
- *               is too old for (an unknown flag, data type, operation, algorithm or struct field); NOT_FOUND is the answer "no"
- * of a look-up, of which the message says nothing more. Outputs     Parameters named out or out_* come last before `stream` and
- * are written only on success. Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are
- * only ever appended, and zero in an appended field means the default. A struct from a newer header is accepted while the part
- * that this library does not know is zero. Handles     Opaque and reference counted. Creation gives the caller one reference. A
- * memory keeps its buffer and its group alive, so handles may be released in any order. *_release accepts NULL, is local, never
- * waits and never fails. A handle that was released or belongs to the parent of a fork is refused with SYMM_ERR_INVALID_HANDLE
- * (best effort: its slot may have been given out again). What is looked up comes as the handle that there is already, if there is
- * one, with one more reference. Do not drop the last reference to a handle while a call on it is under way; to end such a call
- * from elsewhere, use symm_group_abort(). Threads     All functions may be called from any thread, on distinct handles
- * concurrently. On one group, collective calls must be made in the same order on all ranks; calls from several threads of one
- *               rank on one group are serialised inside. Threads whose calls cannot be ordered need a group each
- *               (symm_group_split(); symm_group_info() says what one costs).
+ *               INVALID_ARGUMENT makes no sense in any version (negative, NULL, out of range); UNSUPPORTED is what this
+ *               library is too old for (an unknown flag, data type, operation, algorithm or struct field); NOT_FOUND is
+ *               the answer "no" of a look-up, of which the message says nothing more.
+ *   Outputs     Parameters named out or out_* come last before `stream` and are written only on success.
+ *   Structs     The first field is struct_size, set by the caller to sizeof(the struct). Fields are only ever appended,
+ *               and zero in an appended field means the default. A struct from a newer header is accepted while the part
+ *               that this library does not know is zero.
+ *   Handles     Opaque and reference counted. Creation gives the caller one reference. A memory keeps its buffer and its
+ *               group alive, so handles may be released in any order. *_release accepts NULL, is local, never waits and
+ *               never fails. A handle that was released or belongs to the parent of a fork is refused with
+ *               SYMM_ERR_INVALID_HANDLE (best effort: its slot may have been given out again). What is looked up comes as
+ *               the handle that there is already, if there is one, with one more reference. Do not drop the last reference
+ *               to a handle while a call on it is under way; to end such a call from elsewhere, use symm_group_abort().
+ *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group, collective
+ *               calls must be made in the same order on all ranks; calls from several threads of one rank on one group are
+ *               serialised inside. Threads whose calls cannot be ordered need a group each (symm_group_split();
+ *               symm_group_info() says what one costs).
  *   Local       A call marked [local] involves this rank only. A call marked [collective] must be made by every
  *               rank of the group.
  *   Blocking    A call marked [blocking] returns when the work is done or its deadline has passed. A call marked
@@ -39,21 +43,21 @@
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
  *               symm_group_status() names the rank. Of several failures at once each rank reports the one it heard of
- *               first; who lives is agreed on by symm_group_shrink(). Only release, the query calls and symm_group_shrink(), which makes
- *               a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA
- *               graph does not ask the library: replayed after a revocation it ends by itself, and what it stores is
- *               undefined. The thread that made a failing call asks symm_last_failure(); where tasks change threads
- *               between two calls, the options of a call carry a symm_failure_t of the caller's.
- *               What fails on a stream after its call has returned is told by later calls, and by symm_group_status().
- *   Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A deadline of
- *               symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small
- *               messages of ranks that disagree in data type or operation only may give a wrong result instead of
- *               MISMATCH; SYMM_GROUP_CHECK tells them apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
- *   Limits      16 ranks of a CUDA group and 256 of its memories; 2^20 handles of a kind; names are cut to 63 bytes,
- *               messages and reasons to what their struct holds.
- *   Machines    Linux; for CUDA a driver of 12.0 or later. The environment variables are listed by docs/environment.md,
- *               symm_build_info() and `symm info --env`.
+ *               first; who lives is agreed on by symm_group_shrink(). Only release, the query calls and symm_group_shrink(),
+ * which makes a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA graph does
+ * not ask the library: replayed after a revocation it ends by itself, and what it stores is undefined. The thread that made a
+ * failing call asks symm_last_failure(); where tasks change threads between two calls, the options of a call carry a
+ * symm_failure_t of the caller's. What fails on a stream after its call has returned is told by later calls, and by
+ * symm_group_status(). Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A
+ * deadline of symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small messages of
+ * ranks that disagree in data type or operation only may give a wrong result instead of MISMATCH; SYMM_GROUP_CHECK tells them
+ * apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host. Limits      32767 ranks of a host group, 16 of a CUDA group
+ * and 256 of its memories; 256 channels; 2^20 handles of a kind; names are cut to 63 bytes, messages and reasons to what their
+ * struct holds. symm_group_info() has them as numbers. Machines    Linux; for CUDA a driver of 12.0 or later. ROCm is not there.
+ * The environment variables are listed by docs/environment.md, symm_build_info() and `symm info --env`. They change defaults:
+ * SYMM_CHECK=0 does not switch off SYMM_GROUP_CHECK. SYMM_MULTICAST=0 alone forbids what the configuration asks for.
  */
+/* clang-format on */
 #ifndef SYMM_SYMM_H
 #define SYMM_SYMM_H
 
@@ -394,10 +398,15 @@ typedef struct {
   uint64_t create_timeout_ms; /**< for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000 */
   uint64_t timeout_ms;        /**< for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000 */
   const char *name;           /**< tells apart concurrent groups with the same bootstrap; shown in messages; NULL: "" */
+  uint64_t scratch_bytes;     /**< at most for the group's scratch, on each rank, and for that of each group made of this one; the
+                                 same     on all ranks; 0: what is fastest. With less, large messages take longer */
+  int32_t channels;           /**< barrier channels, and signal channels of a memory that asks for no other number; the same on
+                                   all ranks; 0: 64 */
+  symm_failure_t *failure;    /**< NULL, or receives the failure of symm_group_create() */
 } symm_group_config_t;
 
 #define SYMM_GROUP_CONFIG_INIT \
-  { sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, SYMM_DEVICE_AUTO, 0, NULL, NULL, 0, 0, NULL }
+  { sizeof(symm_group_config_t), 0, 0, SYMM_BACKEND_AUTO, SYMM_DEVICE_AUTO, 0, NULL, NULL, 0, 0, NULL, 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `config` to the defaults. [local] Since 0.1.
  *  @return INVALID_ARGUMENT if config is NULL or struct_size is smaller than that of 0.1. */
@@ -408,8 +417,8 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
  *  that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
  *  @param config   NULL for the defaults.
  *  @param[out] out one reference, for symm_group_release().
- *  @return INVALID_ARGUMENT, UNAVAILABLE (back end, launcher), TIMEOUT (names the missing ranks), PEER_FAILED, MISMATCH,
- *          SYSTEM, OUT_OF_MEMORY. */
+ *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more channels than there are), UNAVAILABLE (back end, launcher), TIMEOUT
+ *          (names the missing ranks), PEER_FAILED, MISMATCH, SYSTEM, OUT_OF_MEMORY. */
 SYMM_API symm_status_t symm_group_create(const symm_group_config_t *config, symm_group_t **out);
 
 /** Divide a group. [collective over `group`] [blocking, create_timeout_ms] Ranks that pass the same color form a new group,
@@ -469,13 +478,20 @@ typedef struct {
   symm_backend_t backend;
   int32_t device;
   uint64_t id;                   /**< the same on all ranks, different for every group */
-  int32_t channels;              /**< barrier channels, and signal channels of each memory: 0 .. channels-1 */
+  int32_t channels;              /**< barrier channels, and signal channels of a memory by default: 0 .. channels-1 */
   int32_t unwatched_peers;       /**< peers whose death is noticed by their closed socket only, for want of a pidfd */
   uint64_t rejected_connections; /**< connection attempts refused during creation: wrong user or wrong group */
   char bootstrap[64];            /**< what the ranks were found by, for instance "env:// (Open MPI)" */
   char name[64];
   int32_t multicast;          /**< 1 if its memories are given multicast addresses */
   char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
+  /* since 0.2 */
+  uint64_t scratch_bytes; /**< that the group takes on this rank, of memory of its own */
+  int32_t max_ranks;      /**< of a group of this back end */
+  int32_t max_memories;   /**< of a group; 0: no limit */
+  int32_t max_channels;   /**< of a group or memory */
+  int32_t max_handles;    /**< of each kind, in a process */
+  int32_t max_name;       /**< bytes of a name that are kept */
 } symm_group_info_t;
 
 /** Describe a group. [local] Since 0.1. */
@@ -532,9 +548,10 @@ typedef struct {
   uint64_t barriers;
   uint64_t signals_sent;
   uint64_t signals_taken;
-  uint64_t failures; /**< collectives, barriers and waits for signals that failed */
+  uint64_t failures; /**< collectives, barriers and waits that failed */
   uint64_t sleeps;   /**< waits on the host that did not end while they spun */
   uint64_t slept_ns; /**< how long those took, in sum */
+  uint64_t waits;    /**< symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64() */
 } symm_group_stats_t;
 
 /** Ask what was done on a group. [local] Never waits. Since 0.2. */
@@ -566,14 +583,17 @@ enum symm_alloc_flag_values {
 /** How to allocate; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
-  uint64_t flags;    /**< enum symm_alloc_flag_values */
-  int32_t numa_node; /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
-  const char *name;  /**< shown in messages, cut to 63 bytes; NULL: "" */
+  uint64_t flags;      /**< enum symm_alloc_flag_values */
+  int32_t numa_node;   /**< of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread */
+  uint64_t alignment;  /**< of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says */
+  uint64_t page_bytes; /**< least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the
+                          host larger ones are huge pages (2 MiB and 1 GiB on x86-64), which an administrator has set aside */
+  const char *name;    /**< shown in messages, cut to 63 bytes; NULL: "" */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_alloc_options_t;
 
 #define SYMM_ALLOC_OPTIONS_INIT \
-  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, NULL, NULL }
+  { sizeof(symm_alloc_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, size_t struct_size);
@@ -586,25 +606,31 @@ SYMM_API symm_status_t symm_alloc_options_init(symm_alloc_options_t *options, si
  *  allows to name a node. All pages are on that node, whoever touches them first, or the call fails.
  *  @param size     bytes, > 0.
  *  @param options  NULL for the defaults.
- *  @return OUT_OF_MEMORY (the limit that was hit is named), INVALID_ARGUMENT (size, no such node), UNSUPPORTED (a flag that this
- *          library does not know), UNAVAILABLE (SYMM_ALLOC_HOST or its node; the message says why), CUDA. */
+ *  @return OUT_OF_MEMORY (the limit that was hit is named; no room for the alignment; too few huge pages are free),
+ *          INVALID_ARGUMENT (size, no such node, no power of two), UNSUPPORTED (a flag that this library does not know),
+ *          UNAVAILABLE (SYMM_ALLOC_HOST, its node, pages of this size; the message says why), CUDA. */
 SYMM_API symm_status_t symm_alloc(symm_group_t *group, size_t size, const symm_alloc_options_t *options, symm_buffer_t **out);
 
 /** How to adopt; NULL means the defaults. */
 typedef struct {
   size_t struct_size;
+  int32_t fd;              /**< a memfd, with the host back end, where `pointer` is NULL; -1: none */
+  uint64_t offset;         /**< of the piece in it, a multiple of 16 */
   const char *name;        /**< shown in messages, cut to 63 bytes; NULL: "" */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_adopt_options_t;
 
 #define SYMM_ADOPT_OPTIONS_INIT \
-  { sizeof(symm_adopt_options_t), NULL, NULL }
+  { sizeof(symm_adopt_options_t), -1, 0, NULL, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, size_t struct_size);
 
-/** Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
- *  [blocking] With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
+/** Make a buffer of memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local]
+ *  [blocking] With the host back end it is a piece of a memfd (options.fd), open for reading and writing and sealed against
+ *  shrinking (F_SEAL_SHRINK), since a rank that touched what its owner has cut off would be killed. The descriptor stays its
+ *  owner's, to be closed at any time; pages that it has none for yet are allocated now.
+ *  With CUDA it must have been made by cuMemCreate on the group's device and for a POSIX file descriptor
  *  (CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR), and mapped by cuMemMap; memory of cudaMalloc cannot be shared so. Ranks may mix
  *  adopted and allocated buffers.
  *
@@ -612,12 +638,12 @@ SYMM_API symm_status_t symm_adopt_options_init(symm_adopt_options_t *options, si
  *  which stay as they are. The owner's mapping is never touched, and the owner may unmap it and free the memory at any time.
  *  While it is there, its addresses count as symmetric ones too, as operands and for symm_memory_find(). Peers map the whole
  *  allocation that the piece lies in.
- *  @param pointer  anywhere inside a mapped allocation, a multiple of 16.
- *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in. What was mapped piece by piece (PyTorch's
- *                  expandable segments) can be adopted piece by piece.
+ *  @param pointer  anywhere inside a mapped allocation, a multiple of 16; NULL for a descriptor.
+ *  @param size     bytes, > 0; up to the end of the allocation that `pointer` lies in, or of the memfd. What was mapped piece by
+ *                  piece (PyTorch's expandable segments) can be adopted piece by piece.
  *  @param options  NULL for the defaults.
- *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (the host back end: no other process
- *          could map memory that is no shared file of symm's), OUT_OF_MEMORY, CUDA. Since 0.2. */
+ *  @return INVALID_ARGUMENT (the message says what is wrong with the memory), UNSUPPORTED (an address with the host back end, for
+ *          which no other process could map it; a descriptor with CUDA), OUT_OF_MEMORY, SYSTEM, CUDA. Since 0.2. */
 SYMM_API symm_status_t symm_buffer_adopt(symm_group_t *group, const void *pointer, size_t size,
                                          const symm_adopt_options_t *options, symm_buffer_t **out);
 
@@ -638,6 +664,7 @@ typedef struct {
   int32_t numa_node;     /**< that was asked for, else SYMM_NODE_NEAREST */
   int32_t memories;      /**< that it has become and that live */
   void *pointer;         /**< as symm_buffer_pointer() */
+  uint64_t page_bytes;   /**< size of the pages that its memory is made of; 0: adopted from a device, not known */
   char name[64];
 } symm_buffer_info_t;
 
@@ -660,8 +687,8 @@ SYMM_API symm_status_t symm_buffer_find(const void *address, symm_buffer_t **out
  *  @return INVALID_ARGUMENT (offset, size), UNAVAILABLE (the message says why; always on the host back end), CUDA. Since 0.1. */
 SYMM_API symm_status_t symm_buffer_export_dmabuf(symm_buffer_t *buffer, size_t offset, size_t size, int32_t *out_fd);
 
-/** Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local] Valid while the buffer or a memory of it
- *  lives. Since 0.1. */
+/** Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. [local] Valid while the buffer or
+ * a memory of it lives. Since 0.1. */
 SYMM_API symm_status_t symm_buffer_pointer(symm_buffer_t *buffer, void **out_pointer);
 /** Bytes asked for. [local] Since 0.1. */
 SYMM_API symm_status_t symm_buffer_size(symm_buffer_t *buffer, size_t *out_bytes);
@@ -675,25 +702,28 @@ typedef struct {
   size_t struct_size;
   uint64_t tag;            /**< calls with equal tags meet, in the order in which they are made; 0 is as good as any */
   uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
+  int32_t channels;        /**< signal channels of the memory, the same on all ranks; 0: as many as the group has */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_rendezvous_options_t;
 
 #define SYMM_RENDEZVOUS_OPTIONS_INIT \
-  { sizeof(symm_rendezvous_options_t), 0, 0, NULL }
+  { sizeof(symm_rendezvous_options_t), 0, 0, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t *options, size_t struct_size);
 
 /** Exchange blocks: after it, every rank's block is mapped here. [collective] [blocking, options.timeout_ms] All or nothing.
- *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags.
+ *  Several may run at once from several threads: on distinct groups freely, on one group with distinct tags. Ranks of which each
+ *  waits with a tag that the other has not come with are told so after 2 seconds: threads that call at once come at once.
  *  A buffer meets once on a group: while the handles of both live, the memory is kept, and a second call is [local], looks at no
  *  option but its struct_size, and gives the same memory with one more reference. Since 0.2.
  *  A rank that was stopped in a call of a group that failed goes on with it when it is resumed. A buffer that it has mapped
  *  meets on no other group until its process is dead, has released that group, or has taken part in making another.
  *  @param buffer   of the same size on all ranks. Threads that share one must agree on who calls first.
  *  @param options  NULL for the defaults.
- *  @return MISMATCH (sizes differ), TIMEOUT, PEER_FAILED, ABORTED, SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write
- *          to the buffer; the message names it, and the group stays usable). */
+ *  @return MISMATCH (sizes, channels or tags differ), UNSUPPORTED (more channels than there are), TIMEOUT, PEER_FAILED, ABORTED,
+ *          SYSTEM, OUT_OF_MEMORY, UNAVAILABLE (a process may still write to the buffer; the message names it, and the group stays
+ *          usable). */
 SYMM_API symm_status_t symm_rendezvous(symm_group_t *group, symm_buffer_t *buffer, const symm_rendezvous_options_t *options,
                                        symm_memory_t **out);
 
@@ -847,13 +877,14 @@ typedef struct {
   uint64_t flags;          /**< as in symm_alloc_options_t */
   int32_t numa_node;       /**< as there */
   uint64_t alignment;      /**< of the block, and so the most that a piece can have; as there */
+  uint64_t page_bytes;     /**< as there */
   const char *name;        /**< as there */
   uint64_t timeout_ms;     /**< 0: the group's create_timeout_ms */
   symm_failure_t *failure; /**< NULL, or receives the failure of this call */
 } symm_heap_options_t;
 
 #define SYMM_HEAP_OPTIONS_INIT \
-  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, NULL, 0, NULL }
+  { sizeof(symm_heap_options_t), 0, SYMM_NODE_NEAREST, 0, 0, NULL, 0, NULL }
 
 /** Set the first `struct_size` bytes of `options` to the defaults. [local] Since 0.2. */
 SYMM_API symm_status_t symm_heap_options_init(symm_heap_options_t *options, size_t struct_size);
@@ -931,12 +962,15 @@ SYMM_API void symm_heap_release(symm_heap_t *heap);
  * the two. Channels of barriers are the group's, those of signals the memory's. */
 
 /** Wait until all ranks of a set are here. [collective over the set] [stream] What they wrote before is visible after.
- *  Barriers on different channels are independent. Of sets that share two ranks or more, one at a time may be on a channel: ranks
- *  count what they have had of each other, not for which set. Since 0.2.
+ *  Barriers on different channels are independent. Two ranks that are in several sets must come to the barriers of these on one
+ *  channel in the same order: they count what they have had of each other. With the host back end another order is MISMATCH, and
+ * a thread in a barrier keeps others of its rank from that channel; with CUDA streams that are not ordered with each other need
+ *  a channel for each such set, or a barrier may end early. Since 0.2.
  *  @param ranks    distinct ranks, this one among them, in any order; NULL with count 0: the whole group.
  *  @param channel  0 .. channels-1.
  *  @param options  NULL for the defaults.
- *  @return TIMEOUT (names the first missing rank; the group is revoked), PEER_FAILED, ABORTED, INVALID_ARGUMENT. */
+ *  @return TIMEOUT (names the first missing rank; the group is revoked), MISMATCH (likewise), PEER_FAILED, ABORTED,
+ *          INVALID_ARGUMENT. */
 SYMM_API symm_status_t symm_barrier(symm_group_t *group, const int32_t *ranks, size_t count, int32_t channel,
                                     const symm_wait_options_t *options, void *stream);
 
@@ -1166,6 +1200,12 @@ typedef struct {
   size_t rows; /**< whose `count` is row_count */
   size_t recv_stride;
 } symm_collective_call_t;
+
+#define SYMM_COLLECTIVE_CALL_INIT                                                                                               \
+  {                                                                                                                             \
+    sizeof(symm_collective_call_t), SYMM_COLLECTIVE_ALLREDUCE, NULL, NULL, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, 0, NULL, NULL, NULL, \
+        NULL, 0, 0                                                                                                              \
+  }
 
 /** Which algorithm a collective would use if every rank passed memory like this rank's. [local] Since 0.2.
  *  @param call     its arguments, as the collective takes them on this rank.

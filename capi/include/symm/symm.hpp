@@ -682,6 +682,14 @@ class Group : public Handle<symm_group_t> {
     check(symm_buffer_adopt(get(), span.data(), span.size_bytes(), &options, &made), "symm_buffer_adopt");
     return Buffer(made);
   }
+  // A buffer of a piece of a memfd, whose descriptor stays the caller's. symm_buffer_adopt(). [local] [blocking]
+  Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes, symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
+    options.fd = fd;
+    options.offset = offset;
+    symm_buffer_t *made = nullptr;
+    check(symm_buffer_adopt(get(), nullptr, bytes, &options, &made), "symm_buffer_adopt");
+    return Buffer(made);
+  }
   // Exchange blocks of one size; calls with equal tags meet. symm_rendezvous(). [collective] [blocking]
   Memory rendezvous(const Buffer &buffer, const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
     symm_memory_t *made = nullptr;

@@ -380,7 +380,12 @@ class Runner {
       {"record_use", [this](Row row) { record_use(row.text("name")); }},
       {"die", [](Row) { raise(SIGKILL); }},
       {"private", [this](Row row) { things_->arrays[row.text("as")].resize(row.size("bytes")); }},
-      {"alloc", [this](Row row) { things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes")); }},
+      {"alloc",
+       [this](Row row) {
+         symm_alloc_options_t options = SYMM_ALLOC_OPTIONS_INIT;
+         options.alignment = row.size("alignment", 0);
+         things_->buffers[row.text("as")] = group(row).allocate(row.size("bytes"), options);
+       }},
       {"rendezvous_again",
        [this](Row row) {
          symm::Memory again = group(row).rendezvous(things_->buffers.at(row.text("buffer")));
@@ -389,7 +394,10 @@ class Runner {
        }},
       {"rendezvous",
        [this](Row row) {
-         things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), row.size("tag", 0));
+         symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
+         options.tag = row.size("tag", 0);
+         options.channels = row.integer32("channels", 0);
+         things_->memories[row.text("as")] = group(row).rendezvous(things_->buffers.at(row.text("buffer")), options);
        }},
       {"heap",
        [this](Row row) {

@@ -205,6 +205,9 @@ struct symm_group_config_t
     create_timeout_ms::UInt64  # for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000
     timeout_ms::UInt64  # for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000
     name::Cstring  # tells apart concurrent groups with the same bootstrap; shown in messages; NULL: ""
+    scratch_bytes::UInt64  # at most for the group's scratch, on each rank, and for that of each group made of this one; the same on all ranks; 0: what is fastest. With less, large messages take longer
+    channels::Int32  # barrier channels, and signal channels of a memory that asks for no other number; the same on all ranks; 0: 64
+    failure::Ptr{symm_failure_t}  # NULL, or receives the failure of symm_group_create()
 end
 
 """How to shrink a group; NULL means the defaults."""
@@ -223,13 +226,19 @@ struct symm_group_info_t
     backend::symm_backend_t
     device::Int32
     id::UInt64  # the same on all ranks, different for every group
-    channels::Int32  # barrier channels, and signal channels of each memory: 0 .. channels-1
+    channels::Int32  # barrier channels, and signal channels of a memory by default: 0 .. channels-1
     unwatched_peers::Int32  # peers whose death is noticed by their closed socket only, for want of a pidfd
     rejected_connections::UInt64  # connection attempts refused during creation: wrong user or wrong group
     bootstrap::NTuple{64, UInt8}  # what the ranks were found by, for instance "env:// (Open MPI)"
     name::NTuple{64, UInt8}
     multicast::Int32  # 1 if its memories are given multicast addresses
     multicast_reason::NTuple{192, UInt8}  # why multicast is 0, else ""; the same on all ranks
+    scratch_bytes::UInt64  # that the group takes on this rank, of memory of its own
+    max_ranks::Int32  # of a group of this back end
+    max_memories::Int32  # of a group; 0: no limit
+    max_channels::Int32  # of a group or memory
+    max_handles::Int32  # of each kind, in a process
+    max_name::Int32  # bytes of a name that are kept
 end
 
 """Health of a group. Filled by symm_group_status()."""
@@ -263,9 +272,10 @@ struct symm_group_stats_t
     barriers::UInt64
     signals_sent::UInt64
     signals_taken::UInt64
-    failures::UInt64  # collectives, barriers and waits for signals that failed
+    failures::UInt64  # collectives, barriers and waits that failed
     sleeps::UInt64  # waits on the host that did not end while they spun
     slept_ns::UInt64  # how long those took, in sum
+    waits::UInt64  # symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64()
 end
 
 """How to allocate; NULL means the defaults."""
@@ -273,6 +283,8 @@ struct symm_alloc_options_t
     struct_size::Csize_t
     flags::UInt64  # enum symm_alloc_flag_values
     numa_node::Int32  # of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread
+    alignment::UInt64  # of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says
+    page_bytes::UInt64  # least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the host larger ones are huge pages (2 MiB and 1 GiB on x86-64), which an administrator has set aside
     name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
@@ -280,6 +292,8 @@ end
 """How to adopt; NULL means the defaults."""
 struct symm_adopt_options_t
     struct_size::Csize_t
+    fd::Int32  # a memfd, with the host back end, where `pointer` is NULL; -1: none
+    offset::UInt64  # of the piece in it, a multiple of 16
     name::Cstring  # shown in messages, cut to 63 bytes; NULL: ""
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
@@ -295,6 +309,7 @@ struct symm_buffer_info_t
     numa_node::Int32  # that was asked for, else SYMM_NODE_NEAREST
     memories::Int32  # that it has become and that live
     pointer::Ptr{Cvoid}  # as symm_buffer_pointer()
+    page_bytes::UInt64  # size of the pages that its memory is made of; 0: adopted from a device, not known
     name::NTuple{64, UInt8}
 end
 
@@ -303,6 +318,7 @@ struct symm_rendezvous_options_t
     struct_size::Csize_t
     tag::UInt64  # calls with equal tags meet, in the order in which they are made; 0 is as good as any
     timeout_ms::UInt64  # 0: the group's create_timeout_ms
+    channels::Int32  # signal channels of the memory, the same on all ranks; 0: as many as the group has
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
 end
 
@@ -339,6 +355,7 @@ struct symm_heap_options_t
     flags::UInt64  # as in symm_alloc_options_t
     numa_node::Int32  # as there
     alignment::UInt64  # of the block, and so the most that a piece can have; as there
+    page_bytes::UInt64  # as there
     name::Cstring  # as there
     timeout_ms::UInt64  # 0: the group's create_timeout_ms
     failure::Ptr{symm_failure_t}  # NULL, or receives the failure of this call
@@ -560,7 +577,7 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @waiting symm_alloc(group::Ptr{symm_group_t}, size::Csize_t, options::Ptr{symm_alloc_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 """Set the first `struct_size` bytes of `options` to the defaults. [local]"""
 @call symm_adopt_options_init(options::Ptr{symm_adopt_options_t}, struct_size::Csize_t)::symm_status_t
-"""Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]"""
+"""Make a buffer of memory that another library has allocated, to be rendezvoused like one of symm_alloc(). [local] [blocking]"""
 @waiting symm_buffer_adopt(group::Ptr{symm_group_t}, pointer::Ptr{Cvoid}, size::Csize_t, options::Ptr{symm_adopt_options_t}, out::Ptr{Ptr{symm_buffer_t}})::symm_status_t
 """Describe a buffer. [local]"""
 @call symm_buffer_info(buffer::Ptr{symm_buffer_t}, out::Ptr{symm_buffer_info_t})::symm_status_t
@@ -568,7 +585,7 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @call symm_buffer_find(address::Ptr{Cvoid}, out::Ptr{Ptr{symm_buffer_t}}, out_offset::Ptr{Csize_t})::symm_status_t
 """Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. [local]"""
 @call symm_buffer_export_dmabuf(buffer::Ptr{symm_buffer_t}, offset::Csize_t, size::Csize_t, out_fd::Ptr{Int32})::symm_status_t
-"""Address of the block; aligned to at least 4096 bytes, an adopted one to 16. [local]"""
+"""Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. [local]"""
 @call symm_buffer_pointer(buffer::Ptr{symm_buffer_t}, out_pointer::Ptr{Ptr{Cvoid}})::symm_status_t
 """Bytes asked for. [local]"""
 @call symm_buffer_size(buffer::Ptr{symm_buffer_t}, out_bytes::Ptr{Csize_t})::symm_status_t

@@ -12,7 +12,9 @@ The ranks that share memory. Collective: every rank makes it. The first form tak
 Options: `backend` (`:auto`, `:host`, `:cuda`; automatic is CUDA where a device is named, else `\$SYMM_BACKEND`, else the host), `device` (CUDA
 ordinal, `"cuda:1"`, or `"cuda"` for this rank's share), `name` (tells apart groups that are made at once), `timeout` and
 `create_timeout` (seconds; `Inf` for none), `overlapping_devices` (several ranks may use one GPU), `check` (compare the arguments of every
-collective on all ranks), `multicast` (multicast addresses for the group's memories, where they can be had; all ranks must ask).
+collective on all ranks), `multicast` (multicast addresses for the group's memories, where they can be had; all ranks must ask),
+`channels` (of barriers, and of signals of memories that ask for no other number; 0: 64), `scratch_bytes` (at most for the scratch of this group
+and of each made of it; 0: what is fastest).
 
 Its fields `rank` and `size` count from 0. `close(group)`, or the garbage collector, releases it; what was made from it stays valid.
 """
@@ -43,6 +45,8 @@ function Group(
     overlapping_devices::Bool=false,
     check::Bool=false,
     multicast::Bool=false,
+    channels::Integer=0,
+    scratch_bytes::Integer=0,
 )
     backend, device = where_to_work(backend, device)
     config = Ref{symm_group_config_t}()
@@ -64,6 +68,8 @@ function Group(
             create_timeout_ms=milliseconds(create_timeout),
             timeout_ms=milliseconds(timeout),
             name=Base.unsafe_convert(Cstring, name),
+            scratch_bytes=scratch_bytes,
+            channels=channels,
         )
         return meet isa Store ? create(config, call) : create(config)
     end

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    Heap(group, bytes; host=false, node=nothing, alignment=0, name="", timeout=nothing)
+    Heap(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="", timeout=nothing)
 
-Symmetric memory that is handed out in pieces without a word to the other ranks. Collective, with the same arguments on all ranks; `host`, `node` and
-`name` are as in [`Buffer`](@ref), and `alignment`, a power of two, is the most that a piece can have (0: 4096 bytes).
+Symmetric memory that is handed out in pieces without a word to the other ranks. Collective, with the same arguments on all ranks; `host`, `node`,
+`page_bytes` and `name` are as in [`Buffer`](@ref), and `alignment`, a power of two, is the most that a piece can have (0: 4096 bytes).
 
     A = SymmArray{Float32}(heap, 100, 100)    # a piece as an array; local, and its elements are whatever was there
     offset = Symm.alloc(heap, bytes; alignment=0)
@@ -27,17 +27,9 @@ mutable struct Heap <: Handle{symm_heap_t}
     end
 end
 
-function Heap(
-    group::Group,
-    bytes::Integer;
-    host::Bool=false,
-    node::Union{Nothing,Integer}=nothing,
-    alignment::Integer=0,
-    name::AbstractString="",
-    timeout=nothing,
-)
+function Heap(group::Group, bytes::Integer; name::AbstractString="", timeout=nothing, where_to_lie...)
     return with_text(name) do text
-        options = options_with(symm_heap_options_t, placement(host, node)..., alignment, text, milliseconds(timeout))
+        options = options_with(symm_heap_options_t, placement(; where_to_lie...)..., text, milliseconds(timeout))
         Heap(given(Ptr{symm_heap_t}, symm_heap_create, group, bytes, options), group)
     end
 end

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    Buffer(group, bytes; host=false, node=nothing, name="")
+    Buffer(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="")
 
 One rank's allocation on the group's device, zeroed. Local.
 
 With `host` it lies in memory of the host, pinned, which devices and host reach alike: on NUMA node `node`, or else on the one nearest to the
-device (in a host group, to the calling thread). `name` is shown in messages.
+device (in a host group, to the calling thread). `alignment` is that of its address and `page_bytes` the least size of its pages, powers of
+two, 0 for what is usual: huge pages, say. `name` is shown in messages.
 """
 mutable struct Buffer <: Handle{symm_buffer_t}
     handle::Ptr{symm_buffer_t}
@@ -16,15 +17,15 @@ mutable struct Buffer <: Handle{symm_buffer_t}
     Buffer(handle::Ptr{symm_buffer_t}, bytes::Integer) = finalizer(release, new(handle, bytes))
 end
 
-"""The flags and the NUMA node of an allocation."""
-function placement(host, node)
+"""What the options of all that allocates begin with."""
+function placement(; host::Bool=false, node::Union{Nothing,Integer}=nothing, alignment::Integer=0, page_bytes::Integer=0)
     node === nothing || 0 <= node <= typemax(Int32) || throw(ArgumentError("node: $node is not in 0 .. 2^31-1"))
-    return host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node
+    return host ? SYMM_ALLOC_HOST : 0, node === nothing ? SYMM_NODE_NEAREST : node, alignment, page_bytes
 end
 
-function Buffer(group::Group, bytes::Integer; host::Bool=false, node::Union{Nothing,Integer}=nothing, name::AbstractString="")
+function Buffer(group::Group, bytes::Integer; name::AbstractString="", where_to_lie...)
     return with_text(name) do text
-        options = options_with(symm_alloc_options_t, placement(host, node)..., text)
+        options = options_with(symm_alloc_options_t, placement(; where_to_lie...)..., text)
         Buffer(given(Ptr{symm_buffer_t}, symm_alloc, group, bytes, options), bytes)
     end
 end
@@ -36,10 +37,17 @@ A buffer of device memory that another library has made by `cuMemCreate`, on the
 memory, so the owner may free its own at any time, and is never touched. Local.
 
 `address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
+
+    Symm.adopt(group, fd::RawFD, bytes; offset=0, name="")
+
+A buffer of a piece of a memfd, in a host group: open for reading and writing, and sealed against shrinking. The descriptor stays its owner's.
 """
-adopt(group::Group, address, bytes::Integer; name::AbstractString="") = with_text(name) do text
-    options = options_with(symm_adopt_options_t, text)
-    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, operand(address), bytes, options), bytes)
+adopt(group::Group, address, bytes::Integer; name::AbstractString="") = adopt(group, operand(address), -1, 0, bytes, name)
+adopt(group::Group, fd::RawFD, bytes::Integer; offset::Integer=0, name::AbstractString="") =
+    adopt(group, C_NULL, reinterpret(Int32, fd), offset, bytes, name)
+adopt(group, address, fd, offset, bytes, name) = with_text(name) do text
+    options = options_with(symm_adopt_options_t, fd, offset, text)
+    Buffer(given(Ptr{symm_buffer_t}, symm_buffer_adopt, group, address, bytes, options), bytes)
 end
 
 """
@@ -52,10 +60,11 @@ export_dmabuf(buffer::Buffer; offset::Integer=0, bytes::Integer=buffer.bytes - o
     RawFD(given(Int32, symm_buffer_export_dmabuf, buffer, offset, bytes))
 
 """
-    SymmMemory(group, buffer; tag=0, timeout=nothing)
-    SymmMemory(group, bytes; tag=0, timeout=nothing)
+    SymmMemory(group, buffer; tag=0, timeout=nothing, channels=0)
+    SymmMemory(group, bytes; tag=0, timeout=nothing, channels=0)
 
-A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet. A
+A buffer after the exchange: every rank's block is mapped here. Collective; the blocks must be of one size. Calls with equal tags meet.
+`channels` is the number of its signal channels, the same on all ranks, 0 for as many as the group has. A
 second call with the same buffer is local and gives the same memory, for as long as neither group nor buffer was closed.
 
 `pointer(memory, rank)` is the address of a rank's block, `Symm.signal_pad(memory, rank)` that of its signal pad. On the host a
@@ -76,8 +85,8 @@ mutable struct SymmMemory <: Handle{symm_memory_t}
     end
 end
 
-function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing)
-    options = options_with(symm_rendezvous_options_t, tag, milliseconds(timeout))
+function SymmMemory(group::Group, buffer::Buffer; tag::Integer=0, timeout=nothing, channels::Integer=0)
+    options = options_with(symm_rendezvous_options_t, tag, milliseconds(timeout), channels)
     return SymmMemory(given(Ptr{symm_memory_t}, symm_rendezvous, group, buffer, options), group)
 end
 

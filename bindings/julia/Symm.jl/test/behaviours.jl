@@ -148,8 +148,11 @@ const VERBS = Dict{String,Function}(
     "record_use" => r -> record_use(thing(r, "name")),
     "die" => r -> ccall(:kill, Cint, (Cint, Cint), getpid(), 9),
     "private" => r -> (r.things[word(r, "as")] = zeros(UInt8, number(r, "bytes"))),
-    "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"))),
-    "rendezvous" => r -> (r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=number(r, "tag", 0))),
+    "alloc" => r -> (r.things[word(r, "as")] = Buffer(group(r), number(r, "bytes"); alignment=number(r, "alignment", 0))),
+    "rendezvous" => r -> begin
+        tag, channels = number(r, "tag", 0), number(r, "channels", 0)
+        r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=tag, channels=channels)
+    end,
     "heap" => r -> (r.things[word(r, "as")] = Heap(group(r), number(r, "bytes"))),
     "take" => r -> (at = Symm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
     "give" => r -> (heap = thing(r, "heap"); Symm.free(heap, address(r, "at") - pointer(heap.memory))),

@@ -16,6 +16,8 @@ when the work is done, [stream] ones are ordered on a CUDA stream, and blocking 
 bytes where the name says so, else in elements.
 """
 
+from types import ModuleType as _Module
+
 from symm._generated import (
     BufferInfo as BufferInfo,
     DeviceInfo as DeviceInfo,
@@ -101,3 +103,5 @@ from symm.memory import (
 )
 
 __version__ = "0.2.0"
+# What is imported above, without the modules that it comes from.
+__all__ = sorted(name for name, value in globals().items() if name[0] != "_" and not isinstance(value, _Module))

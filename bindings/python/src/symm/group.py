@@ -37,11 +37,12 @@ class GroupStatus(_generated.GroupStatus):
         return self.status == Status.OK
 
 
-def _placement(host: bool, node: int | None) -> tuple[int, int]:
-    """The flags and the NUMA node of an allocation."""
+def _placement(host: bool, node: int | None, alignment: int, page_bytes: int) -> tuple[int, int, int, int]:
+    """The flags and the NUMA node of an allocation, and what else an allocation and a heap have in common."""
     if node is not None and not 0 <= node < 2**31:
         raise InvalidArgumentError(f"node: {node} is not in 0 .. 2^31-1")
-    return raw.SYMM_ALLOC_HOST if host else 0, raw.SYMM_NODE_NEAREST if node is None else node
+    numa_node = raw.SYMM_NODE_NEAREST if node is None else node
+    return raw.SYMM_ALLOC_HOST if host else 0, numa_node, alignment, page_bytes
 
 
 def _where(backend: Backend, device: int | str | None) -> tuple[Backend, int]:
@@ -117,6 +118,8 @@ class Group(Collectives, Owned):
         check: bool = False,
         overlapping_devices: bool = False,
         multicast: bool = False,
+        channels: int = 0,
+        scratch_bytes: int = 0,
         _store: stores.Callbacks | None = None,
     ) -> Group:
         """Form a group as rank `rank` of `size`. [collective] [blocking, create_timeout] All ranks succeed, or all fail alike.
@@ -134,6 +137,8 @@ class Group(Collectives, Owned):
             check: compare the arguments of every collective on all ranks.
             overlapping_devices: several ranks may use one CUDA device.
             multicast: multicast addresses for the group's memories, where they can be had; all ranks must ask.
+            channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
+            scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
         Raises:
             InvalidArgumentError: rank, size, address.
@@ -159,6 +164,8 @@ class Group(Collectives, Owned):
             milliseconds(create_timeout),
             milliseconds(timeout),
             name,
+            scratch_bytes,
+            channels,
         )
         return cls(raw.symm_group_create(config))
 
@@ -309,7 +316,16 @@ class Group(Collectives, Owned):
 
     # ---- memory
 
-    def alloc(self, nbytes: int, *, host: bool = False, node: int | None = None, name: str = "") -> Buffer:
+    def alloc(
+        self,
+        nbytes: int,
+        *,
+        host: bool = False,
+        node: int | None = None,
+        alignment: int = 0,
+        page_bytes: int = 0,
+        name: str = "",
+    ) -> Buffer:
         """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
 
         Args:
@@ -317,17 +333,23 @@ class Group(Collectives, Owned):
             host: whether it shall lie in memory of the host, also where the group works on devices: pinned, and reached by
                 devices and host alike.
             node: the NUMA node of that; None: the one nearest to the device, in a host group to the calling thread.
+            alignment: of its address, a power of two; 0: 4096.
+            page_bytes: least size of its pages, a power of two, huge pages for instance; 0: the system's.
             name: shown in messages.
 
         Raises:
             OutOfMemoryError: the message names the limit.
-            InvalidArgumentError: nbytes is 0, there is no such node, or `node` is given without `host`.
-            UnavailableError: memory of the host, or of that node, cannot be had; the message says why.
+            InvalidArgumentError: nbytes is 0, there is no such node, `node` is given without `host`, no power of two.
+            UnavailableError: memory of the host, or of that node, or such pages cannot be had; the message says why.
         """
-        return Buffer(raw.symm_alloc(self._handle, nbytes, (*_placement(host, node), name)), nbytes)
+        options = (*_placement(host, node, alignment, page_bytes), name)
+        return Buffer(raw.symm_alloc(self._handle, nbytes, options), nbytes)
 
-    def adopt(self, address: int, nbytes: int, *, name: str = "") -> Buffer:
-        """A buffer of device memory that another library allocated by cuMemCreate for a POSIX descriptor. [local] [blocking]
+    def adopt(self, address: int | None, nbytes: int, *, fd: int = -1, offset: int = 0, name: str = "") -> Buffer:
+        """A buffer of memory that another library has allocated. [local] [blocking]
+
+        In a CUDA group of device memory, made by cuMemCreate for a POSIX descriptor; in a host group of a piece of a memfd that
+        is sealed against shrinking: ``group.adopt(None, nbytes, fd=fd)``. The descriptor stays its owner's.
 
         It is rendezvoused like any other, and keeps the physical memory: the owner may free its own at any time, and is never
         touched. ``buffer.pointer`` is a new address of the same bytes; the owner's counts as symmetric too while it is there.
@@ -335,15 +357,17 @@ class Group(Collectives, Owned):
         Args:
             address: anywhere inside a mapped allocation, a multiple of 16: ``tensor.data_ptr()``.
             nbytes: > 0, not beyond that allocation.
+            fd: the memfd, where `address` is None.
+            offset: of the piece in it, a multiple of 16.
             name: shown in messages.
 
         Raises:
             InvalidArgumentError: the message says what is wrong with the memory (made by cudaMalloc, say).
-            UnsupportedError: a host group.
+            UnsupportedError: an address in a host group, a descriptor in a CUDA group.
         """
-        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes, (name,)), nbytes)
+        return Buffer(raw.symm_buffer_adopt(self._handle, address, nbytes, (fd, offset, name)), nbytes)
 
-    def rendezvous(self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None) -> Memory:
+    def rendezvous(self, buffer: Buffer, tag: int = 0, *, timeout: float | None = None, channels: int = 0) -> Memory:
         """Exchange blocks: afterwards every rank's is mapped here. [collective] [blocking, timeout] All or nothing.
 
         A buffer meets once on a group: a second call is [local] and gives the same memory, for as long as neither was closed.
@@ -352,12 +376,14 @@ class Group(Collectives, Owned):
             buffer: of the same size on all ranks. It may be closed afterwards, the memory keeps the block.
             tag: calls with equal tags meet, in the order in which they are made.
             timeout: seconds; None: the group's `create_timeout`.
+            channels: signal channels of the memory, the same on all ranks; 0: as many as the group has.
 
         Raises:
-            MismatchError: sizes differ.
+            MismatchError: sizes, channels or tags differ.
             DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
-        return Memory(raw.symm_rendezvous(self._handle, buffer._handle, (tag, milliseconds(timeout))), self)
+        options = (tag, milliseconds(timeout), channels)
+        return Memory(raw.symm_rendezvous(self._handle, buffer._handle, options), self)
 
     def memory_of(self, buffer: Buffer) -> Memory | None:
         """The memory that `buffer` has become on this group; None before `rendezvous()`. [local]"""
@@ -388,6 +414,7 @@ class Group(Collectives, Owned):
         host: bool = False,
         node: int | None = None,
         alignment: int = 0,
+        page_bytes: int = 0,
         name: str = "",
         timeout: float | None = None,
     ) -> Heap:
@@ -398,6 +425,7 @@ class Group(Collectives, Owned):
             host: see `alloc()`.
             node: see `alloc()`.
             alignment: of the block, a power of two, and so the most that a piece can have; 0: 4096.
+            page_bytes: see `alloc()`.
             name: shown in messages.
             timeout: seconds; None: the group's `create_timeout`.
 
@@ -406,7 +434,7 @@ class Group(Collectives, Owned):
             OutOfMemoryError, UnavailableError: as `alloc()` says, on whichever rank.
             DeadlineError, PeerFailedError, AbortedError: as everywhere.
         """
-        options = (*_placement(host, node), alignment, name, milliseconds(timeout))
+        options = (*_placement(host, node, alignment, page_bytes), name, milliseconds(timeout))
         return Heap(raw.symm_heap_create(self._handle, nbytes, options), self)
 
     def from_buffer(
@@ -459,8 +487,8 @@ class Group(Collectives, Owned):
     ) -> None:
         """Wait until all ranks of a set are here. [collective over the set] [stream; blocking on the host]
 
-        What they wrote before is visible afterwards. Barriers on different channels are independent; of sets that share two
-        ranks, one at a time may be on a channel.
+        What they wrote before is visible afterwards. Barriers on different channels are independent; ranks that
+        are in several sets must come to the barriers of these on one channel in the same order.
 
         Args:
             ranks: distinct ranks, this one among them; None: the whole group.

@@ -237,6 +237,9 @@ pub struct symm_group_config_t {
     #[doc = "for create, split and rendezvous; 0: $SYMM_CREATE_TIMEOUT_MS, else 300,000"] pub create_timeout_ms: u64,
     #[doc = "for every other wait; 0: $SYMM_TIMEOUT_MS, else 60,000"] pub timeout_ms: u64,
     #[doc = "tells apart concurrent groups with the same bootstrap; shown in messages; NULL: \"\""] pub name: *const ::core::ffi::c_char,
+    #[doc = "at most for the group's scratch, on each rank, and for that of each group made of this one; the same     on all ranks; 0: what is fastest. With less, large messages take longer"] pub scratch_bytes: u64,
+    #[doc = "barrier channels, and signal channels of a memory that asks for no other number; the same on all ranks; 0: 64"] pub channels: i32,
+    #[doc = "NULL, or receives the failure of symm_group_create()"] pub failure: *mut symm_failure_t,
 }
 /// How to shrink a group; NULL means the defaults.
 pub struct symm_group_shrink_options_t {
@@ -253,13 +256,19 @@ pub struct symm_group_info_t {
     pub backend: symm_backend_t,
     pub device: i32,
     #[doc = "the same on all ranks, different for every group"] pub id: u64,
-    #[doc = "barrier channels, and signal channels of each memory: 0 .. channels-1"] pub channels: i32,
+    #[doc = "barrier channels, and signal channels of a memory by default: 0 .. channels-1"] pub channels: i32,
     #[doc = "peers whose death is noticed by their closed socket only, for want of a pidfd"] pub unwatched_peers: i32,
     #[doc = "connection attempts refused during creation: wrong user or wrong group"] pub rejected_connections: u64,
     #[doc = "what the ranks were found by, for instance \"env:// (Open MPI)\""] pub bootstrap: [::core::ffi::c_char; 64usize],
     pub name: [::core::ffi::c_char; 64usize],
     #[doc = "1 if its memories are given multicast addresses"] pub multicast: i32,
     #[doc = "why multicast is 0, else \"\"; the same on all ranks"] pub multicast_reason: [::core::ffi::c_char; 192usize],
+    #[doc = "that the group takes on this rank, of memory of its own"] pub scratch_bytes: u64,
+    #[doc = "of a group of this back end"] pub max_ranks: i32,
+    #[doc = "of a group; 0: no limit"] pub max_memories: i32,
+    #[doc = "of a group or memory"] pub max_channels: i32,
+    #[doc = "of each kind, in a process"] pub max_handles: i32,
+    #[doc = "bytes of a name that are kept"] pub max_name: i32,
 }
 /// Health of a group. Filled by symm_group_status().
 pub struct symm_group_status_t {
@@ -290,21 +299,26 @@ pub struct symm_group_stats_t {
     pub barriers: u64,
     pub signals_sent: u64,
     pub signals_taken: u64,
-    #[doc = "collectives, barriers and waits for signals that failed"] pub failures: u64,
+    #[doc = "collectives, barriers and waits that failed"] pub failures: u64,
     #[doc = "waits on the host that did not end while they spun"] pub sleeps: u64,
     #[doc = "how long those took, in sum"] pub slept_ns: u64,
+    #[doc = "symm_wait_signal_value(), symm_wait_signals(), symm_wait_value32() and symm_wait_value64()"] pub waits: u64,
 }
 /// How to allocate; NULL means the defaults.
 pub struct symm_alloc_options_t {
     pub struct_size: usize,
     #[doc = "enum symm_alloc_flag_values"] pub flags: u64,
     #[doc = "of SYMM_ALLOC_HOST; SYMM_NODE_NEAREST: to the device, with the host back end to the calling thread"] pub numa_node: i32,
+    #[doc = "of the address of this rank's block here, a power of two; 0: as symm_buffer_pointer() says"] pub alignment: u64,
+    #[doc = "least size of its pages, a power of two; 0: the system's, of which the kernel may join some. On the host larger ones are huge pages (2 MiB and 1 GiB on x86-64), which an administrator has set aside"] pub page_bytes: u64,
     #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// How to adopt; NULL means the defaults.
 pub struct symm_adopt_options_t {
     pub struct_size: usize,
+    #[doc = "a memfd, with the host back end, where `pointer` is NULL; -1: none"] pub fd: i32,
+    #[doc = "of the piece in it, a multiple of 16"] pub offset: u64,
     #[doc = "shown in messages, cut to 63 bytes; NULL: \"\""] pub name: *const ::core::ffi::c_char,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
@@ -319,6 +333,7 @@ pub struct symm_buffer_info_t {
     #[doc = "that was asked for, else SYMM_NODE_NEAREST"] pub numa_node: i32,
     #[doc = "that it has become and that live"] pub memories: i32,
     #[doc = "as symm_buffer_pointer()"] pub pointer: *mut ::core::ffi::c_void,
+    #[doc = "size of the pages that its memory is made of; 0: adopted from a device, not known"] pub page_bytes: u64,
     pub name: [::core::ffi::c_char; 64usize],
 }
 /// How to meet; NULL means the defaults.
@@ -326,6 +341,7 @@ pub struct symm_rendezvous_options_t {
     pub struct_size: usize,
     #[doc = "calls with equal tags meet, in the order in which they are made; 0 is as good as any"] pub tag: u64,
     #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
+    #[doc = "signal channels of the memory, the same on all ranks; 0: as many as the group has"] pub channels: i32,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
 }
 /// What is known of a memory. Filled by symm_memory_info().
@@ -359,6 +375,7 @@ pub struct symm_heap_options_t {
     #[doc = "as in symm_alloc_options_t"] pub flags: u64,
     #[doc = "as there"] pub numa_node: i32,
     #[doc = "of the block, and so the most that a piece can have; as there"] pub alignment: u64,
+    #[doc = "as there"] pub page_bytes: u64,
     #[doc = "as there"] pub name: *const ::core::ffi::c_char,
     #[doc = "0: the group's create_timeout_ms"] pub timeout_ms: u64,
     #[doc = "NULL, or receives the failure of this call"] pub failure: *mut symm_failure_t,
@@ -569,7 +586,7 @@ pub fn symm_alloc_options_init(options: *mut symm_alloc_options_t, struct_size: 
 pub fn symm_alloc(group: *mut symm_group_t, size: usize, options: *const symm_alloc_options_t, out: *mut *mut symm_buffer_t) -> symm_status_t;
 /// Set the first `struct_size` bytes of `options` to the defaults. \[local\]
 pub fn symm_adopt_options_init(options: *mut symm_adopt_options_t, struct_size: usize) -> symm_status_t;
-/// Make a buffer of device memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\] \[blocking\]
+/// Make a buffer of memory that another library has allocated, to be rendezvoused like one of symm_alloc(). \[local\] \[blocking\]
 pub fn symm_buffer_adopt(group: *mut symm_group_t, pointer: *const ::core::ffi::c_void, size: usize, options: *const symm_adopt_options_t, out: *mut *mut symm_buffer_t) -> symm_status_t;
 /// Describe a buffer. \[local\]
 pub fn symm_buffer_info(buffer: *mut symm_buffer_t, out: *mut symm_buffer_info_t) -> symm_status_t;
@@ -577,7 +594,7 @@ pub fn symm_buffer_info(buffer: *mut symm_buffer_t, out: *mut symm_buffer_info_t
 pub fn symm_buffer_find(address: *const ::core::ffi::c_void, out: *mut *mut symm_buffer_t, out_offset: *mut usize) -> symm_status_t;
 /// Export a piece of a buffer as DMA-BUF, for a device of another kind (a network card, say) to map. \[local\]
 pub fn symm_buffer_export_dmabuf(buffer: *mut symm_buffer_t, offset: usize, size: usize, out_fd: *mut i32) -> symm_status_t;
-/// Address of the block; aligned to at least 4096 bytes, an adopted one to 16. \[local\]
+/// Address of the block; aligned to at least 4096 bytes and as asked for, an adopted one to 16. \[local\]
 pub fn symm_buffer_pointer(buffer: *mut symm_buffer_t, out_pointer: *mut *mut ::core::ffi::c_void) -> symm_status_t;
 /// Bytes asked for. \[local\]
 pub fn symm_buffer_size(buffer: *mut symm_buffer_t, out_bytes: *mut usize) -> symm_status_t;

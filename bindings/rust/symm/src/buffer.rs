@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One rank's allocation.
 
-use crate::convert::{filled, given};
+use crate::convert::{filled, given, to_c};
 use crate::error::{Called, Error, Result, call, looked_up};
 use crate::group::Shared as GroupShared;
 use crate::handle::Handle;
 use crate::{Backend, Element, Group, Status, Stream};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use symm_sys::{self as sys, Api, symm_buffer};
@@ -55,7 +55,7 @@ impl Group {
     /// # Errors
     /// `OutOfMemory` (the limit that was hit is named), `InvalidArgument` for no elements.
     pub fn alloc<T: Element>(&self, len: usize) -> Result<Buffer<T>> {
-        self.alloc_with(len, 0, sys::SYMM_NODE_NEAREST)
+        self.alloc_with(len, &AllocConfig::new())
     }
 
     /// Allocates this rank's block in memory of the host, also where the group works on devices: pinned, and reached by the
@@ -66,7 +66,26 @@ impl Group {
     /// As [`Group::alloc`], and `Unavailable` with the reason where that cannot be had; `InvalidArgument` for a node that there
     /// is not.
     pub fn alloc_on_host<T: Element>(&self, len: usize, node: Option<u16>) -> Result<Buffer<T>> {
-        self.alloc_with(len, sys::SYMM_ALLOC_HOST, node.map_or(sys::SYMM_NODE_NEAREST, i32::from))
+        self.alloc_with(len, &AllocConfig { host: true, node, ..AllocConfig::new() })
+    }
+
+    /// As [`alloc`](Self::alloc), of another kind. A local call.
+    ///
+    /// # Errors
+    /// As [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two, `Unavailable` for pages that there are not.
+    pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
+        let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
+        let options = sys::symm_alloc_options_t {
+            struct_size: size_of::<sys::symm_alloc_options_t>(),
+            flags: config.flags(),
+            numa_node: config.numa_node(),
+            alignment: config.alignment as u64,
+            page_bytes: config.page_bytes as u64,
+            name: name.as_ptr(),
+            failure: ptr::null_mut(),
+        };
+        // SAFETY: the handle is alive, and so are the options.
+        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
     }
 
     /// A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file
@@ -88,13 +107,27 @@ impl Group {
         })
     }
 
-    fn alloc_with<T: Element>(&self, len: usize, flags: u64, numa_node: i32) -> Result<Buffer<T>> {
+    /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group: open for reading and writing, and sealed
+    /// against shrinking (`F_SEAL_SHRINK`). The descriptor stays its owner's. A local call.
+    ///
+    /// # Safety
+    /// As for [`adopt`](Self::adopt).
+    ///
+    /// # Errors
+    /// `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
+    pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let struct_size = size_of::<sys::symm_alloc_options_t>();
-        let options =
-            sys::symm_alloc_options_t { struct_size, flags, numa_node, name: ptr::null(), failure: ptr::null_mut() };
+        let options = sys::symm_adopt_options_t {
+            struct_size: size_of::<sys::symm_adopt_options_t>(),
+            fd: fd.as_raw_fd(),
+            offset,
+            name: ptr::null(),
+            failure: ptr::null_mut(),
+        };
         // SAFETY: the handle is alive.
-        self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
+        self.take_buffer(len, |api, out| unsafe {
+            api.symm_buffer_adopt(self.as_raw(), ptr::null(), bytes, &options, out)
+        })
     }
 
     /// Takes over the reference that `function` gives.
@@ -110,6 +143,40 @@ impl Group {
         let pointer =
             NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
         Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
+    }
+}
+
+/// How to allocate.
+#[derive(Default, Debug, Clone)]
+#[must_use = "a configuration does nothing until memory is allocated with it"]
+pub struct AllocConfig {
+    host: bool,
+    node: Option<u16>,
+    pub(crate) alignment: usize,
+    pub(crate) page_bytes: usize,
+    pub(crate) name: String,
+}
+
+setters! { AllocConfig:
+    /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
+    host(host: bool) = host;
+    /// The NUMA node of that. Otherwise the nearest.
+    node(node: u16) = Some(node);
+    /// Alignment of its address, a power of two; of a heap so the most that a piece can have. Otherwise 4096.
+    alignment(bytes: usize) = bytes;
+    /// Least size of its pages, a power of two: huge pages, say. Otherwise the system's.
+    page_bytes(bytes: usize) = bytes;
+    /// Shown in messages.
+    name(name: impl Into<String>) = name.into();
+}
+
+impl AllocConfig {
+    pub(crate) fn flags(&self) -> u64 {
+        if self.host { sys::SYMM_ALLOC_HOST } else { 0 }
+    }
+
+    pub(crate) fn numa_node(&self) -> i32 {
+        self.node.map_or(sys::SYMM_NODE_NEAREST, i32::from)
     }
 }
 
@@ -131,6 +198,8 @@ known! {
         pub numa_node: Option<usize>;
         /// What it has become, and lives.
         pub memories: usize;
+        /// Size of the pages of its memory; 0 if that is not known, as of adopted memory of a device.
+        pub page_bytes: u64;
         /// Its name.
         pub name: String;
     }

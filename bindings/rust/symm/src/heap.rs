@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One memory, handed out in pieces.
 
-use crate::buffer::{bytes, on_host};
+use crate::buffer::{AllocConfig, bytes, on_host};
 use crate::convert::{filled, given, to_c};
 use crate::error::{Result, call};
 use crate::handle::Handle;
@@ -39,30 +39,6 @@ known! {
     }
 }
 
-/// How to make a heap.
-#[derive(Default, Debug, Clone)]
-#[must_use = "a configuration does nothing until Group::heap_with() is called"]
-pub struct HeapConfig {
-    host: bool,
-    node: Option<u16>,
-    alignment: usize,
-    name: String,
-    timeout: Timeout,
-}
-
-setters! { HeapConfig:
-    /// Whether it lies in memory of the host; see [`Group::alloc_on_host`].
-    host(host: bool) = host;
-    /// The NUMA node of that. Otherwise the nearest.
-    node(node: u16) = Some(node);
-    /// Alignment of the block in bytes, a power of two, and so the most that a piece can have. Otherwise 4096.
-    alignment(bytes: usize) = bytes;
-    /// Shown in messages.
-    name(name: impl Into<String>) = name.into();
-    /// Otherwise that of creating the group.
-    timeout(timeout: impl Into<Timeout>) = timeout.into();
-}
-
 /// Symmetric memory that is handed out in pieces without a word to the other ranks: made by [`Group::heap`].
 ///
 /// Ranks that make the same calls in the same order get the same offsets, and a [`Piece`] goes back where it is dropped; so drop
@@ -87,22 +63,23 @@ impl Group {
     /// # Errors
     /// Those of [`Group::alloc`] and [`Group::rendezvous`], on whichever rank.
     pub fn heap(&self, bytes: usize) -> Result<Heap> {
-        self.heap_with(bytes, &HeapConfig::new())
+        self.heap_with(bytes, &AllocConfig::new(), Timeout::default())
     }
 
-    /// As [`heap`](Self::heap), of another kind.
+    /// As [`heap`](Self::heap), of another kind, with a deadline that is otherwise that of creating the group.
     ///
     /// # Errors
     /// As [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
-    pub fn heap_with(&self, bytes: usize, config: &HeapConfig) -> Result<Heap> {
+    pub fn heap_with(&self, bytes: usize, config: &AllocConfig, timeout: impl Into<Timeout>) -> Result<Heap> {
         let name: CString = to_c("name", &config.name)?;
         let options = sys::symm_heap_options_t {
             struct_size: size_of::<sys::symm_heap_options_t>(),
-            flags: if config.host { sys::SYMM_ALLOC_HOST } else { 0 },
-            numa_node: config.node.map_or(sys::SYMM_NODE_NEAREST, i32::from),
+            flags: config.flags(),
+            numa_node: config.numa_node(),
             alignment: config.alignment as u64,
+            page_bytes: config.page_bytes as u64,
             name: name.as_ptr(),
-            timeout_ms: config.timeout.as_millis(),
+            timeout_ms: timeout.into().as_millis(),
             failure: ptr::null_mut(),
         };
         // SAFETY: the handle is alive, and so are the options.

@@ -49,7 +49,7 @@ mod stream;
 mod timeout;
 mod view;
 
-pub use buffer::{Buffer, BufferInfo, find_buffer};
+pub use buffer::{AllocConfig, Buffer, BufferInfo, find_buffer};
 pub use collective::{Blocks, Operand, Place, Plan, Raw, Source, Target};
 pub use convert::Feature;
 pub use device::{DeviceInfo, Topology, device_count, device_info, topology};
@@ -57,7 +57,7 @@ pub use element::{Bool, Element, Reduces, Word};
 pub use error::{Error, Result};
 pub use fp8::{F8E4M3, F8E5M2};
 pub use group::{AbortHandle, Group, GroupConfig, GroupInfo, GroupStats, GroupStatus, PeerInfo};
-pub use heap::{Heap, HeapConfig, HeapInfo, Piece};
+pub use heap::{Heap, HeapInfo, Piece};
 pub use library::{Version, build_info, version};
 #[cfg(feature = "tracing")]
 pub use log::log_to_tracing;

@@ -4,12 +4,12 @@
 mod ranks;
 
 use ranks::{processes, threads};
-use symm::{GroupConfig, HeapConfig, Op, Status};
+use symm::{AllocConfig, GroupConfig, Op, Status, Timeout};
 
 #[test]
 fn pieces_of_all_ranks() {
     processes("pieces_of_all_ranks", 3, |group| {
-        let heap = group.heap_with(1 << 20, &HeapConfig::new().name("pieces")).expect("a heap");
+        let heap = group.heap_with(1 << 20, &AllocConfig::new().name("pieces"), Timeout::default()).expect("a heap");
         let (right, left) = ((group.rank() + 1) % 3, (group.rank() + 2) % 3);
         let first = heap.alloc::<u8>(100).expect("room");
         let mut second = heap.alloc_aligned::<f64>(1000, 4096).expect("room");

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::ipc::{self, ExportOptions, Import, Token};
 use symm::{
-    Algorithm, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
-    Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Span, Status, Timeout,
+    Algorithm, AllocConfig, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory,
+    Op, Piece, Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Span, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -100,7 +100,8 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("private", |r, line| r.add(line.text("as"), Thing::Array(vec![0; line.get("bytes")]))),
     ("alloc", |r, line| {
-        let buffer = r.group(line).alloc(line.get("bytes"))?;
+        let buffer =
+            r.group(line).alloc_with(line.get("bytes"), &AllocConfig::new().alignment(line.get_or("alignment", 0)))?;
         r.add(line.text("as"), Thing::Buffer(buffer))
     }),
     ("rendezvous_again", |r, line| {
@@ -113,7 +114,7 @@ const VERBS: &[(&str, Verb)] = &[
         let (group, name) = (r.group(line), line.text("buffer"));
         let gone = Thing::Gone(r.thing(name).raw());
         let Some(Thing::Buffer(buffer)) = r.things.insert(name.to_owned(), gone) else { panic!("{name} is no buffer") };
-        let memory = group.rendezvous_tagged(buffer, line.get_or("tag", 0))?;
+        let memory = group.rendezvous_with(buffer, line.get_or("tag", 0), line.get_or("channels", 0))?;
         r.add(line.text("as"), Thing::Memory(memory))
     }),
     ("heap", |r, line| {

@@ -29,6 +29,8 @@ pub struct GroupConfig {
     create_timeout: Timeout,
     timeout: Timeout,
     name: Option<String>,
+    channels: usize,
+    scratch_bytes: u64,
 }
 
 setters! { GroupConfig:
@@ -50,6 +52,10 @@ setters! { GroupConfig:
     timeout(timeout: impl Into<Timeout>) = timeout.into();
     /// Tells apart concurrent groups with the same bootstrap, and is shown in messages.
     name(name: impl Into<String>) = Some(name.into());
+    /// Barrier channels, and signal channels of memories that ask for no other number; the same on all ranks. Otherwise 64.
+    channels(number: usize) = number;
+    /// The most that the scratch of this group, and of each made of it, may take on each rank. Otherwise what is fastest.
+    scratch_bytes(bytes: u64) = bytes;
 }
 
 impl GroupConfig {
@@ -97,6 +103,9 @@ impl GroupConfig {
             create_timeout_ms: self.create_timeout.as_millis(),
             timeout_ms: self.timeout.as_millis(),
             name: pointer(&name),
+            scratch_bytes: self.scratch_bytes,
+            channels: number("channels", self.channels)?,
+            failure: ptr::null_mut(),
         };
         if self.ranks.is_some() && size == 0 {
             return Err(Error::argument("size is 0: a group has at least one rank"));
@@ -123,6 +132,6 @@ impl Group {
     }
 }
 
-fn number(what: &str, value: usize) -> Result<i32> {
+pub(crate) fn number(what: &str, value: usize) -> Result<i32> {
     i32::try_from(value).map_err(|_| Error::argument(format!("{what} {value} is too large")))
 }

@@ -21,7 +21,7 @@ known! {
         pub device: usize;
         /// The same on all ranks, different for every group.
         pub id: u64;
-        /// Barrier channels, and signal channels of each memory: `0 .. channels`.
+        /// Barrier channels, and signal channels of a memory by default: `0 .. channels`.
         pub channels: usize;
         /// Peers whose death is noticed by their closed socket only.
         pub unwatched_peers: usize;
@@ -33,6 +33,18 @@ known! {
         pub name: String;
         /// Whether its memories are given multicast addresses, or why not; the same on all ranks.
         pub multicast: Feature, or multicast_reason;
+        /// What its scratch takes on this rank.
+        pub scratch_bytes: u64;
+        /// Of a group of this back end.
+        pub max_ranks: usize;
+        /// Of a group; 0 for no limit.
+        pub max_memories: usize;
+        /// Of a group or memory.
+        pub max_channels: usize;
+        /// Of each kind, in a process.
+        pub max_handles: usize;
+        /// Bytes of a name that are kept.
+        pub max_name: usize;
     }
 }
 
@@ -90,12 +102,14 @@ known! {
         pub signals_sent: u64;
         /// Signals taken.
         pub signals_taken: u64;
-        /// Collectives, barriers and waits for signals that failed.
+        /// Collectives, barriers and waits that failed.
         pub failures: u64;
         /// Waits on the host that did not end while they spun.
         pub sleeps: u64;
         /// How long those took, in sum, in nanoseconds.
         pub slept_ns: u64;
+        /// Waits for values of signals, and for words.
+        pub waits: u64;
     }
 }
 

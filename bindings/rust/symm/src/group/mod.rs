@@ -6,6 +6,7 @@ mod info;
 mod shared;
 
 pub use config::GroupConfig;
+pub(crate) use config::number;
 pub use info::{GroupInfo, GroupStats, GroupStatus, PeerInfo};
 pub use shared::AbortHandle;
 pub(crate) use shared::Shared;

@@ -5,6 +5,7 @@ use super::{Inner, Memory};
 use crate::buffer::Buffer;
 use crate::convert::{count, filled, given};
 use crate::error::{Error, Result, call, looked_up};
+use crate::group::number;
 use crate::handle::Handle;
 use crate::{Element, Group, Status};
 use std::marker::PhantomData;
@@ -30,7 +31,16 @@ impl Group {
     /// # Errors
     /// As [`rendezvous`](Self::rendezvous).
     pub fn rendezvous_tagged<T: Element>(&self, buffer: Buffer<T>, tag: u64) -> Result<Memory<T>> {
-        let handle = self.meet(&buffer.handle, tag)?;
+        self.rendezvous_with(buffer, tag, 0)
+    }
+
+    /// As [`rendezvous_tagged`](Self::rendezvous_tagged), with so many signal channels, the same on all ranks; 0 for as many as the
+    /// group has.
+    ///
+    /// # Errors
+    /// As [`rendezvous`](Self::rendezvous); `Unsupported` for more channels than there can be.
+    pub fn rendezvous_with<T: Element>(&self, buffer: Buffer<T>, tag: u64, channels: usize) -> Result<Memory<T>> {
+        let handle = self.meet(&buffer.handle, tag, channels)?;
         Memory::adopt(handle, Some(buffer.handle), self)
     }
 
@@ -60,11 +70,12 @@ impl Group {
         Ok(Some(Found { memory, rank: count(rank), offset }))
     }
 
-    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64) -> Result<Handle<symm_memory>> {
+    fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
         let options = sys::symm_rendezvous_options_t {
             struct_size: size_of::<sys::symm_rendezvous_options_t>(),
             tag,
             timeout_ms: 0,
+            channels: number("channels", channels)?,
             failure: ptr::null_mut(),
         };
         // SAFETY: both handles are alive.
@@ -115,7 +126,7 @@ impl<T: Element> Memory<T> {
                 "a memory that was found by an address has no buffer to share",
             ));
         };
-        let handle = group.meet(buffer, tag)?;
+        let handle = group.meet(buffer, tag, 0)?;
         // SAFETY: the handle is alive; retain adds the reference that the second memory will own.
         call(|api| unsafe { api.symm_buffer_retain(buffer.as_ptr()) })?;
         // SAFETY: the reference was added above.
