@@ -144,75 +144,45 @@ int symm_py_fields(PyObject* from, const char* names, ...) {
   return is_read && i == PyTuple_Size(from);
 }
 
-int symm_py_sizes(PyObject* from, size_t** to) {
+/* A sequence as an array of `count`, each item read by field() or, without a kind, as a tuple of a wait for a signal. */
+static int array_of(PyObject* from, const char* name, char kind, size_t size, void* to, size_t* count) {
   Py_ssize_t i;
-  const Py_ssize_t size = from == Py_None ? 0 : PySequence_Size(from);
-  *to = NULL;
-  if (from == Py_None) return 1;
-  if (size < 0) return 0;
-  *to = (size_t*)malloc((size > 0 ? (size_t)size : 1) * sizeof **to);
-  if (*to == NULL) {
-    PyErr_NoMemory();
-    return 0;
-  }
-  for (i = 0; i < size; ++i) {
+  char* items;
+  const Py_ssize_t length = PySequence_Size(from);
+  if (length < 0) return 0;
+  items = (char*)calloc(length > 0 ? (size_t)length : 1, size);
+  *(void**)to = items; /* freed by the caller, also after a failure */
+  if (items == NULL) PyErr_NoMemory();
+  for (i = 0; items != NULL && i < length; ++i) {
+    symm_signal_wait_t* wait = (symm_signal_wait_t*)(items + (size_t)i * size);
     PyObject* item = PySequence_GetItem(from, i);
-    uint64_t number = 0;
-    const int is_read = item != NULL && symm_py_number(item, "counts, displacements", 0, SIZE_MAX, &number);
+    int is_read = item != NULL;
+    if (kind != 0) {
+      is_read = is_read && field(item, name, kind, wait);
+    } else {
+      wait->struct_size = size;
+      is_read = is_read && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank, &wait->channel, &wait->compare,
+                                          &wait->value);
+    }
     Py_XDECREF(item);
-    if (!is_read) return 0; /* freed by the caller */
-    (*to)[i] = (size_t)number;
+    if (!is_read) return 0;
   }
-  return 1;
+  *count = (size_t)length;
+  return items != NULL;
+}
+
+int symm_py_sizes(PyObject* from, size_t** to) {
+  size_t count;
+  return from == Py_None || array_of(from, "counts, displacements", 'u', sizeof **to, to, &count);
 }
 
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count) {
-  Py_ssize_t i;
-  Py_ssize_t size;
-  *to = NULL;
   *count = 0;
-  if (from == Py_None) return 1;
-  size = PySequence_Size(from);
-  if (size < 0) return 0;
-  *to = (int32_t*)malloc((size > 0 ? (size_t)size : 1) * sizeof **to);
-  if (*to == NULL) {
-    PyErr_NoMemory();
-    return 0;
-  }
-  for (i = 0; i < size; ++i) {
-    PyObject* item = PySequence_GetItem(from, i);
-    uint64_t number = 0;
-    const int is_read = item != NULL && symm_py_number(item, "ranks", INT32_MIN, INT32_MAX, &number);
-    Py_XDECREF(item);
-    if (!is_read) return 0; /* freed by the caller */
-    (*to)[i] = (int32_t)number;
-  }
-  *count = (size_t)size;
-  return 1;
+  return from == Py_None || array_of(from, "ranks", 'i', sizeof **to, to, count);
 }
 
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count) {
-  Py_ssize_t i;
-  const Py_ssize_t size = PySequence_Size(from);
-  *to = NULL;
-  *count = 0;
-  if (size < 0) return 0;
-  *to = (symm_signal_wait_t*)calloc(size > 0 ? (size_t)size : 1, sizeof **to);
-  if (*to == NULL) {
-    PyErr_NoMemory();
-    return 0;
-  }
-  for (i = 0; i < size; ++i) {
-    symm_signal_wait_t* wait = &(*to)[i];
-    PyObject* item = PySequence_GetItem(from, i);
-    const int is_read = item != NULL && symm_py_fields(item, "rank:i channel:i compare:i value:u", &wait->rank, &wait->channel,
-                                                       &wait->compare, &wait->value);
-    Py_XDECREF(item);
-    if (!is_read) return 0; /* freed by the caller */
-    wait->struct_size = sizeof *wait;
-  }
-  *count = (size_t)size;
-  return 1;
+  return array_of(from, "waits", 0, sizeof **to, to, count);
 }
 
 PyObject* symm_py_list(const int32_t* from, size_t count) {
