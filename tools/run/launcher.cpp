@@ -87,8 +87,9 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   request.environment = rank_environment(job_, rank);
   if (!cores.empty()) request.processors = cores[static_cast<size_t>(rank) % cores.size()];
   if (rank == 0) request.standard_input = input_.for_rank_0();
+  // By the rank itself: were this process killed first, nobody would know of what the rank starts.
+  request.announce = [this](pid_t self, bool runs) { runs ? warden_.watch(self) : warden_.forget(self); };
   Spawned process = spawn(request);
-  warden_.watch(process.pid);
   const auto lines = [&](int fd) { return LineAssembler(prefix(rank, wants_colour(fd)), options_.prefix && ::isatty(fd) != 0); };
   ranks_.push_back(std::make_unique<Rank>(Rank{rank, std::move(process), true, lines(STDOUT_FILENO), lines(STDERR_FILENO)}));
 }

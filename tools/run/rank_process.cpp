@@ -50,8 +50,10 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   const auto arguments = pointers(request.command);
   const auto environment = pointers(request.environment);
+  if (request.announce) request.announce(::getpid(), true);
   ::execvpe(arguments[0], arguments.data(), environment.data());
   const int error = errno;
+  if (request.announce) request.announce(::getpid(), false);
   [[maybe_unused]] const ssize_t sent = ::write(report, &error, sizeof error);
   ::_exit(127);
 }

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,7 +27,8 @@ struct SpawnRequest {
   std::vector<std::string> command;
   std::vector<std::string> environment;
   std::optional<cpu_set_t> processors;
-  int standard_input = -1;  // descriptor to become the rank's, -1: /dev/null
+  int standard_input = -1;                              // descriptor to become the rank's, -1: /dev/null
+  std::function<void(pid_t self, bool runs)> announce;  // in the rank: before the program runs; false if it could not
 };
 
 struct Spawned {
