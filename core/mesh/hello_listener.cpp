@@ -27,7 +27,8 @@ void HelloListener::accept_some() {
       PeerFd socket = listener_.accept(refused_);
       if (!socket) return;
       pending_.push_back(std::move(socket));
-    } catch (const Error&) {
+    } catch (const Error& error) {
+      trouble_ = error.failure();
       // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
       // connected.
       if (pending_.empty()) throw;

@@ -26,6 +26,7 @@ class HelloListener {
   void admit(Deadline deadline, const Admit& admit);
   void close_pending() noexcept { pending_.clear(); }
   uint64_t refused() const noexcept { return refused_; }
+  const Failure& trouble() const noexcept { return trouble_; }  // why somebody had to be turned away; status ok: nobody had
 
  private:
   void accept_some();
@@ -34,6 +35,7 @@ class HelloListener {
   Listener listener_;
   std::list<PeerFd> pending_;  // accepted, and silent so far
   uint64_t refused_ = 0;
+  Failure trouble_;
 };
 
 }  // namespace symm

@@ -37,8 +37,13 @@ std::shared_ptr<Mesh> Wireup::run() {
   } catch (...) {
     mine = current_failure();
   }
+  // The others take a rank for dead that turned them away.
+  const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
+  if (said_dead && listener_ && listener_->trouble().status != Status::ok) mine = listener_->trouble();
   if (mine.status != Status::ok && mine.rank < 0) {
-    mine = {mine.status, rank_, getpid(), name_of_peer(rank_, getpid()) + ": " + mine.message};
+    mine.rank = rank_;
+    mine.pid = getpid();
+    mine.message = name_of_peer(rank_, mine.pid) + ": " + mine.message;
   }
   if (listener_) {
     listener_->close_pending();
