@@ -11,7 +11,7 @@
 namespace symm::ipc {
 namespace {
 
-constexpr int kMostAccepted = 4;     // in one turn: others want the exporter's lock, too
+constexpr int kMostAccepted = 4;      // in one turn: others want the exporter's lock, too
 constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to refuse somebody
 
 std::string directory_for_sockets() {
