@@ -29,6 +29,7 @@ constexpr PlanKey kHostKeys[] = {
 };
 constexpr PlanKey kCudaKeys[] = {
     {"ll", 0, 256 * kMi, 1},       {"one_shot", 0, 256 * kMi, 1},
+    {"scatter", 0, 256 * kMi, 1},  {"marked", 0, 256 * kMi, 1},
     {"two_shot", 0, 256 * kMi, 1}, {"chunk", 64 * kKi, 256 * kMi, 1},
     {"flat", 0, 256 * kMi, 1},     {"threads", 32, 256, 32},
     {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxWorkGroups, 1},

@@ -19,6 +19,8 @@ Tuning tuning_of(const PlanValues& values) {
   Tuning tuning;
   tuning.ll_max = value("ll");
   tuning.one_shot_max = value("one_shot");
+  tuning.scatter_max = value("scatter");
+  tuning.marked_max = value("marked");
   tuning.two_shot_max = value("two_shot");
   tuning.two_shot_chunk = value("chunk");
   tuning.threads = static_cast<int>(value("threads"));
@@ -43,7 +45,6 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
     driver.require(driver.cuMemsetD32Async(control->address() + at, 0xFFFFFFFFU, bytes / 4, device->stream()),
                    "cuMemsetD32Async");
   };
-  fill(layout.one_shot, 2 * n * layout.one_shot_slot);
   fill(layout.two_shot, 4 * n * layout.two_shot_slot);
   driver.require(driver.cuStreamSynchronize(device->stream()), "cuStreamSynchronize");
   return control;

@@ -19,6 +19,9 @@ inline constexpr int kBarrierChannels = 258;  // at least one more than groups h
 inline constexpr uint32_t kSlots = 4;         // tiles of one work group under way; a power of two, so that counters may wrap
 inline constexpr uint32_t kPack = 16;         // bytes that one thread moves at a time
 inline constexpr uint32_t kLlPacks = 32;      // LL places packs by so many (ll.cuh)
+inline constexpr uint32_t kWarp = 32;
+inline constexpr uint32_t kMarkedTile = 2048;  // bytes that a warp sends to one rank at a time, and with their marks (marked.cu)
+inline constexpr uint32_t kMarkedCells = kMarkedTile + kMarkedTile / kPack;
 
 // The words of a control block. Only `from_peers` is written by other ranks, each word by one of them, and every word there only
 // grows. The rest is this rank's own: kernels advance it, so that a captured graph can be replayed.
@@ -113,11 +116,11 @@ struct DeviceComm {
   uint64_t record;              // ErrorRecord*
   uint64_t control[kMaxRanks];  // every rank's control block; the words come first
   // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
-  uint64_t ll, ll_slot;              // ll[parity][source]
-  uint64_t one_shot, one_shot_slot;  // one_shot[parity][source]
-  uint64_t two_shot, two_shot_slot;  // two_shot[parity][first, second][source]
-  uint64_t stage[2], stage_slot;     // first and second: stage[work group][slot][source]
-  uint64_t memories;                 // MemoryEntry*, this rank's own table
+  uint64_t ll, ll_slot;  // ll[parity][source]
+  // The same memory: one_shot[parity][source], two_shot[parity][first, second][source].
+  uint64_t one_shot, one_shot_slot, two_shot, two_shot_slot;
+  uint64_t stage[2], stage_slot;  // first and second: stage[work group][slot][source]
+  uint64_t memories;              // MemoryEntry*, this rank's own table
   int32_t memory_count;
   uint32_t operation;  // Operation or collective
 };

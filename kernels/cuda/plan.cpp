@@ -59,6 +59,12 @@ bool answer(bool does, std::string* why, const Words&... words) {
 bool reduces(const PlanInput& input, std::string*) { return traits(input.collective).has_op; }
 bool moves(const PlanInput& input, std::string*) { return !traits(input.collective).has_op; }
 
+bool moves_blocks(const PlanInput& input, std::string* why) {
+  const bool does = input.collective == Collective::allgather || input.collective == Collective::alltoall ||
+                    input.collective == Collective::broadcast;
+  return answer(does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
+}
+
 bool pushes_once(const PlanInput& input, std::string* why) {
   const bool does =
       can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
@@ -86,11 +92,22 @@ bool adds_in_the_switch(const PlanInput& input, std::string* why) {
 // ---- how much it carries
 
 uint64_t ll_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max; }
-// There is no second shot for a reduce-scatter to prefer, and only what it sends to one rank counts.
-uint64_t one_shot_limit(Collective collective, const Tuning& tuning) {
-  return collective == Collective::reduce_scatter ? 2 * tuning.one_shot_max : tuning.one_shot_max;
+// Above, marks take less room than flags.
+uint64_t ll_move_most(const PlanInput&, const Tuning& tuning) { return tuning.ll_max / 4; }
+// A whole number of packs for each rank, so that slices of full chunks are equal.
+uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
+// What a half of the scratch of two shots has for each source, where there is only one shot.
+uint64_t slot_of(int size, const Tuning& tuning) { return 2 * chunk_of(size, tuning) / static_cast<uint64_t>(size); }
+uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) {
+  const uint64_t most = input.collective == Collective::reduce_scatter ? tuning.scatter_max : tuning.one_shot_max;
+  return std::min(most, slot_of(input.size, tuning));
 }
-uint64_t one_shot_most(const PlanInput& input, const Tuning& tuning) { return one_shot_limit(input.collective, tuning); }
+// The last pack of a slot is for tokens. Owners that pass a broadcast on take a hop more, and most of it off the root's link.
+uint64_t marked_most(const PlanInput& input, const Tuning& tuning) {
+  const bool is_flat = traits(input.collective).from_root && input.size > 2;
+  return std::min(tuning.marked_max / (is_flat ? 2 : 1),
+                  (slot_of(std::max(2, input.size), tuning) - kPack) / kMarkedCells * kMarkedTile);
+}
 uint64_t two_shot_most(const PlanInput&, const Tuning& tuning) { return tuning.two_shot_max; }
 
 // ---- where it is preferred to what comes after it
@@ -126,8 +143,12 @@ void shape_one_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   shape(plan, packs_of(input), input.max_blocks, tuning.threads, {512, input.size <= 4 ? 1024 : 512});
 }
 
-// A whole number of packs for each rank, so that slices of full chunks are equal.
-uint64_t chunk_of(int size, const Tuning& tuning) { return round_up(tuning.two_shot_chunk, kPack * static_cast<uint64_t>(size)); }
+// As many warps as there are tiles for the others, whole tiles a block.
+void shape_marked(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  const uint64_t tiles = divide_up(input.unit(), kMarkedTile);
+  shape(plan, tiles * static_cast<uint64_t>(input.size - 1) * kWarp, input.max_blocks, tuning.threads, {512, 1024});
+  plan.blocks = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(plan.blocks), tiles));
+}
 
 void shape_two_shot(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.slices = input.size;
@@ -181,8 +202,9 @@ void shape_multimem_two_shot(Plan& plan, const PlanInput& input, const Tuning&) 
 
 std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
 
-std::string why_flags(const PlanInput&, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", tuning.ll_max, " bytes ride beside their flags", launch_of(chosen));
+std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", moves(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max, " bytes ride beside their flags",
+              launch_of(chosen));
 }
 std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", tuning.ll_max, " bytes along the links of ",
@@ -192,6 +214,9 @@ std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& 
 }
 std::string why_one_hop(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", one_shot_most(input, tuning), " bytes one hop to everybody is fastest", launch_of(chosen));
+}
+std::string why_marks(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
+  return text("up to ", marked_most(input, tuning), " bytes are their own flags, with a mark for every 64", launch_of(chosen));
 }
 std::string why_owners(const PlanInput&, const Plan& chosen, const Tuning&) {
   return text("by way of the slices' owners, without a barrier, ", chosen.tile, " bytes at a time", launch_of(chosen));
@@ -220,7 +245,9 @@ constexpr KernelForm kForms[] = {
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
      reduces, ll_most, not_pushed, shape_beside_flags, why_flags},
     {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
-     moves, ll_most, not_pushed, shape_beside_flags, why_flags},
+     moves, ll_move_most, not_pushed, shape_beside_flags, why_flags},
+    {Algorithm::marked, {.name = "marked"},
+     moves_blocks, marked_most, always, shape_marked, why_marks},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      reduces, nullptr, always, shape_pipeline, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
@@ -289,10 +316,9 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.memories = take(kMaxMemories * sizeof(MemoryEntry));
   layout.ll_slot = round_up(divide_up(tuning.ll_max, kPack) + 1, kLlPacks) * 2 * kPack;
   layout.ll = take(2 * n * layout.ll_slot);
-  layout.one_shot_slot = round_up(one_shot_limit(Collective::reduce_scatter, tuning), kPack);
-  layout.one_shot = take(2 * n * layout.one_shot_slot);
   layout.two_shot_slot = chunk_of(size, tuning) / n;
-  layout.two_shot = take(4 * n * layout.two_shot_slot);
+  layout.two_shot = layout.one_shot = take(4 * n * layout.two_shot_slot);
+  layout.one_shot_slot = 2 * layout.two_shot_slot;
   layout.stage_slot = tuning.tile;
   for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
   layout.wide = take(tuning.wide);
@@ -314,7 +340,6 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
         {2 * stripes() * kSlots * n * tuning.tile, tuning.tile > 8 * kKi ? &tuning.tile : &groups, uint64_t{2}},
         {4 * tuning.two_shot_chunk, &tuning.two_shot_chunk, 16 * kKi},
         {tuning.wide, &tuning.wide, 64 * kKi},
-        {4 * n * tuning.one_shot_max, &tuning.one_shot_max, 4 * kKi},
         {4 * n * tuning.ll_max, &tuning.ll_max, kKi},
     };
     const auto* most_of_all = parts;

@@ -16,8 +16,10 @@ namespace symm::cuda {
 // Where one algorithm gives way to the next, in bytes per rank: equal on all ranks. The values, which were measured, are in
 // core/backend/plan_table.txt, which also says how to override them.
 struct Tuning {
-  uint64_t ll_max = 0;  // data movement, and types that cannot be pushed
+  uint64_t ll_max = 0;  // types that cannot be pushed; a quarter of it for data movement
   uint64_t one_shot_max = 0;
+  uint64_t scatter_max = 0;  // of a reduce-scatter by one hop
+  uint64_t marked_max = 0;   // data movement
   uint64_t two_shot_max = 0;
   uint64_t two_shot_chunk = 0;        // what half of the scratch holds; larger messages go through it in chunks
   uint64_t direct_max = 0;            // of a broadcast, times the ranks but two

@@ -62,6 +62,7 @@ size_t result_bytes(const PlanInput& input) noexcept {
 // ---- what an algorithm does
 
 std::string never(const PlanInput&, bool) { return "needs the multicast of GPUs"; }
+std::string is_of_gpus(const PlanInput&, bool) { return "is of the CUDA back end only"; }
 std::string nothing(const PlanInput&, bool) { return ""; }
 
 std::string needs_little(const PlanInput& input, bool) {
@@ -181,6 +182,7 @@ constexpr AlgorithmForm kForms[] = {
     {Algorithm::hybrid_cube_mesh, true, needs_allreduce_on_8, nullptr, in_quads, why_quads, {allreduce_hybrid_cube_mesh}},
     {Algorithm::multimem_one_shot, true, never, nullptr, in_one_step, nullptr, {}},
     {Algorithm::multimem_two_shot, true, never, nullptr, in_one_step, nullptr, {}},
+    {Algorithm::marked, true, is_of_gpus, nullptr, in_one_step, nullptr, {}},
 };
 // clang-format on
 

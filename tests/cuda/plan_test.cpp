@@ -46,6 +46,9 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             switch (chosen.algorithm) {
               case Algorithm::ll: ASSERT_LT(packs * 32, layout.ll_slot); break;  // the last cell is the token's
               case Algorithm::one_shot: ASSERT_LE(packs * kPack, layout.one_shot_slot); break;
+              case Algorithm::marked:
+                ASSERT_LE((unit + kMarkedTile - 1) / kMarkedTile * kMarkedCells + kPack, layout.one_shot_slot);
+                break;
               case Algorithm::two_shot:
                 ASSERT_EQ(chosen.tile, layout.two_shot_slot * static_cast<uint64_t>(size));
                 ASSERT_EQ(chosen.tiles, (unit + chosen.tile - 1) / chosen.tile);
@@ -70,7 +73,8 @@ TEST_P(CudaPlan, FitsDeviceAndScratch) {
             }
             if (chosen.algorithm != Algorithm::two_shot_staged) {
               ASSERT_GE(chosen.blocks, 1);
-              const bool is_small = chosen.algorithm == Algorithm::one_shot && size <= 4;  // two blocks on a multiprocessor
+              const bool is_small = (chosen.algorithm == Algorithm::one_shot && size <= 4) ||
+                                    chosen.algorithm == Algorithm::marked;  // two blocks on a multiprocessor
               ASSERT_LE(chosen.blocks * chosen.threads, std::max(max_blocks / 2, 1) * (is_small ? 1024 : 512));
               ASSERT_LE(chosen.blocks, kMaxBlocks);
             }

@@ -293,8 +293,9 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
-        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
-                                                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED}) {
+        for (const symm_algorithm_t algorithm :
+             {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
+              SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED}) {
           check(rank, together, list[i], expected[i], place, algorithm);
         }
         if (n == 8 && list[i].collective == SYMM_COLLECTIVE_ALLREDUCE) {  // by force; any 8 ranks do

@@ -133,6 +133,8 @@ TEST(Refuse, SaysWhatIsInTheWay) {
       EXPECT_NE(refuse(input, true).find("multicast"), std::string::npos);
     }
   }
+  input.algorithm = Algorithm::marked;
+  EXPECT_NE(refuse(input, true).find("CUDA"), std::string::npos);
   input.algorithm = static_cast<Algorithm>(77);
   EXPECT_NE(refuse(input, false).find("77"), std::string::npos);
 }

@@ -37,7 +37,12 @@ std::vector<Question> questions(symm_backend_t backend) {
              mega,
              {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_ONE_SHOT, "one_shot"}, {SYMM_ALGORITHM_TWO_SHOT, ""}}}};
   }
-  return {{"allgather", SYMM_DTYPE_BF16, 2 * mega, {{SYMM_ALGORITHM_LL, "ll"}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}},
+  const auto between = [](const char* collective, symm_dtype_t dtype, uint64_t end, symm_algorithm_t algorithm, const char* key) {
+    return Question{collective, dtype, end, {{algorithm, key}, {SYMM_ALGORITHM_TWO_SHOT_STAGED, ""}}};
+  };
+  return {between("allreduce", SYMM_DTYPE_I32, 2 * mega, SYMM_ALGORITHM_LL, "ll"),
+          between("allgather", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_MARKED, "marked"),
+          between("reduce_scatter", SYMM_DTYPE_BF16, 16 * mega, SYMM_ALGORITHM_ONE_SHOT, "scatter"),
           {"allreduce",
            SYMM_DTYPE_BF16,
            64 * mega,
@@ -72,7 +77,7 @@ class Tuner {
 
 Tuner::Tuner(const BenchOptions& options) : options_(options) {
   // Room to find out that an algorithm is good for larger messages than now: the scratch of CUDA follows from the thresholds.
-  ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=4M,two_shot=64M", 0);
+  ::setenv("SYMM_CUDA_TUNE", "ll=2M,one_shot=4M,scatter=16M,marked=16M,two_shot=64M", 0);
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.name = "tune control";

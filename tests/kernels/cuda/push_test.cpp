@@ -7,6 +7,7 @@
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 
+extern "C" void symm_marked(symm::cuda::CollectiveArgs args);
 extern "C" void symm_one_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_4(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
@@ -88,6 +89,65 @@ std::string outcome(const Form& form, unsigned seed) {
 TEST(PushKernels, AllRanksGetAllSums) {
   for (const Form& form : kForms) {
     for (unsigned seed = 0; seed < 25; ++seed) ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
+  }
+}
+
+// Any words, those of which free cells are made among them, of private memory at any address, in place where that can be.
+TEST(PushKernels, MarkedMovesAnyBits) {
+  const Collective kinds[] = {Collective::allgather, Collective::alltoall, Collective::broadcast};
+  for (unsigned seed = 0; seed < 15; ++seed) {
+    std::mt19937 random(seed);
+    const size_t n = 2 + seed % 3;
+    Ranks::Options options;
+    options.ranks = static_cast<int>(n);
+    options.seed = seed;
+    options.blocks = 1 + seed % 2;
+    options.threads = kWarp;
+    options.slot = 3 * kMarkedCells / 2 + kPack;  // three tiles and a token in two of them
+    options.work_groups = 1;
+    Ranks ranks(options);
+    using Bytes = std::vector<unsigned char>;
+    std::vector<std::vector<Bytes>> send, recv;
+    std::vector<Collective> calls;
+    std::vector<size_t> units;
+    for (size_t call = 0; call < kCalls; ++call) {
+      calls.push_back(kinds[random() % 3]);
+      const bool by_rank = calls[call] == Collective::alltoall;
+      const bool in_place = by_rank && random() % 2 == 0;
+      const size_t unit = 1 + random() % (random() % 4 == 0 ? 3 * kMarkedTile : 200);
+      units.push_back(unit);
+      send.emplace_back();
+      recv.emplace_back();
+      for (size_t rank = 0; rank < n; ++rank) {
+        Bytes& operand = send[call].emplace_back(by_rank ? n * unit : unit);
+        for (auto& byte : operand) byte = random() % 3 != 0 ? 0xFF : static_cast<unsigned char>(random());
+        recv[call].push_back(in_place ? operand : Bytes(calls[call] == Collective::broadcast ? unit : n * unit, 0xA5));
+      }
+      for (size_t rank = 0; rank < n; ++rank) {
+        CollectiveArgs args{};
+        args.comm = ranks.comm(static_cast<int>(rank));
+        args.unit = unit;
+        args.recv = reinterpret_cast<uintptr_t>(recv[call][rank].data());
+        args.send = in_place ? args.recv : reinterpret_cast<uintptr_t>(send[call][rank].data());
+        args.collective = static_cast<int32_t>(calls[call]);
+        args.root = static_cast<int32_t>(call % n);
+        ranks.launch(static_cast<int>(rank), symm_marked, args);
+      }
+    }
+    ranks.hold(static_cast<int>(random() % n), static_cast<long>(random() % 500), 3000 + static_cast<long>(random() % 40'000));
+    ASSERT_TRUE(ranks.run()) << "nothing goes on, seed " << seed;
+    for (size_t call = 0; call < kCalls; ++call) {
+      for (size_t rank = 0; rank < n; ++rank) {
+        Bytes expected;
+        for (size_t from = 0; from < n; ++from) {
+          if (calls[call] == Collective::broadcast && from != call % n) continue;
+          const size_t at = calls[call] == Collective::alltoall ? rank * units[call] : 0;
+          const auto first = send[call][from].begin() + static_cast<ptrdiff_t>(at);
+          expected.insert(expected.end(), first, first + static_cast<ptrdiff_t>(units[call]));
+        }
+        ASSERT_EQ(recv[call][rank], expected) << name_of(calls[call]) << " of " << units[call] << ", seed " << seed;
+      }
+    }
   }
 }
 

@@ -51,7 +51,7 @@ Ranks::Ranks(const Options& options)
   const auto n = static_cast<uint64_t>(options.ranks);
   const uint64_t ll = (sizeof(ControlWords) + 63) / 64 * 64;
   const uint64_t pushed = ll + 2 * half_bytes_;
-  const uint64_t staged = pushed + (options.work_groups == 0 ? 0 : 6 * half_bytes_);
+  const uint64_t staged = pushed + (options.work_groups == 0 ? 0 : 4 * half_bytes_);
   const uint64_t stage = static_cast<uint64_t>(options.work_groups) * kSlots * n * options.slot;
   for (size_t at = 0; at < members_.size(); ++at) {
     Member& member = members_[at];
@@ -65,11 +65,11 @@ Ranks::Ranks(const Options& options)
     comm.timeout_ns = options.timeout_ns;
     comm.record = reinterpret_cast<uintptr_t>(&members_[options.are_streams ? member.device : at].record);
     comm.ll = ll;
-    comm.one_shot = pushed;
-    comm.two_shot = pushed + 2 * half_bytes_;
+    comm.one_shot = comm.two_shot = pushed;
     comm.stage[0] = staged;
     comm.stage[1] = staged + stage;
-    comm.ll_slot = comm.one_shot_slot = comm.two_shot_slot = comm.stage_slot = options.slot;
+    comm.ll_slot = comm.two_shot_slot = comm.stage_slot = options.slot;
+    comm.one_shot_slot = 2 * options.slot;
   }
   for (size_t at = 0; at < members_.size(); ++at) {
     for (size_t peer = 0; peer < devices_.size(); ++peer) {

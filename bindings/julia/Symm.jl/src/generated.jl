@@ -94,6 +94,7 @@ const SYMM_ALGORITHM_TWO_SHOT_STAGED = symm_algorithm_t(4)  # the same in chunks
 const SYMM_ALGORITHM_HYBRID_CUBE_MESH = symm_algorithm_t(5)  # 8 ranks, each touching 4 neighbours only
 const SYMM_ALGORITHM_MULTIMEM_ONE_SHOT = symm_algorithm_t(6)  # every rank loads the sum from send's multicast address; not in place
 const SYMM_ALGORITHM_MULTIMEM_TWO_SHOT = symm_algorithm_t(7)  # each rank loads the sum of its slice and stores it to all, by multicast
+const SYMM_ALGORITHM_MARKED = symm_algorithm_t(8)  # CUDA: as LL, with a mark of 4 bytes for every 64; for what moves unchanged
 
 """What symm_signal_value() does to a word."""
 const symm_signal_op_t = Int32

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Marked: data that is its own flag, for any bits. Free cells hold words of all ones (push.cuh). Where the message has such a
+// word another goes in its place, and with every four packs of a thread goes a mark of one word that says which they were: 68
+// bytes for
+// 64. No fence, no meeting, no address of anybody's operand. All-gather, all-to-all, and a broadcast of which the root sends
+// everything to everybody.
+//
+// A tile is what a warp moves to one rank: four packs and the mark of each thread. A block has the same tiles on every rank, for
+// all ranks, and stores all that it sends before it waits: so blocks that have come onto the devices end without the others. Each
+// part of an operand is read and written by one thread, so an all-to-all may be in place.
+#include "kernels/collective.hpp"
+#include "kernels/cuda/push.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+constexpr uint32_t kPacks = kMarkedTile / kWarp / kPack;  // of a thread, as far apart as a warp has threads
+
+// What a thread has of a tile.
+struct Share {
+  uint4 pack[kPacks];
+};
+
+__device__ __forceinline__ uint32_t pack_of(uint32_t tile, uint32_t i) {
+  return (tile * kPacks + i) * kWarp + threadIdx.x % kWarp;
+}
+// Its cells: the packs of all threads, then their marks.
+__device__ __forceinline__ uint4* cell(char* slot, uint32_t tile, uint32_t i) {
+  return reinterpret_cast<uint4*>(slot + uint64_t{tile} * kMarkedCells) + i * kWarp + threadIdx.x % kWarp;
+}
+__device__ __forceinline__ uint32_t* mark_cell(char* slot, uint32_t tile) {
+  return reinterpret_cast<uint32_t*>(cell(slot, tile, kPacks) - threadIdx.x % kWarp) + threadIdx.x % kWarp;
+}
+
+__device__ __forceinline__ void load(Share& share, const char* part, uint32_t bytes, uint32_t tile) {
+#pragma unroll
+  for (uint32_t i = 0; i < kPacks; ++i) {
+    const uint32_t q = pack_of(tile, i);
+    share.pack[i] = q < packs_of(bytes) ? load_pack(part, bytes, q) : uint4{0, 0, 0, 0};
+  }
+}
+__device__ __forceinline__ void store(char* part, uint32_t bytes, uint32_t tile, const Share& share) {
+#pragma unroll
+  for (uint32_t i = 0; i < kPacks; ++i) {
+    const uint32_t q = pack_of(tile, i);
+    if (q < packs_of(bytes)) store_pack(part, bytes, q, share.pack[i]);
+  }
+}
+
+__device__ __forceinline__ void hide(uint32_t& word, uint32_t& mark, uint32_t bit) {
+  if (word != kFree) return;
+  word = ~kFree;
+  mark |= bit;
+}
+__device__ __forceinline__ void send(char* slot, uint32_t packs, uint32_t tile, Share share) {
+  uint32_t mark = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < kPacks; ++i) {
+    uint4& v = share.pack[i];
+    hide(v.x, mark, 1U << 4 * i);
+    hide(v.y, mark, 2U << 4 * i);
+    hide(v.z, mark, 4U << 4 * i);
+    hide(v.w, mark, 8U << 4 * i);
+    if (pack_of(tile, i) < packs) store_relaxed(cell(slot, tile, i), v);
+  }
+  if (pack_of(tile, 0) < packs) store_relaxed(mark_cell(slot, tile), mark);
+}
+
+__device__ __forceinline__ void show(uint32_t& word, uint32_t mark, uint32_t bit) {
+  if ((mark & bit) != 0) word = kFree;
+}
+__device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, char* slot, uint32_t packs, uint32_t tile,
+                                        int source, uint32_t epoch) {
+  if (pack_of(tile, 0) >= packs) return true;
+  SpinState spin;
+  while (true) {
+    const uint32_t mark = load_relaxed(mark_cell(slot, tile));
+    bool all = mark != kFree;
+#pragma unroll
+    for (uint32_t i = 0; i < kPacks; ++i) {
+      if (pack_of(tile, i) < packs) share.pack[i] = load_relaxed(cell(slot, tile, i));
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kPacks; ++i) all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
+    if (all) {
+      if (mark == 0) break;
+#pragma unroll
+      for (uint32_t i = 0; i < kPacks; ++i) {
+        uint4& v = share.pack[i];
+        show(v.x, mark, 1U << 4 * i);
+        show(v.y, mark, 2U << 4 * i);
+        show(v.z, mark, 4U << 4 * i);
+        show(v.w, mark, 8U << 4 * i);
+      }
+      break;
+    }
+    if (!keep_waiting(comm, spin, source, blockIdx.x, epoch, 0)) return false;
+  }
+#pragma unroll
+  for (uint32_t i = 0; i < kPacks; ++i) {
+    if (pack_of(tile, i) < packs) free_cell(cell(slot, tile, i));
+  }
+  store_relaxed(mark_cell(slot, tile), kFree);
+  return true;
+}
+
+}  // namespace
+
+// 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.
+extern "C" __global__ void __launch_bounds__(512, 2) symm_marked(const __grid_constant__ CollectiveArgs args) {
+  begin();
+  if (args.comm.size == 0) return;  // a launch to make it ready
+  const DeviceComm& comm = args.comm;
+  const auto collective = static_cast<Collective>(args.collective);
+  const bool part_each = traits(collective).send_per_rank;
+  const bool broadcast = traits(collective).from_root;
+  const int n = comm.size;
+  const int me = comm.rank;
+  const auto others = static_cast<uint32_t>(n - 1);
+  const auto* send_from = reinterpret_cast<const char*>(args.send);
+  auto* recv_to = reinterpret_cast<char*>(args.recv);
+  const auto unit = static_cast<uint32_t>(args.unit);
+  const uint32_t packs = packs_of(unit);
+  const uint32_t tiles = (unit + kMarkedTile - 1) / kMarkedTile;
+  const uint32_t epoch = current_epoch(comm);
+  const uint64_t slot = comm.one_shot_slot;
+  const uint64_t half = comm.one_shot + static_cast<uint64_t>(epoch & 1U) * static_cast<uint64_t>(n) * slot;
+  const auto slot_of = [&](int owner, int source) {
+    return reinterpret_cast<char*>(comm.control[owner] + half + static_cast<uint64_t>(source) * slot);
+  };
+  // Tile `item / others` of those of this block, to and from one of the others: neighbours begin with different ones.
+  const auto tile_of = [&](uint32_t item) { return blockIdx.x + item / others * gridDim.x; };
+  const auto peer_of = [&](uint32_t item) {
+    const int p = me + 1 + static_cast<int>(item % others);
+    return p < n ? p : p - n;
+  };
+  const auto in_send = [&](int p) { return part_each ? send_from + static_cast<uint64_t>(p) * unit : send_from; };
+  const auto in_recv = [&](int p) { return broadcast ? recv_to : recv_to + static_cast<uint64_t>(p) * unit; };
+  const uint32_t warp = threadIdx.x / kWarp;
+  const uint32_t warps = blockDim.x / kWarp;
+
+  const bool keeps = (!broadcast || me == args.root) && in_send(me) != in_recv(me);
+  if (!broadcast || me == args.root) {
+    for (uint32_t item = warp; tile_of(item) < tiles; item += warps) {
+      const uint32_t tile = tile_of(item);
+      Share share;
+      load(share, in_send(peer_of(item)), unit, tile);
+      send(slot_of(peer_of(item), me), packs, tile, share);
+      if (item % others != 0 || !keeps) continue;
+      if (part_each) load(share, in_send(me), unit, tile);
+      store(in_recv(me), unit, tile, share);
+    }
+  }
+  // Without a token those to whom nothing is sent would let the others run ahead of them.
+  bool ok = true;
+  if (broadcast && blockIdx.x == 0 && threadIdx.x == 0) ok = exchange_token(args, half, slot, slot / kPack - 1, epoch);
+  for (uint32_t item = warp; tile_of(item) < tiles && ok; item += warps) {
+    const int p = peer_of(item);
+    if (broadcast && p != args.root) continue;
+    Share share;
+    ok = receive(comm, share, slot_of(me, p), packs, tile_of(item), p, epoch);
+    if (ok) store(in_recv(p), unit, tile_of(item), share);
+  }
+  __syncthreads();  // a thread hears from one rank, all of a grid's from all
+  end_epoch(comm, epoch);
+}
