@@ -116,6 +116,22 @@ symm_status_t symm_alltoallv(symm_group_t* group, const void* send, const size_t
       options);
 }
 
+symm_status_t symm_alltoallv_device(symm_group_t* group, const void* send, size_t send_capacity, const uint64_t* send_counts,
+                                    const uint64_t* send_displacements, void* recv, size_t recv_capacity,
+                                    const uint64_t* recv_counts, const uint64_t* recv_displacements, symm_dtype_t dtype,
+                                    const symm_collective_options_t* options, void* stream) {
+  return guard(
+      [&] {
+        run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
+            {.send_counts = send_counts,
+             .send_displacements = send_displacements,
+             .recv_counts = recv_counts,
+             .recv_displacements = recv_displacements,
+             .capacities = Capacities{send_capacity, recv_capacity}});
+      },
+      options);
+}
+
 symm_status_t symm_gather(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                           const symm_collective_options_t* options, void* stream) {
   return guard([&] { run(group, Collective::gather, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); }, options);

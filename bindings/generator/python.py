@@ -125,7 +125,7 @@ def signature(function):
     taken, results, rest = [], [], list(function.parameters)
     while rest:
         for row, parameter, result in TRAVEL:
-            if " ".join(name for name, _ in rest[:len(row.split())]) == row:
+            if " ".join(name for name, _ in rest[:len(row.split())]) == row and not is_on_device(*rest[0]):
                 break
         else:
             row, (parameter, result) = rest[0][0], travels(*rest[0])
@@ -136,6 +136,11 @@ def signature(function):
         results.append("str" if function.result.kind == "pointer" else "int")
     answer = "None" if not results else results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
     return f"def {function.name}({', '.join(taken)}) -> {answer}: ..."
+
+
+def is_on_device(name, type_):
+    """Numbers by rank that the library itself does not read."""
+    return not name.startswith("out") and type_.kind == "pointer" and type_.of.name == "uint64_t"
 
 
 def travels(name, type_):

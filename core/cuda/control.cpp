@@ -95,6 +95,19 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
     case WaitError::unknown_memory:
       return {Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
               format("%s: an operand of rank %d lies in a memory that rank %d has released", what.c_str(), peer, context.rank)};
+    case WaitError::other_length: {
+      const char* rows = record.expected == 1 ? "rows of " : "";
+      return {
+          Status::mismatch, context.rank, context.pids[static_cast<size_t>(context.rank)],
+          format("%s: rank %d sends %s%llu elements to rank %d, which expects %llu", known(record.operation), context.rank, rows,
+                 static_cast<unsigned long long>(record.my_detail), peer, static_cast<unsigned long long>(record.peer_detail))};
+    }
+    case WaitError::beyond_capacity:
+      return {Status::invalid_argument, context.rank, context.pids[static_cast<size_t>(context.rank)],
+              format("%s: %s", known(record.operation),
+                     beyond_capacity(record.expected == 1 ? "recv" : "send", static_cast<size_t>(peer), record.my_detail,
+                                     record.peer_detail, record.my_count)
+                         .c_str())};
     case WaitError::other_place:
       return {
           Status::mismatch, peer, pid,

@@ -62,7 +62,7 @@ void Kernels::load(const std::string& name) {
 void Kernels::make_ready() {
   // Arguments of zeros, which every kernel takes as nothing to do.
   alignas(16) std::byte nothing[4096] = {};
-  static_assert(sizeof(CollectiveArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
+  static_assert(sizeof(PiecesArgs) <= sizeof nothing && sizeof(WaitWordsArgs) <= sizeof nothing);
   for (const CUfunction function : unready_) launch(function, {1, 32, device_.stream()}, nothing);
   unready_.clear();
   device_.driver().require(device_.driver().cuStreamSynchronize(device_.stream()), "cuStreamSynchronize");

@@ -351,8 +351,6 @@ DeviceTransport::Tables CudaTransport::device_tables(const MemoryView& memory) c
 
 // One collective call: plan, order, arguments, launch. Nothing here waits for a rank or allocates device memory.
 PlanInput CudaTransport::plan_input(const CollectiveCall& call) const {
-  if (traits(call.collective).in_pieces)
-    throw Error(Status::unsupported, format("%s: is not done by the CUDA back end", name_of(call.collective)));
   return {call, facts_, is_multimem(call.algorithm) ? multicast_.why_no_multimem(call) : std::string()};
 }
 
@@ -422,12 +420,32 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
 CUfunction CudaTransport::kernel_of(const PlanInput& input, Algorithm algorithm) {
-  CUfunction& known = collectives_[static_cast<size_t>(algorithm)][static_cast<size_t>(arithmetic_of(input))];
+  const bool in_pieces = traits(input.collective).in_pieces;
+  CUfunction& known = collectives_[in_pieces ? 1 : 0][static_cast<size_t>(algorithm)][static_cast<size_t>(arithmetic_of(input))];
   if (known == nullptr) known = kernels_.find(kernel_name(input, algorithm));
   return known;
 }
 
+CollectiveArgs CudaTransport::arguments_of(const CollectiveCall& call) const {
+  CollectiveArgs args{};
+  args.comm = comm(call.timeout_ms, static_cast<uint32_t>(call.collective));
+  args.send = address_of(call.send);
+  args.recv = address_of(call.recv);
+  args.unit = call.unit();
+  args.collective = static_cast<int32_t>(call.collective);
+  args.dtype = static_cast<int32_t>(call.dtype);
+  args.op = static_cast<int32_t>(call.op);
+  args.root = call.root;
+  args.detail = call.packed();
+  args.count = call.count;
+  return args;
+}
+
 void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+  if (call.pieces != nullptr) {
+    if (chosen.form != nullptr) launch_pieces(call, input, chosen);
+    return;
+  }
   const uint64_t unit = call.unit();
   if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {  // results are 0 or 1
     launch_conversion(
@@ -438,17 +456,7 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
     copy(call.recv, call.send, unit, call.stream);
     return;
   }
-  CollectiveArgs args{};
-  args.comm = comm(call.timeout_ms, static_cast<uint32_t>(call.collective));
-  args.send = address_of(call.send);
-  args.recv = address_of(call.recv);
-  args.unit = unit;
-  args.collective = static_cast<int32_t>(call.collective);
-  args.dtype = static_cast<int32_t>(call.dtype);
-  args.op = static_cast<int32_t>(call.op);
-  args.root = call.root;
-  args.detail = call.packed();
-  args.count = call.count;
+  CollectiveArgs args = arguments_of(call);
   args.tile = chosen.tile;
   args.tiles = chosen.tiles;
   args.quad = cube_mesh_.quad;
@@ -497,6 +505,39 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
   }
   kernels_.launch(kernel_of(input, chosen.algorithm),
                   {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+}
+
+void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
+  const Pieces& pieces = *call.pieces;
+  PiecesArgs args{};
+  args.call = arguments_of(call);
+  args.call.work_groups = chosen.work_groups;
+  args.element = static_cast<uint32_t>(size_of(call.dtype));
+  args.row_bytes = pieces.row_bytes;
+  args.row_stride = pieces.row_stride;
+  const auto ranges = [](const std::vector<Piece>& from, PiecesArgs::Range* to) {
+    std::transform(from.begin(), from.end(), to, [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
+  };
+  ranges(pieces.send, args.send);
+  ranges(pieces.recv, args.recv);
+  const auto counts = [&](const DeviceCounts& given, size_t bytes) {
+    return PiecesArgs::Counts{address_of(given.counts), address_of(given.displacements), bytes / args.element};
+  };
+  args.counts[0] = counts(pieces.device_send, pieces.send_bytes);
+  args.counts[1] = counts(pieces.device_recv, pieces.recv_bytes);
+  // In place an all-to-all's recv holds what is still to be sent.
+  const bool may_be_stored =
+      !traits(call.collective).has_op && (call.collective != Collective::alltoallv || call.send != call.recv);
+  size_t offset = 0;
+  if (may_be_stored && pieces.recv_bytes != 0) {
+    if (const auto memory = context_.directory->containing(call.recv, pieces.recv_bytes, &offset)) {
+      args.call.recv_memory = memory->id;
+      args.call.recv_offset = offset;
+    }
+  }
+  kernels_.launch(
+      kernel_of(input, chosen.algorithm),
+      {static_cast<unsigned>(chosen.blocks), static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 
 PlanReport CudaTransport::plan(const CollectiveCall& call) {

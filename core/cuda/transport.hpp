@@ -67,6 +67,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);
   ScaledCall scaled(const CollectiveCall& call) const;
+  CollectiveArgs arguments_of(const CollectiveCall& call) const;
+  void launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void write_word(CUdeviceptr word, uint64_t value, WriteKind kind, void* stream);
   void wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream);
@@ -85,8 +87,8 @@ class CudaTransport final : public Transport, public DeviceTransport {
   CubeMesh cube_mesh_;  // what is used where that is forced
   ErrorMailbox mailbox_;
   Kernels kernels_;
-  CUfunction collectives_[kAlgorithms][kArithmetics] = {};  // of kernels_, as they were asked for; guarded by turn_
-  DeviceComm comm_{};                                       // without what differs from call to call
+  CUfunction collectives_[2][kAlgorithms][kArithmetics] = {};  // of kernels_, as they were asked for; in pieces; guarded by turn_
+  DeviceComm comm_{};                                          // without what differs from call to call
   TimedMutex turn_;
   StreamOrder order_;
   std::shared_ptr<void> listener_;

@@ -151,6 +151,33 @@ void require_distinct(const std::vector<Piece>& pieces, const char* displacement
   }
 }
 
+// Blocks of counts that are only read on the device, within operands of these capacities.
+Pieces pieces_on_device(const CollectiveCall& call, const PieceCounts& counts) {
+  Pieces pieces;
+  const auto bytes = [&](const char* name, const size_t* numbers, size_t capacity) {
+    if (numbers == nullptr) throw Error(Status::invalid_argument, format("%s_counts: is NULL", name));
+    size_t room = 0;
+    if (__builtin_mul_overflow(capacity, size_of(call.dtype), &room)) too_many(std::string(name) + "_capacity", capacity);
+    return room;
+  };
+  pieces.device_send = {counts.send_counts, counts.send_displacements};
+  pieces.device_recv = {counts.recv_counts, counts.recv_displacements};
+  pieces.send_bytes = bytes("send", counts.send_counts, counts.capacities->send);
+  pieces.recv_bytes = bytes("recv", counts.recv_counts, counts.capacities->recv);
+  require_apart({"send", static_cast<const std::byte*>(call.send), pieces.send_bytes},
+                {"recv", static_cast<const std::byte*>(call.recv), pieces.recv_bytes}, false, call.collective);
+  return pieces;
+}
+
+void require_within(const char* operand, const std::vector<Piece>& pieces, size_t capacity, size_t element) {
+  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+    const size_t at = pieces[rank].at / element;
+    const size_t count = pieces[rank].bytes / element;
+    if (count != 0 && at + count > capacity)
+      throw Error(Status::invalid_argument, beyond_capacity(operand, rank, count, at, capacity));
+  }
+}
+
 Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCounts& counts) {
   const auto size = static_cast<size_t>(group.size());
   const auto rank = static_cast<size_t>(group.rank());
@@ -174,6 +201,10 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
     case Collective::alltoallv:
       pieces.send_bytes = send();
       pieces.recv_bytes = recv();
+      if (counts.capacities) {
+        require_within("send", pieces.send, counts.capacities->send, element);
+        require_within("recv", pieces.recv, counts.capacities->recv, element);
+      }
       break;
     case Collective::allgatherv:
       pieces.recv_bytes = recv();
@@ -217,7 +248,7 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
   const auto is_same = [](const Piece& a, const Piece& b) { return a.bytes == b.bytes && (a.bytes == 0 || a.at == b.at); };
   bool in_place = pieces.row_bytes == 0 && block_of(call.send, pieces.send[rank]) == block_of(call.recv, pieces.recv[rank]);
   if (call.collective == Collective::alltoallv) {
-    in_place = call.send == call.recv &&
+    in_place = !counts.capacities && call.send == call.recv &&
                std::equal(pieces.send.begin(), pieces.send.end(), pieces.recv.begin(), pieces.recv.end(), is_same);
   }
   const Operand in{"send", static_cast<const std::byte*>(call.send), pieces.send_bytes};
@@ -235,7 +266,8 @@ auto with_checked(const Group& group, const CollectiveCall& call, const PieceCou
     check_blocks(group, call);
     return then(call);
   }
-  const Pieces pieces = pieces_of(group, call, counts);
+  const bool later = counts.capacities && group.backend().kind() != BackendKind::host;
+  const Pieces pieces = later ? pieces_on_device(call, counts) : pieces_of(group, call, counts);
   CollectiveCall with_pieces = call;
   with_pieces.pieces = &pieces;
   if (has_counts(call.collective)) with_pieces.count = 0;

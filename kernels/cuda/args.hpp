@@ -14,6 +14,7 @@ namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
 inline constexpr int kMaxWorkGroups = 88;     // of the pipeline: groups of blocks that keep step with each other
+inline constexpr int kPiecesBlocks = 32;      // of a kernel of pieces; each is a work group, too
 inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
 inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
 inline constexpr uint32_t kSlots = 4;         // tiles of one work group under way; a power of two, so that counters may wrap
@@ -38,6 +39,10 @@ struct ControlWords {
   uint32_t copy_out_base[kMaxWorkGroups];
   uint32_t pipeline_calls[kMaxWorkGroups];              // so far
   uint32_t barrier_taken[kBarrierChannels][kMaxRanks];  // arrivals of each rank that a barrier waits for or has waited for
+  // Of kernels of pieces: calls so far; chunks that went through slots so far, to each rank and from it.
+  uint32_t calls[kPiecesBlocks];
+  uint32_t pushed[kPiecesBlocks][kMaxRanks];
+  uint32_t taken[kPiecesBlocks][kMaxRanks];
   uint32_t multimem_met[kMultimemBlocks];  // times that each block of multimem kernels has met those of the other ranks
 
   struct FromPeers {
@@ -59,6 +64,19 @@ struct ControlWords {
     } told[kMaxWorkGroups][kMaxRanks];
     // The call in which the source's block of each role is done with all operands.
     uint32_t finished[kMaxWorkGroups][2][kMaxRanks];
+    // Kernels of pieces, by block and source.
+    struct Pieces {
+      uint32_t posted[kPiecesBlocks][kMaxRanks];    // the call whose entry is here
+      uint32_t finished[kPiecesBlocks][kMaxRanks];  // and in which the source has read this rank's, and stored what it could
+      uint32_t pushed[kPiecesBlocks][kMaxRanks];    // chunks that are, or were, in slots here
+      uint32_t taken[kPiecesBlocks][kMaxRanks];     // and of this rank's there that the source is done with
+      struct Entry {
+        uint64_t memory, offset;  // as in Place, where the piece from this rank belongs
+        uint64_t bytes;           // of the piece
+        uint64_t row_bytes, row_stride;
+        uint64_t detail, count;
+      } entry[kPiecesBlocks][kMaxRanks];
+    } pieces;
     // Of multimem kernels, by block and source: how often the source has come to where blocks meet; what must agree.
     uint32_t met[kMultimemBlocks][kMaxRanks];
     Place place[kMultimemBlocks][kMaxRanks];
@@ -76,7 +94,9 @@ enum class WaitError : uint32_t {
   mismatch = 3,
   unknown_memory = 4,
   other_place = 5,
-  aborted = 6  // by somebody else, who has said why
+  aborted = 6,  // by somebody else, who has said why
+  other_length = 7,
+  beyond_capacity = 8
 };
 
 // In host memory that the device can write. `state` becomes 1 after the rest was written.
@@ -89,8 +109,10 @@ struct ErrorRecord {
   uint32_t expected;
   uint32_t seen;
   uint32_t reserved;
-  uint64_t my_detail, my_count, peer_detail, peer_count;  // of a mismatch; of a wait for words: Compare,
-                                                          // value, address of the word, what it was
+  // Of a mismatch; of a wait for words: Compare, value, address of the word, what it was; of another length, where `expected` is
+  // 1 if it is that of rows: elements that I send, -, that the peer expects, -; of a block of rank `peer`, of send or where
+  // `expected` is 1 of recv, beyond capacity: elements, capacity, where it begins, -.
+  uint64_t my_detail, my_count, peer_detail, peer_count;
 };
 
 // What was under way, for messages: a collective's number, or one of these.
@@ -206,5 +228,20 @@ struct CollectiveArgs {
   // The hybrid cube mesh's: the ranks of one quad, as bits; the partner of rank r in bits 4r to 4r + 3.
   uint32_t quad, partners;
 };
+
+// A collective in pieces (kernels/pieces.hpp), of which `call` has no `unit` and nothing of tiles; its recv_memory is 0, too,
+// where nobody may store into recv.
+struct PiecesArgs {
+  CollectiveArgs call;
+  struct Range {
+    uint64_t at, bytes;
+  } send[kMaxRanks], recv[kMaxRanks];
+  uint64_t row_bytes, row_stride;
+  struct Counts {  // of send and recv in device memory, instead of ranges, where `counts` is not 0; in elements
+    uint64_t counts, displacements, capacity;
+  } counts[2];
+  uint32_t element;  // bytes
+};
+static_assert(sizeof(PiecesArgs) <= 4096, "what a kernel's arguments may be");
 
 }  // namespace symm::cuda

@@ -179,6 +179,36 @@ __device__ __forceinline__ uint4 combine_in_memory(const uint4* operands, int ra
   return out.pack;
 }
 
+// Operands 0 .. ranks-1 by load(rank), of which some are under way at a time.
+template <class Type, class Operation, class Load>
+__device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, bool average) {
+  using W = typename Type::Wide;
+  constexpr int kCount = Elements<Type>::kCount;
+  constexpr int kAtOnce = 4;
+  W sum[kCount];
+#pragma unroll 1
+  for (int first = 0; first < ranks; first += kAtOnce) {
+    Elements<Type> in[kAtOnce];
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      if (first + r < ranks) in[r].pack = load(first + r);
+    }
+#pragma unroll
+    for (int r = 0; r < kAtOnce; ++r) {
+      if (first + r >= ranks) continue;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        const W value = Type::read(in[r].at[i]);
+        sum[i] = first + r == 0 ? value : Operation::combine(sum[i], value);
+      }
+    }
+  }
+  Elements<Type> out;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) out.at[i] = Type::write(average ? over(sum[i], ranks) : sum[i]);
+  return out.pack;
+}
+
 template <class Type>
 __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
   switch (op) {
@@ -225,6 +255,10 @@ struct Hot {  // sum and average
   static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
   }
+  template <class Load>
+  static __device__ __forceinline__ uint4 run_loaded(const Load& load, int ranks, const CollectiveArgs& args) {
+    return combine_loaded<Type, Sum>(load, ranks, static_cast<Op>(args.op) == Op::avg);
+  }
 };
 struct Any {
   template <int kRanks>
@@ -233,6 +267,13 @@ struct Any {
   }
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
+    return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
+  }
+  template <class Load>
+  static __device__ __forceinline__ uint4 run_loaded(const Load& load, int ranks, const CollectiveArgs& args) {
+    uint4 operands[kMaxRanks];
+#pragma unroll 1
+    for (int r = 0; r < ranks; ++r) operands[r] = load(r);
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
 };

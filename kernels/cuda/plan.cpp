@@ -56,8 +56,12 @@ bool answer(bool does, std::string* why, const Words&... words) {
   return does;
 }
 
-bool reduces(const PlanInput& input, std::string*) { return traits(input.collective).has_op; }
-bool moves(const PlanInput& input, std::string*) { return !traits(input.collective).has_op; }
+// What needs nothing else is done by kernels that reduce, and kernels that move; of pieces by others.
+template <bool kReduces, bool kInPieces>
+bool does_all(const PlanInput& input, std::string* why) {
+  const CollectiveTraits its = traits(input.collective);
+  return answer(its.in_pieces == kInPieces, why, "does not do ", name_of(input.collective)) && its.has_op == kReduces;
+}
 
 bool moves_blocks(const PlanInput& input, std::string* why) {
   const bool does = input.collective == Collective::allgather || input.collective == Collective::alltoall ||
@@ -183,6 +187,14 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.direct_blocks = traits(input.collective).cut_into_slices ? tuning.direct_blocks : 2 * kMaxWorkGroups;
 }
 
+// Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
+void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  plan.slices = input.size;
+  plan.threads = 512;
+  plan.blocks = plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / 2}));
+  plan.tile = tuning.tile;
+}
+
 // Blocks of one rank wait for those of the others, so all of a launch must fit. Never measured: others use few blocks, since one
 // instruction moves what n do elsewhere.
 void shape_multimem(Plan& plan, uint64_t packs, int max_blocks) {
@@ -203,8 +215,8 @@ void shape_multimem_two_shot(Plan& plan, const PlanInput& input, const Tuning&) 
 std::string launch_of(const Plan& chosen) { return text(" (", chosen.blocks, " blocks of ", chosen.threads, ")"); }
 
 std::string why_flags(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  return text("up to ", moves(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max, " bytes ride beside their flags",
-              launch_of(chosen));
+  return text("up to ", does_all<false, false>(input, nullptr) ? ll_move_most(input, tuning) : tuning.ll_max,
+              " bytes ride beside their flags", launch_of(chosen));
 }
 std::string why_links(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
   return text("up to ", tuning.ll_max, " bytes along the links of ",
@@ -226,6 +238,11 @@ std::string why_tiles(const PlanInput& input, const Plan& chosen, const Tuning&)
               "pushed tile by tile through scratch of bounded size (", chosen.work_groups, " stripes, slices of ", chosen.tile,
               " bytes)");
 }
+std::string why_pieces(const PlanInput& input, const Plan& chosen, const Tuning&) {
+  const char* how = traits(input.collective).has_op ? "combined from scratch"
+                                                    : "stored where it belongs, or if that is private brought there from scratch";
+  return text(how, ", ", chosen.tile, " bytes of a piece at a time", launch_of(chosen));
+}
 std::string why_switch_to_all(const PlanInput&, const Plan& chosen, const Tuning&) {
   return text("the switch adds, every rank loads all of it", launch_of(chosen));
 }
@@ -243,15 +260,19 @@ constexpr KernelForm kForms[] = {
     {Algorithm::two_shot, {.name = "two_shot", .per_arithmetic = true, .per_ranks = true},
      pushes_twice, two_shot_most, always, shape_two_shot, why_owners},
     {Algorithm::ll, {.name = "ll_reduce", .per_ranks = true},
-     reduces, ll_most, not_pushed, shape_beside_flags, why_flags},
+     does_all<true, false>, ll_most, not_pushed, shape_beside_flags, why_flags},
     {Algorithm::ll, {.name = "ll_move", .per_ranks = true},
-     moves, ll_move_most, not_pushed, shape_beside_flags, why_flags},
+     does_all<false, false>, ll_move_most, not_pushed, shape_beside_flags, why_flags},
     {Algorithm::marked, {.name = "marked"},
      moves_blocks, marked_most, always, shape_marked, why_marks},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
-     reduces, nullptr, always, shape_pipeline, why_tiles},
+     does_all<true, false>, nullptr, always, shape_pipeline, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
-     moves, nullptr, always, shape_pipeline, why_tiles},
+     does_all<false, false>, nullptr, always, shape_pipeline, why_tiles},
+    {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
+     does_all<true, true>, nullptr, always, shape_pieces, why_pieces},
+    {Algorithm::two_shot_staged, {.name = "pieces_move"},
+     does_all<false, true>, nullptr, always, shape_pieces, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
      adds_in_the_switch, nullptr, nullptr, shape_multimem_one_shot, why_switch_to_all},
     {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},
@@ -356,9 +377,10 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
 
 Plan plan(const PlanInput& input, const Tuning& tuning) {
   Plan plan;
-  if (input.count == 0) return plan;
+  const bool in_pieces = traits(input.collective).in_pieces;  // whose lengths are elsewhere, also where there is one rank
+  if (input.count == 0 && !in_pieces) return plan;
   const bool forced = input.algorithm != Algorithm::automatic;
-  if (input.size == 1) {
+  if (input.size == 1 && !in_pieces) {
     plan.algorithm = forced ? input.algorithm : Algorithm::one_shot;
     return plan;
   }
@@ -373,7 +395,7 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
   if (input.algorithm == Algorithm::automatic) return "";
   const KernelForm* form = find(input.algorithm, input);
   if (form == nullptr) return text("unknown algorithm ", static_cast<int>(input.algorithm));
-  if ((input.size == 1 || input.count == 0) && !form->kernel.strict) return "";
+  if ((input.size == 1 || input.count == 0) && !form->kernel.strict && !traits(input.collective).in_pieces) return "";
   const std::string name = text("algorithm ", name_of(input.algorithm));
   std::string why;
   if (!form->does(input, &why)) return text(name, " ", why);
@@ -384,8 +406,8 @@ std::string refuse(const PlanInput& input, const Tuning& tuning) {
 }
 
 std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tuning) {
-  if (input.count == 0) return "nothing to do for count 0";
-  if (input.size == 1 || chosen.form == nullptr) return "one rank: a copy";
+  if (chosen.form == nullptr && input.count == 0) return "nothing to do for count 0";
+  if (chosen.form == nullptr) return "one rank: a copy";
   return text(input.algorithm != Algorithm::automatic ? "forced: " : "", chosen.form->why(input, chosen, tuning));
 }
 
@@ -409,7 +431,8 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   std::set<std::string> names;
   PlanInput input;
   input.size = size;
-  for (const Collective collective : {Collective::allreduce, Collective::allgather}) {
+  for (const Collective collective :
+       {Collective::allreduce, Collective::allgather, Collective::reduce_scatterv, Collective::allgatherv}) {
     for (const Op op : {Op::sum, Op::max}) {
       for (const DType dtype : {DType::bf16, DType::f16, DType::f32}) {
         input.collective = collective;

@@ -49,6 +49,8 @@ const std::vector<HandleUse>& handle_uses() {
       SYMM_USE(group, symm_reduce_scatterv, w.source.data(), &w.eight, nullptr, w.destination(), kF32, kSum, nullptr, nullptr),
       SYMM_USE(group, symm_alltoallv, w.source.data(), &w.eight, nullptr, w.destination(), &w.eight, nullptr, kF32, nullptr,
                nullptr),
+      SYMM_USE(group, symm_alltoallv_device, w.source.data(), 8, &w.eight, nullptr, w.destination(), 8, &w.eight, nullptr, kF32,
+               nullptr, nullptr),
       SYMM_USE(group, symm_gather, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
       SYMM_USE(group, symm_scatter, w.source.data(), w.destination(), 8, kF32, 0, nullptr, nullptr),
       SYMM_USE(group, symm_allgather_rows, w.source.data(), w.destination(), 2, 4, 4, kF32, nullptr, nullptr),

@@ -11,7 +11,7 @@ constexpr size_t kTooMany = SIZE_MAX / 2;
 
 const WrongSize<symm_collective_options_t> kOptions;
 const WrongSize<symm_collective_call_t> kCall;
-const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 8, 0, nullptr, 0, 0, 0, nullptr};
+const symm_collective_options_t kUnknownAlgorithm = {sizeof(symm_collective_options_t), 99, 0, nullptr, 0, 0, 0, nullptr};
 const symm_collective_options_t kCubeOfOne = {
     sizeof(symm_collective_options_t), SYMM_ALGORITHM_HYBRID_CUBE_MESH, 0, nullptr, 0, 0, 0, nullptr};
 
@@ -85,6 +85,11 @@ const symm_collective_options_t kCubeOfOne = {
 #define SYMM_COUNTS_OF_RECV_TOO(send, counts, displacements, recv, dtype) \
   send, &w.eight, nullptr, recv, counts, displacements, dtype
 
+#define SYMM_DEVICE_OF_SEND(send, counts, displacements, recv, dtype) \
+  send, 8, counts, displacements, recv, 8, &w.eight, nullptr, dtype
+#define SYMM_DEVICE_OF_RECV(send, counts, displacements, recv, dtype) \
+  send, 8, &w.eight, nullptr, recv, 8, counts, displacements, dtype
+
 #define SYMM_REFUSE_ROWS(parameter, how, send, recv, rows, count, stride, dtype, options, stream)                              \
   SYMM_REFUSE(symm_allgather_rows, parameter, how, INVALID_ARGUMENT, w.group, send, recv, rows, count, stride, dtype, options, \
               stream)
@@ -113,6 +118,12 @@ const std::vector<Refusal>& collective_refusals() {
                   5, nullptr, nullptr),
       SYMM_REFUSE_COUNTS(symm_alltoallv, send, SYMM_COUNTS_OF_SEND_TOO, ),
       SYMM_REFUSE_COUNTS(symm_alltoallv, recv, SYMM_COUNTS_OF_RECV_TOO, ),
+      SYMM_REFUSE_COUNTS(symm_alltoallv_device, send, SYMM_DEVICE_OF_SEND, ),
+      SYMM_REFUSE_COUNTS(symm_alltoallv_device, recv, SYMM_DEVICE_OF_RECV, ),
+      SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, w.group, SYMM_SRC, 7, &w.eight,
+                  nullptr, w.destination(), 8, &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, w.group, SYMM_SRC, 8, &w.eight,
+                  nullptr, w.destination(), 7, &w.eight, nullptr, kF32, nullptr, nullptr),
       SYMM_REFUSE_COMMON(symm_gather, count, 0, ),
       SYMM_REFUSE_ROOT(symm_gather, ),
       SYMM_REFUSE_COMMON(symm_scatter, count, 0, ),

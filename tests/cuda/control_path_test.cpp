@@ -75,6 +75,50 @@ TEST(CudaControlPath, ScaledCallsAreMadeOfPlainOnes) {
   EXPECT_EQ(fake_cuda::live(), kNothing);
 }
 
+// What peers may store into is told by the launch, and that it is the kernel which reads counts on the device.
+TEST(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
+  support::as_threads(1, [](int) {
+    const auto group = Group::create(config_of(0, 1, unique()));
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
+    auto* const block = memory->pointer(0);
+    std::byte own[4096];
+    fake_cuda::launches();
+    const size_t four = 4;
+    const auto run = [&](Collective collective, const void* send, void* recv, const PieceCounts& counts, size_t count = 0) {
+      CollectiveCall call = call_of(collective, recv, count, DType::bf16);
+      call.send = send;
+      call.timeout_ms = 1000;
+      EXPECT_NE(plan_collective(*group, call, counts).reason, "");
+      run_collective(*group, call, counts);
+      const auto launches = fake_cuda::launches();
+      EXPECT_EQ(launches.size(), 1U);
+      return std::pair(launches.at(0).kernel, launches.at(0).memory != 0);
+    };
+    using Seen = std::pair<std::string, bool>;
+    const Seen moved("symm_pieces_move", true), staged("symm_pieces_move", false);
+    const PieceCounts both{&four, nullptr, &four, nullptr};
+    PieceCounts on_device{reinterpret_cast<size_t*>(8), nullptr, reinterpret_cast<size_t*>(16), nullptr};  // not for the host
+    on_device.capacities = Capacities{5, 6};
+    EXPECT_EQ(run(Collective::alltoallv, own, block, both), moved);
+    EXPECT_EQ(run(Collective::alltoallv, block, own, both), staged);
+    EXPECT_EQ(run(Collective::alltoallv, block, block, both), staged) << "in place";
+    EXPECT_EQ(run(Collective::alltoallv, own, block, on_device), moved);
+    EXPECT_EQ(run(Collective::allgatherv, block, block, {.recv_counts = &four}), moved) << "in place";
+    EXPECT_EQ(run(Collective::gather, own, block, {}, 7), moved);
+    EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
+    EXPECT_EQ(run(Collective::allgather_rows, own, block, {.rows = 3, .recv_stride = 9}, 7), moved);
+    EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}), Seen("symm_pieces_reduce_bf16", false));
+
+    CollectiveCall wrong = call_of(Collective::alltoallv, block, 0, DType::bf16);
+    const auto why = [&] { return support::failure_of([&] { run_collective(*group, wrong, on_device); }).message; };
+    EXPECT_NE(why().find("recv: overlaps send"), std::string::npos) << why();
+    wrong.recv = own;
+    wrong.algorithm = Algorithm::two_shot;
+    EXPECT_NE(why().find("options.algorithm: algorithm two_shot does"), std::string::npos) << why();
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+}
+
 TEST(CudaControlPath, MemoryIsShared) {
   const std::string name = unique();
   std::barrier<> written(2);

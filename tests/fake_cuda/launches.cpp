@@ -94,6 +94,7 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       launch.partners = args.partners;
     }
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
+    if (name.starts_with("symm_pieces_")) launch.memory = static_cast<const PiecesArgs*>(parameters[0])->call.recv_memory;
     state().launches.push_back(launch);
   }
   const auto arguments = [&]<class Args>() -> const Args& { return *static_cast<const Args*>(parameters[0]); };

@@ -27,6 +27,23 @@ void barriers_of_first_and_last(Member& m) {
   m.group.barrier({}, 2);
 }
 
+// Blocks of all lengths, through scratch.
+void alltoallv(Member& m) {
+  std::vector<size_t> counts;
+  for (int r = 0; r < m.size; ++r) counts.push_back(kStaged / 4 * static_cast<size_t>(m.rank + r) / static_cast<size_t>(m.size));
+  const symm::Span<float> recv(m.recv);
+  m.group.alltoallv(m.send, {counts}, recv, {counts});
+}
+
+// Where they lie.
+void reduce_scatterv(Member& m) {
+  std::vector<size_t> counts;
+  for (int r = 0; r < m.size; ++r) counts.push_back(kZeroCopy / 2 * static_cast<size_t>(r % 3));
+  const size_t mine = counts[static_cast<size_t>(m.rank)];
+  const symm::Span<const float> send(m.symmetric_send(), kZeroCopy * static_cast<size_t>(m.size));
+  m.group.reduce_scatterv(send, {counts}, symm::Span<float>(m.symmetric_recv(), mine), SYMM_OP_SUM);
+}
+
 std::vector<Operation> make_operations() {
   std::vector<Operation> all{
       {"barrier", [](Member& m) { m.group.barrier({}, 1); }},
@@ -34,6 +51,8 @@ std::vector<Operation> make_operations() {
       {"wait_signal", signal_everybody},
       {"rendezvous", [](Member& m) { m.group.rendezvous(m.group.allocate(8192), 7); }},
       {"split", [](Member& m) { m.group.split(5); }},
+      {"alltoallv_staged", alltoallv},
+      {"reduce_scatterv_two_shot", reduce_scatterv},
   };
   for (const auto& [name, what] : kCollectives) {
     const auto add = [&, what = what, prefix = std::string(name)](const char* way, symm_algorithm_values algorithm, size_t count,

@@ -237,6 +237,11 @@ TEST(ScaledReductions, what_makes_no_sense_is_refused) {
     options.scale = 2;
     EXPECT_EQ(symm_allgather(group.get(), send.data(), recv.data(), 1, SYMM_DTYPE_F32, &options, nullptr),
               SYMM_ERR_INVALID_ARGUMENT);
+    const size_t one = 1;
+    EXPECT_EQ(symm_reduce_scatterv(group.get(), send.data(), &one, nullptr, recv.data(), SYMM_DTYPE_F32, SYMM_OP_SUM, &options,
+                                   nullptr),
+              SYMM_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(symm_last_error()).find("reduce_scatterv has neither"), std::string::npos) << symm_last_error();
     options = SYMM_COLLECTIVE_OPTIONS_INIT;
     options.result_dtype = SYMM_DTYPE_F32;  // as far as the operand, which it would overwrite
     EXPECT_EQ(symm_allreduce(group.get(), send.data(), send.data(), 8, SYMM_DTYPE_BF16, SYMM_OP_SUM, &options, nullptr),

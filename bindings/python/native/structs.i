@@ -76,13 +76,19 @@ OPTIONS(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT, "hold_ms:u hold
 OPTIONS(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT, "timeout_ms:u directory:z device:i", &given.timeout_ms,
         &given.directory, &given.device)
 
-// (collective, send, recv, count, dtype, op, root)
-%typemap(in) const symm_collective_call_t *call (symm_collective_call_t given) {
-  const symm_collective_call_t none = SYMM_COLLECTIVE_CALL_INIT;
-  given = none;
-  if (!symm_py_fields($input, "collective:i send:p recv:p count:u dtype:i op:i root:i", &given.collective, &given.send, &given.recv,
-                      &given.count, &given.dtype, &given.op, &given.root)) SWIG_fail;
+// (collective, send, recv, count, dtype, op, root, send_counts, send_displacements, recv_counts, recv_displacements, rows, recv_stride)
+%typemap(in) const symm_collective_call_t *call (symm_collective_call_t given = SYMM_COLLECTIVE_CALL_INIT) {
+  if (!symm_py_fields($input, "collective:i send:p recv:p count:u dtype:i op:i root:i send_counts:s send_displacements:s recv_counts:s "
+                      "recv_displacements:s rows:u recv_stride:u", &given.collective, &given.send, &given.recv, &given.count,
+                      &given.dtype, &given.op, &given.root, &given.send_counts, &given.send_displacements, &given.recv_counts,
+                      &given.recv_displacements, &given.rows, &given.recv_stride)) SWIG_fail;
   $1 = &given;
+}
+%typemap(freearg) const symm_collective_call_t *call {
+  free((void *)given$argnum.send_counts);
+  free((void *)given$argnum.send_displacements);
+  free((void *)given$argnum.recv_counts);
+  free((void *)given$argnum.recv_displacements);
 }
 %ignore symm_collective_call_t;
 

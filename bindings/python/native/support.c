@@ -113,6 +113,7 @@ static int field(PyObject* from, const char* name, char kind, void* to) {
     case 'd': *(double*)to = PyFloat_AsDouble(from); return !PyErr_Occurred();
     case 'z': return text_of(from, (const char**)to);
     case 'p': return symm_py_address(from, name, (void**)to);
+    case 's': return symm_py_sizes(from, (size_t**)to);
     default: *(PyObject**)to = from; return 1;
   }
 }

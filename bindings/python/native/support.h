@@ -22,7 +22,7 @@ PyObject* symm_py_append(PyObject* result, PyObject* next);
 int symm_py_number(PyObject* from, const char* name, int64_t least, uint64_t most, uint64_t* to);
 int symm_py_address(PyObject* from, const char* name, void** to); /* NULL for None */
 /* The items of a tuple, each by "name:kind" in `names` and a pointer: i int32_t, u uint64_t, d double, z text or None, p an
- * address, O the object, borrowed. Those after "|" may be missing. */
+ * address, s sizes or NULL (to be freed), O the object, borrowed. Those after "|" may be missing. */
 int symm_py_fields(PyObject* from, const char* names, ...);
 int symm_py_integers(PyObject* from, int32_t** to, size_t* count);         /* free(*to) */
 int symm_py_waits(PyObject* from, symm_signal_wait_t** to, size_t* count); /* free(*to) */

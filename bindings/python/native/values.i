@@ -46,6 +46,12 @@ NUMBER(size_t, 0, UINT64_MAX)
   free(numbers$argnum);
 }
 
+// Those that the device reads: an address.
+%typemap(in) const uint64_t *send_counts, const uint64_t *send_displacements, const uint64_t *recv_counts,
+             const uint64_t *recv_displacements {
+  if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;
+}
+
 %define HANDLE(type)
 %typemap(in) type * {
   if (!symm_py_address($input, "$1_name", (void **)&$1)) SWIG_fail;

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+from array import array
 from pathlib import Path
 
 import numpy as np
@@ -364,10 +365,15 @@ class Runner:
             group.allgatherv(send, recv, recv_counts, recv_at)
         elif line.verb == "reduce_scatterv":
             group.reduce_scatterv(send, send_counts, recv, line.text("op"), send_at)
-        else:
+        elif line.verb == "alltoallv":
             group.alltoallv(send, send_counts, recv, recv_counts, send_at, recv_at)
+        else:
+            send, recv = (self.operand(line, key, line.integer(f"{key}_capacity"), dtype) for key in ("send", "recv"))
+            lists = (array("q", one) if one else None for one in (send_counts, recv_counts, send_at, recv_at))
+            send_numbers, recv_numbers, *places = lists
+            group.alltoallv_device(send, send_numbers, recv, recv_numbers, *places)
 
-    do_allgatherv = do_reduce_scatterv = do_alltoallv = do_blocks
+    do_allgatherv = do_reduce_scatterv = do_alltoallv = do_alltoallv_device = do_blocks
 
     def do_allgather_rows(self, line: Line) -> None:
         dtype, rows, count, stride = dtype_of(line.text("dtype").lower()), *map(line.integer, ("rows", "count", "recv_stride"))

@@ -242,6 +242,14 @@ def test_options_and_plans(ranks):
             assert plan.reason
         for collective in [one for one in symm.Collective if not one.name.endswith("V")]:  # which have counts
             assert isinstance(group.plan(collective, a, algorithm=None).algorithm, symm.Algorithm)
+        b = np.empty(1000, np.float32)
+        assert group.plan("allgatherv", b[:300], a, recv_counts=[300, 300], recv_displacements=[0, 500]).algorithm.name
+        assert group.plan("reduce_scatterv", a, b[:300], "max", send_counts=[300, 300]).reason
+        assert group.plan("alltoallv", a, b, send_counts=[1, 2], recv_counts=[1, 2]).chunk_bytes == 0
+        assert group.plan("allgather_rows", b[:30], a, rows=3, recv_stride=100).reason
+        assert group.plan("allreduce", a, scale=0.5).reason.startswith("f32: ")
+        with pytest.raises(symm.InvalidArgumentError, match="recv_counts"):
+            group.plan("allgatherv", b, a)
         with pytest.raises(symm.InvalidArgumentError, match="algorithm"):
             group.allreduce(a, algorithm="ll")
         with pytest.raises(ValueError, match="there are sum, avg"):

@@ -1132,9 +1132,10 @@ SYMM_API symm_status_t symm_alltoall(symm_group_t *group, const void *send, void
  * any may be 0; `*_displacements` says how many elements from the start of the operand each block begins, in any order, NULL: one
  * behind the other. They are read before the call returns. Blocks of recv must not overlap, those of send may, unless in place.
  * What rank i sends to rank j must be what j expects from i; else MISMATCH, which names both. No rank leaves before all have
- * entered. SYMM_ALGORITHM_TWO_SHOT and _TWO_SHOT_STAGED can be forced, for these and for gather, scatter and allgather_rows; by
- * itself each rank's send is read where it lies if it is symmetric memory, and goes through the group's scratch if it is not. The
- * CUDA back end answers UNSUPPORTED to all six. */
+ * entered. For these and for gather, scatter and allgather_rows SYMM_ALGORITHM_TWO_SHOT_STAGED can be forced, on the host also
+ * _TWO_SHOT; by itself the host reads each rank's send where it lies if it is symmetric memory, CUDA stores straight into each
+ * rank's recv if that is (and not that of an all-to-all in place), and what is private, and all that is reduced with CUDA, goes
+ * through the group's scratch. There is no factor and no result_dtype for symm_reduce_scatterv(). */
 
 /** recv[recv_displacements[r] + i] = send_r[i], i < recv_counts[r]; send has recv_counts[rank] elements. The counts are the same
  *  on all ranks, the displacements need not be. In place: send == recv + recv_displacements[rank]. Since 0.2. */
@@ -1154,6 +1155,18 @@ SYMM_API symm_status_t symm_alltoallv(symm_group_t *group, const void *send, con
                                       const size_t *send_displacements, void *recv, const size_t *recv_counts,
                                       const size_t *recv_displacements, symm_dtype_t dtype,
                                       const symm_collective_options_t *options, void *stream);
+
+/** symm_alltoallv() whose counts and displacements are read when it runs, from memory that the device (host back end: the host)
+ *  can read: a captured call takes new ones at each replay. Other ranks may be in symm_alltoallv(). Never in place; blocks of
+ * recv that overlap make it undefined. Since 0.2.
+ *  @param send_capacity  elements that send has room for, whatever the counts say; recv_capacity likewise.
+ *  @return as symm_alltoallv(). A block that does not lie within its capacity is INVALID_ARGUMENT and names the count, and
+ * nothing is stored; with CUDA the group fails with it when the call runs. */
+SYMM_API symm_status_t symm_alltoallv_device(symm_group_t *group, const void *send, size_t send_capacity,
+                                             const uint64_t *send_counts, const uint64_t *send_displacements, void *recv,
+                                             size_t recv_capacity, const uint64_t *recv_counts,
+                                             const uint64_t *recv_displacements, symm_dtype_t dtype,
+                                             const symm_collective_options_t *options, void *stream);
 
 /** recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only. In place, on the root:
  *  send == recv + root * count elements. Since 0.2. */

@@ -557,6 +557,13 @@ struct Blocks {
   const size_t *at() const noexcept { return displacements.empty() ? nullptr : displacements.data(); }
 };
 
+// The same in memory of the device, for Group::alltoallv_device().
+struct DeviceBlocks {
+  Span<const uint64_t> counts;
+  Span<const uint64_t> displacements = {};
+  const uint64_t *at() const noexcept { return displacements.empty() ? nullptr : displacements.data(); }
+};
+
 // Ranks that share memory.
 class Group : public Handle<symm_group_t> {
  public:
@@ -815,6 +822,18 @@ class Group : public Handle<symm_group_t> {
                          of_recv.at(), data.dtype, &c, options.stream),
           "symm_alltoallv");
   }
+  // The same with counts that are read when it runs, of blocks that lie within send and recv then. symm_alltoallv_device().
+  template <class Send, class Recv>
+  void alltoallv_device(const Send &send, const DeviceBlocks &of_send, Recv &&recv, const DeviceBlocks &of_recv,
+                        const Options &options = {}) const {
+    const detail::Operands<Send, Recv> data{send, recv};
+    require_numbers("symm_alltoallv_device", "send", of_send);
+    require_numbers("symm_alltoallv_device", "recv", of_recv);
+    const auto c = detail::in_c(options);
+    check(symm_alltoallv_device(get(), data.send.data(), data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(),
+                                data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype, &c, options.stream),
+          "symm_alltoallv_device");
+  }
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
   template <class Send, class Recv>
   void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
@@ -860,11 +879,15 @@ class Group : public Handle<symm_group_t> {
   }
 
  private:
-  void require_blocks(const char *call, const char *operand, const Blocks &blocks, size_t elements) const {
+  template <class Any>
+  void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
     detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
     if (!blocks.displacements.empty())
       detail::require_elements(call, (name + "_displacements").c_str(), blocks.displacements.size(), ranks());
+  }
+  void require_blocks(const char *call, const char *operand, const Blocks &blocks, size_t elements) const {
+    require_numbers(call, operand, blocks);
     if (blocks.end() > elements) detail::require_elements(call, operand, elements, blocks.end());
   }
   size_t ranks() const noexcept { return static_cast<size_t>(size_); }

@@ -311,7 +311,7 @@ class Runner {
       const size_t rows = line.size("rows"), row = line.size("count"), stride = line.size("recv_stride");
       return ranks.allgather_rows(symm::Span(send, rows * row), symm::Span(recv, rows * stride), rows, stride);
     }
-    if (verb == "allgatherv" || verb == "alltoallv" || verb == "reduce_scatterv") {
+    if (verb == "allgatherv" || verb == "alltoallv" || verb == "alltoallv_device" || verb == "reduce_scatterv") {
       const auto lengths = [&](const char* key) {
         const std::vector<int32_t> given = line.ranks(key);
         return std::vector<size_t>(given.begin(), given.end());
@@ -324,6 +324,9 @@ class Runner {
         return ranks.allgatherv(symm::Span(send, recv_counts.at(me)), symm::Span(recv, of_recv.end()), of_recv);
       if (verb == "alltoallv")
         return ranks.alltoallv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, of_recv.end()), of_recv);
+      if (verb == "alltoallv_device")
+        return ranks.alltoallv_device(symm::Span(send, line.size("send_capacity")), {send_counts, send_at},
+                                      symm::Span(recv, line.size("recv_capacity")), {recv_counts, recv_at});
       return ranks.reduce_scatterv(symm::Span(send, of_send.end()), of_send, symm::Span(recv, send_counts.at(me)),
                                    static_cast<symm_op_values>(line.constant("op")));
     }
@@ -465,6 +468,7 @@ class Runner {
       {"allgatherv", collective_},
       {"reduce_scatterv", collective_},
       {"alltoallv", collective_},
+      {"alltoallv_device", collective_},
       {"gather", collective_},
       {"scatter", collective_},
       {"allgather_rows", collective_},

@@ -16,6 +16,7 @@ extern "C" void symm_one_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_two_shot_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_any_2(symm::cuda::CollectiveArgs args);
 extern "C" void symm_pipeline_move(symm::cuda::CollectiveArgs args);
+extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 
 namespace symm::cuda::model {
 namespace {
@@ -30,6 +31,16 @@ struct Form {
   Collective collective;
   unsigned roles;  // 0: not in work groups
 };
+void gather_pieces(CollectiveArgs call) {
+  PiecesArgs args{};
+  args.call = call;
+  args.element = sizeof(float);
+  for (uint64_t r = 0; r < kRanks; ++r) {
+    args.send[r] = {0, call.unit};
+    args.recv[r] = {r * call.unit, call.unit};
+  }
+  symm_pieces_move(args);
+}
 constexpr Form kForms[] = {
     {"ll", symm_ll_reduce_2, Collective::allreduce, 0},
     {"ll moving", symm_ll_move_2, Collective::allgather, 0},
@@ -37,6 +48,7 @@ constexpr Form kForms[] = {
     {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
     {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
     {"pipeline moving", symm_pipeline_move, Collective::allgather, 3},
+    {"pieces", gather_pieces, Collective::allgather, 1},
 };
 
 // Calls of several groups, each group's one after the other, all launched at once.

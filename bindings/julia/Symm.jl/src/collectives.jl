@@ -213,6 +213,29 @@ function alltoallv!(
 end
 
 """
+    alltoallv_device!(destination, to_counts, source, from_counts, group; to_displacements=nothing, from_displacements=nothing)
+
+[`alltoallv!`](@ref) with counts and displacements that are read when it runs: arrays of one `Int64` or `UInt64` for each rank, where the operands lie. A
+captured call takes new ones at each replay. Never in place. A block that does not lie within its array is an error: on the host of the call, on CUDA of the
+group.
+"""
+function alltoallv_device!(
+    to, to_counts, from, from_counts, group::Group=group_of(to, from); to_displacements=nothing, from_displacements=nothing, keywords...
+)
+    same_type(to, from)
+    numbers(::Nothing) = C_NULL
+    function numbers(list)
+        eltype(list) in (Int64, UInt64) && length(list) == group.size || differ("$(length(list)) $(eltype(list)), not an Int64 for each rank")
+        return Ptr{UInt64}(pointer(list))
+    end
+    GC.@preserve to_counts from_counts to_displacements from_displacements finish_collective(
+        symm_alltoallv_device, group, operand(from), length(from), numbers(from_counts), numbers(from_displacements), operand(to), length(to),
+        numbers(to_counts), numbers(to_displacements), dtype(eltype(to)); keywords...,
+    )
+    return to
+end
+
+"""
     gather!(destination, source, group; root=0)
 
 The r-th part of `destination` receives rank r's `source`, on the root only; elsewhere `destination` may be `nothing`. In place the root's `source` is its

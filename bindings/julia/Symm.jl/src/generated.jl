@@ -700,6 +700,8 @@ const STRUCTS = (symm_failure_t, symm_wait_options_t, symm_device_info_t, symm_s
 @waiting symm_reduce_scatterv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, dtype::symm_dtype_t, op::symm_op_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """recv[recv_displacements[r] + i] = send_r[send_displacements_r[rank] + i], i < recv_counts[r], which is send_counts_r[rank]."""
 @waiting symm_alltoallv(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_counts::Ptr{Csize_t}, send_displacements::Ptr{Csize_t}, recv::Ptr{Cvoid}, recv_counts::Ptr{Csize_t}, recv_displacements::Ptr{Csize_t}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
+"""symm_alltoallv() whose counts and displacements are read when it runs, from memory that the device (host back end: the host) can read: a captured call takes new ones at each replay."""
+@waiting symm_alltoallv_device(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, send_capacity::Csize_t, send_counts::Ptr{UInt64}, send_displacements::Ptr{UInt64}, recv::Ptr{Cvoid}, recv_capacity::Csize_t, recv_counts::Ptr{UInt64}, recv_displacements::Ptr{UInt64}, dtype::symm_dtype_t, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """recv[r * count + i] = send_r[i], i < count, on the root; recv is written on the root only."""
 @waiting symm_gather(group::Ptr{symm_group_t}, send::Ptr{Cvoid}, recv::Ptr{Cvoid}, count::Csize_t, dtype::symm_dtype_t, root::Int32, options::Ptr{symm_collective_options_t}, stream::Ptr{Cvoid})::symm_status_t
 """recv[i] = send_root[rank * count + i], i < count; send is read on the root only."""

@@ -215,6 +215,15 @@ const VERBS = Dict{String,Function}(
     "alltoallv" => r -> in_blocks(
         r, (to, tc, td, from, fc, fd) -> alltoallv!(to, tc, from, fc, group(r); to_displacements=td, from_displacements=fd)
     ),
+    "alltoallv_device" => r -> begin
+        T = TYPES[constant("DTYPE", word(r, "dtype"))]
+        list(key) = has(r, key) ? Int64.(among(r, key)) : nothing
+        to, from = (Span{T}(address(r, key), number(r, key * "_capacity")) for key in ("recv", "send"))
+        alltoallv_device!(
+            to, list("recv_counts"), from, list("send_counts"), group(r);
+            to_displacements=list("recv_displacements"), from_displacements=list("send_displacements"),
+        )
+    end,
     "alltoall" => r -> moving(r, (to, from; o...) -> alltoall!(to, from, group(r); o...); to=3, from=3),
 )
 

@@ -87,6 +87,8 @@
         @test_throws BoundsError put!(A, 0, [1.0, 2.0]; at=6)
         @test_throws ArgumentError put!(A, 0, [1, 2])
         @test plan(:allreduce, A, A, +).algorithm isa Symbol && !isempty(plan(:allgather, A, A).reason)
+        @test !isempty(plan(:allgatherv, A, A; to_counts=[length(A)]).reason)
+        @test startswith(plan(:allreduce, A, A, +; scale=0.5).reason, "f64: ")
         @test plan(:allreduce, A, A, +; algorithm=:two_shot).algorithm in (:two_shot, :one_shot)
         once() = (allreduce!(A, +); nothing)
         once()

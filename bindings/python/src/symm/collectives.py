@@ -21,7 +21,7 @@ from symm._generated import Plan
 from symm._library import raw
 from symm._streams import milliseconds
 from symm.array import SymmArray
-from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32
+from symm.dtypes import bf16, f8e4m3, f8e5m2, f16, f32, i64, u64
 from symm.enums import Algorithm, Collective, Op, Scale, member
 from symm.errors import InvalidArgumentError
 
@@ -368,6 +368,56 @@ class Collectives:
             number,
         )
 
+    def alltoallv_device(
+        self,
+        send: Any,
+        send_counts: Any,
+        recv: Any,
+        recv_counts: Any,
+        send_displacements: Any = None,
+        recv_displacements: Any = None,
+        **options: Unpack[CallOptions],
+    ) -> None:
+        """`alltoallv()` with counts and displacements that are read when it runs: a captured call takes new ones at each replay.
+
+        Args:
+            send: has room for the blocks that go to each rank; no part of `recv`.
+            send_counts: elements of each: an array of one i64 or u64 for each rank, where `send` lies.
+            recv: has room for the blocks that come from each rank.
+            recv_counts: elements of each, likewise.
+            send_displacements: where each block of `send` begins, likewise; None: one behind the other.
+            recv_displacements: the same of `recv`.
+            **options: algorithm, timeout, stream; see `allreduce()`. On CUDA all arrays live until the call has run.
+
+        A block that does not lie within its array is an `InvalidArgumentError`: on the host of the call, on CUDA of the group.
+        """
+        source, target, how, number = self._begin(send, recv, **options)
+        if target.dtype is not source.dtype:
+            raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
+
+        def numbers(array: Any, name: str) -> int | None:
+            if array is None and name.endswith("displacements"):
+                return None
+            operand = self._operand(array, name, number)
+            if operand.dtype not in (i64, u64) or operand.size != self.size:
+                raise InvalidArgumentError(f"{name}: is {operand.size} elements of {operand.dtype!r}, not an i64 for each rank")
+            return operand.pointer
+
+        raw.symm_alltoallv_device(
+            self._handle,
+            source.pointer,
+            source.size,
+            numbers(send_counts, "send_counts"),
+            numbers(send_displacements, "send_displacements"),
+            target.pointer,
+            target.size,
+            numbers(recv_counts, "recv_counts"),
+            numbers(recv_displacements, "recv_displacements"),
+            source.code,
+            how,
+            number,
+        )
+
     def gather(self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]) -> None:
         """``recv[r * n + i]`` = rank r's ``send[i]``, i < n, on the root.
 
@@ -442,7 +492,13 @@ class Collectives:
         op: Op | str = Op.SUM,
         *,
         root: int = 0,
-        algorithm: Algorithm | str | None = None,
+        send_counts: Sequence[int] | None = None,
+        send_displacements: Sequence[int] | None = None,
+        recv_counts: Sequence[int] | None = None,
+        recv_displacements: Sequence[int] | None = None,
+        rows: int = 0,
+        recv_stride: int | None = None,
+        **options: Unpack[ReductionOptions],
     ) -> Plan:
         """Which algorithm a collective would use if every rank passed memory like this rank's. [local]
 
@@ -450,12 +506,18 @@ class Collectives:
             collective: "allreduce", "reduce_scatter", ...
             send: as for the collective itself.
             recv: as for the collective itself.
-            op: ignored where the collective has none.
-            root: likewise.
-            algorithm: force one.
+            op: ignored where the collective has none; what follows likewise.
+            root: who sends or receives.
+            send_counts: as for the collective itself; what follows likewise.
+            send_displacements: where they begin.
+            recv_counts: elements of each rank's block.
+            recv_displacements: where they begin.
+            rows: of both.
+            recv_stride: elements from one row of `recv` to the next; None: no gap.
+            **options: algorithm, scale, scale_position; see `allreduce()`.
         """
         kind = member(Collective, collective)
-        source, target, how, _ = self._begin(recv if send is None else send, recv, algorithm)
+        source, target, how, _ = self._begin_reduction(recv if send is None else send, recv, **options)
         count = source.size
         send_at, recv_at = source.pointer, target.pointer
         divided = kind in (Collective.REDUCE_SCATTER, Collective.ALLTOALL) or (kind == Collective.SCATTER and self.rank == root)
@@ -464,5 +526,9 @@ class Collectives:
         if target is source and kind in (Collective.REDUCE_SCATTER, Collective.ALLGATHER):
             part = source.pointer + self.rank * count * source.dtype.itemsize
             send_at, recv_at = (send_at, part) if kind == Collective.REDUCE_SCATTER else (part, recv_at)
-        call = (kind, send_at, recv_at, count, source.code, member(Op, op), root)
+        if rows:
+            count //= rows
+        blocks = (send_counts, send_displacements, recv_counts, recv_displacements)
+        stride = self.size * count if recv_stride is None else recv_stride
+        call = (kind, send_at, recv_at, count, source.code, member(Op, op), root, *blocks, rows, stride)
         return Plan.read(raw.symm_collective_plan(self._handle, call, how))

@@ -4,7 +4,7 @@
 mod ranks;
 
 use ranks::{processes, threads};
-use symm::{Algorithm, Collective, Element, F8E4M3, F8E5M2, Group, Op, Status};
+use symm::{Algorithm, Blocks, Collective, Element, F8E4M3, F8E5M2, Group, Op, Scale, Status};
 
 const RANKS: usize = 3;
 
@@ -65,6 +65,16 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
     data.clone_from(&whole);
     group.reduce_in_place(&mut data, Op::Max, 2).expect("reduce in place");
     assert_eq!(data, if me == 2 { most } else { whole.clone() });
+
+    let mut part = if me == 1 { recv.clone() } else { whole[..n].to_vec() };
+    if me == 1 {
+        part[n..2 * n].clone_from_slice(&whole[..n]);
+    }
+    group.gather_in_place(&mut part, 1).expect("gather in place");
+    let parts: Vec<T> = (0..RANKS).flat_map(|r| values(r, 0..n, &make)).collect();
+    assert_eq!(part, if me == 1 { parts } else { whole[..n].to_vec() });
+    group.scatter_in_place(&mut part, 1).expect("scatter in place");
+    assert_eq!(if me == 1 { &part[n..2 * n] } else { &part[..] }, &whole[..n], "each has its own again");
 
     let exchanged: Vec<T> = (0..RANKS).flat_map(|r| values(r, me * n..(me + 1) * n, &make)).collect();
     group.alltoall(&whole, &mut recv).expect("alltoall");
@@ -171,6 +181,17 @@ fn every_algorithm_gives_the_same_bits() {
             let mut got = vec![0.0; 10_000];
             memory.get(group.rank(), 10_000, &mut got).expect("it is there");
             assert!(got.iter().zip(&expected).all(|(a, b)| a.to_bits() == b.to_bits()), "{algorithm:?}");
+        }
+        let (send, recv) = (vec![0.0f32; 300], vec![0.0f32; 2000]);
+        let (counts, none) = ([300, 300, 300], Blocks::packed(&[]));
+        let plans = [
+            group.plan_blocks(Collective::Allgatherv, &send, none, &recv, Blocks::packed(&counts), Op::Sum),
+            group.plan_blocks(Collective::ReduceScatterv, &recv, Blocks::packed(&counts), &send, none, Op::Sum),
+            group.plan_rows(&send, &recv, 3, 400),
+            group.with_scale(Scale::Before, 0.5).plan(Collective::Allreduce, &send, &recv, 300, Op::Sum, 0),
+        ];
+        for plan in plans {
+            assert!(!plan.expect("it can be planned").reason.is_empty());
         }
         let error = group.with_algorithm(Algorithm::Ll).allreduce_in_place(&mut vec![0.0f32; 1000], Op::Sum);
         let error = error.expect_err("it is too large for that");

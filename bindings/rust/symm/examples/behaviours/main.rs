@@ -413,7 +413,7 @@ impl Runner {
 fn collective<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
     let algorithm = line.has("algorithm").then(|| line.named("algorithm", Algorithm::from_raw));
     let group = r.group(line).with_algorithm(algorithm.unwrap_or(Algorithm::Auto));
-    if matches!(line.verb.as_str(), "allgatherv" | "reduce_scatterv" | "alltoallv") {
+    if matches!(line.verb.as_str(), "allgatherv" | "reduce_scatterv" | "alltoallv" | "alltoallv_device") {
         return blocks::<T>(r, line);
     }
     let group = if line.has("scale_at") {
@@ -473,6 +473,12 @@ fn blocks<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
     let send = r.operand::<T>(line, "send", length(&of_send, &lists[0], &lists[2]));
     let mut recv = r.operand::<T>(line, "recv", length(&of_recv, &lists[2], &lists[0]));
     let group = r.group(line);
+    if line.verb == "alltoallv_device" {
+        let send = r.operand::<T>(line, "send", line.get("send_capacity"));
+        let mut recv = r.operand::<T>(line, "recv", line.get("recv_capacity"));
+        let [sent, at, received, recv_at] = lists.map(|list| list.into_iter().map(|n| n as u64).collect::<Vec<_>>());
+        return group.alltoallv_device(&send, (&sent[..], &at[..]), &mut recv, (&received[..], &recv_at[..]));
+    }
     match line.verb.as_str() {
         "allgatherv" => group.allgatherv(&send, &mut recv, of_recv),
         "reduce_scatterv" => group.reduce_scatterv(&send, of_send, &mut recv, line.named("op", Op::from_raw)),

@@ -2,9 +2,8 @@
 //! Collectives whose blocks have lengths of their own, and those to and from one rank.
 
 use super::{Operand, Source, Target};
-use crate::convert::index;
 use crate::error::{Error, Result, call};
-use crate::{Element, Group, Op};
+use crate::{Collective, Element, Group, Op};
 use std::ptr;
 
 /// How the blocks of an operand lie, by rank, in elements.
@@ -51,6 +50,14 @@ impl<'a> Blocks<'a> {
             return Err(Error::argument(format!("{name} has {len} elements; its blocks need {}", self.end())));
         }
         Ok(())
+    }
+
+    /// As a plan takes them, where none is none at all.
+    pub(super) fn for_plan(&self, name: &str, size: usize) -> Result<(*const usize, *const usize)> {
+        if self.counts.is_empty() {
+            return Ok((ptr::null(), ptr::null()));
+        }
+        self.require(name, size, usize::MAX).map(|()| self.raw())
     }
 
     fn raw(&self) -> (*const usize, *const usize) {
@@ -167,6 +174,43 @@ impl Group {
         })
     }
 
+    /// As [`alltoallv`](Self::alltoallv), with counts and displacements that are read when it runs: for each rank one number, in memory of
+    /// the kind that the group works on. A captured call takes new ones at each replay. Empty displacements: one behind the other.
+    ///
+    /// # Errors
+    /// A block that does not lie within its operand is `InvalidArgument`: on the host of the call, on CUDA of the group.
+    pub fn alltoallv_device<S, R, N>(&self, send: &S, of_send: (&N, &N), recv: &mut R, of_recv: (&N, &N)) -> Result<()>
+    where
+        S: Source + ?Sized,
+        R: Target<Element = S::Element> + ?Sized,
+        N: Source<Element = u64> + ?Sized,
+    {
+        let (send, recv) = self.both(send, recv)?;
+        let numbers = |name: &str, list: &N, may_be_empty: bool| {
+            let list = list.operand().on(&self.shared, &self.stream)?;
+            if may_be_empty && list.len() == 0 {
+                return Ok(ptr::null());
+            }
+            own(name, list.len(), self.size())?;
+            Ok::<_, Error>(list.pointer().cast::<u64>().cast_const())
+        };
+        let counts = [numbers("send_counts", of_send.0, false)?, numbers("send_displacements", of_send.1, true)?];
+        let recv_counts = [numbers("recv_counts", of_recv.0, false)?, numbers("recv_displacements", of_recv.1, true)?];
+        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
+        call(|api| {
+            // SAFETY: the operands have as many elements as is said, and the lists a number for each rank.
+            self.options(0, |o| unsafe {
+                let [of_send, at] = counts;
+                let [of_recv, recv_at] = recv_counts;
+                let (room, recv_room) = (send.len(), recv.len());
+                let (send, recv) = (send.pointer(), recv.pointer());
+                api.symm_alltoallv_device(
+                    group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream,
+                )
+            })
+        })
+    }
+
     /// `recv[r * send.len() + i] = send[i] of rank r`, on the root; other ranks' `recv` is not written and may be empty.
     pub fn gather<S, R>(&self, send: &S, recv: &mut R, root: usize) -> Result<()>
     where
@@ -177,13 +221,8 @@ impl Group {
         if self.rank() == root {
             self.all_parts("recv", recv.len(), "send", send.len())?;
         }
-        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
-        call(|api| {
-            // SAFETY: `recv` has `size * send.len()` elements where it is written.
-            self.options(0, |o| unsafe {
-                api.symm_gather(group, send.pointer(), recv.pointer(), send.len(), dtype, index(root), o, stream)
-            })
-        })
+        // SAFETY: `recv` has `size * send.len()` elements where it is written.
+        unsafe { self.run(Collective::Gather, send, recv, send.len(), Op::Sum, root) }
     }
 
     /// `recv[i] = send[rank * recv.len() + i] of the root`; other ranks' `send` is not read and may be empty.
@@ -196,13 +235,8 @@ impl Group {
         if self.rank() == root {
             self.all_parts("send", send.len(), "recv", recv.len())?;
         }
-        let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
-        call(|api| {
-            // SAFETY: `send` has `size * recv.len()` elements where it is read.
-            self.options(0, |o| unsafe {
-                api.symm_scatter(group, send.pointer(), recv.pointer(), recv.len(), dtype, index(root), o, stream)
-            })
-        })
+        // SAFETY: `send` has `size * recv.len()` elements where it is read.
+        unsafe { self.run(Collective::Scatter, send, recv, recv.len(), Op::Sum, root) }
     }
 
     /// All-gather along the last dimension: row by row, `recv` = all ranks' rows of `send`, one behind the other. From one row of `recv`

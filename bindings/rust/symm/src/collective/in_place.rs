@@ -56,4 +56,20 @@ impl Group {
         // SAFETY: the operand has `size * count` elements.
         unsafe { self.run(Collective::Alltoall, data, data, count, Op::Sum, 0) }
     }
+    /// Gathers everybody's part on the root, in `data` of `size * n` elements, of which its own part is there before the call. Elsewhere
+    /// `data` is the part: n elements, which are only read.
+    pub fn gather_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count) = if self.rank() == root { (root, self.part(data.len())?) } else { (0, data.len()) };
+        // SAFETY: the operand has `size * count` elements on the root, and `count` elsewhere.
+        unsafe { self.run(Collective::Gather, data.from(at * count), data, count, Op::Sum, root) }
+    }
+
+    /// The other way: the root keeps its own part of `data`, of `size * n` elements, and sends the others. Elsewhere `data` receives n.
+    pub fn scatter_in_place<D: Target + ?Sized>(&self, data: &mut D, root: usize) -> Result<()> {
+        let data = data.operand_mut().on(&self.shared, &self.stream)?;
+        let (at, count) = if self.rank() == root { (root, self.part(data.len())?) } else { (0, data.len()) };
+        // SAFETY: as above.
+        unsafe { self.run(Collective::Scatter, data, data.from(at * count), count, Op::Sum, root) }
+    }
 }

@@ -144,6 +144,8 @@ impl Group {
                 Collective::Allgather => api.symm_allgather(group, send, recv, count, dtype, o, stream),
                 Collective::Broadcast => api.symm_broadcast(group, send, recv, count, dtype, root, o, stream),
                 Collective::Reduce => api.symm_reduce(group, send, recv, count, dtype, op, root, o, stream),
+                Collective::Gather => api.symm_gather(group, send, recv, count, dtype, root, o, stream),
+                Collective::Scatter => api.symm_scatter(group, send, recv, count, dtype, root, o, stream),
                 _ => api.symm_alltoall(group, send, recv, count, dtype, o, stream),
             }
         };

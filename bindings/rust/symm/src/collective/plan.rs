@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which algorithm a call would use, and why.
 
-use super::Source;
+use super::{Blocks, Source};
 use crate::convert::{filled, index};
 use crate::error::Result;
 use crate::{Algorithm, Collective, Element, Group, Op, Reduces};
@@ -46,14 +46,62 @@ impl Group {
         R: Source + ?Sized,
         S::Element: Reduces<R::Element>,
     {
-        let send = send.operand().on(&self.shared, &self.stream)?.pointer();
-        let recv = recv.operand().on(&self.shared, &self.stream)?.pointer();
+        let (asked, result) = self.asked(collective, send, recv, count, op, root)?;
+        self.ask(&asked, result)
+    }
+
+    /// The same for collectives with counts, whose blocks are those of the call; [`Blocks::packed`]`(&[])` where it has none.
+    pub fn plan_blocks<S, R>(
+        &self,
+        collective: Collective,
+        send: &S,
+        of_send: Blocks<'_>,
+        recv: &R,
+        of_recv: Blocks<'_>,
+        op: Op,
+    ) -> Result<Plan>
+    where
+        S: Source + ?Sized,
+        R: Source + ?Sized,
+    {
+        let (mut asked, result) = self.asked(collective, send, recv, 0, op, 0)?;
+        (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self.size())?;
+        (asked.recv_counts, asked.recv_displacements) = of_recv.for_plan("recv", self.size())?;
+        self.ask(&asked, result)
+    }
+
+    /// The same for [`allgather_rows`](Self::allgather_rows).
+    pub fn plan_rows<S, R>(&self, send: &S, recv: &R, rows: usize, recv_stride: usize) -> Result<Plan>
+    where
+        S: Source + ?Sized,
+        R: Source<Element = S::Element> + ?Sized,
+    {
+        let count = send.operand().len().checked_div(rows).unwrap_or(0);
+        let (mut asked, result) = self.asked(Collective::AllgatherRows, send, recv, count, Op::Sum, 0)?;
+        (asked.rows, asked.recv_stride) = (rows, recv_stride);
+        self.ask(&asked, result)
+    }
+
+    /// The call, and the type of its result where that is another.
+    fn asked<S, R>(
+        &self,
+        collective: Collective,
+        send: &S,
+        recv: &R,
+        count: usize,
+        op: Op,
+        root: usize,
+    ) -> Result<(sys::symm_collective_call_t, i32)>
+    where
+        S: Source + ?Sized,
+        R: Source + ?Sized,
+    {
         let result = if S::Element::DTYPE == R::Element::DTYPE { 0 } else { R::Element::DTYPE };
         let asked = sys::symm_collective_call_t {
             struct_size: size_of::<sys::symm_collective_call_t>(),
             collective: collective.as_raw(),
-            send,
-            recv,
+            send: send.operand().on(&self.shared, &self.stream)?.pointer(),
+            recv: recv.operand().on(&self.shared, &self.stream)?.pointer(),
             count,
             dtype: S::Element::DTYPE,
             op: op.as_raw(),
@@ -65,9 +113,13 @@ impl Group {
             rows: 0,
             recv_stride: 0,
         };
+        Ok((asked, result))
+    }
+
+    fn ask(&self, asked: &sys::symm_collective_call_t, result: i32) -> Result<Plan> {
         // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
         let plan = unsafe {
-            filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), &asked, o, out)))
+            filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), asked, o, out)))
         };
         plan.map(Plan::from)
     }

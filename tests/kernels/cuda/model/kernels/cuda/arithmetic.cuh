@@ -3,6 +3,9 @@
 // Stands in for the kernels' arithmetic when they are compiled for the host: f32 sums in the order of ranks.
 #pragma once
 
+#ifdef SYMM_REAL_ARITHMETIC
+#include "../../../../../../kernels/cuda/arithmetic.cuh"
+#else
 #include "kernels/cuda/memory.cuh"
 #include "kernels/types.hpp"
 
@@ -29,4 +32,6 @@ struct Any {
 
 #ifndef SYMM_FOR_ARITHMETICS
 #define SYMM_FOR_ARITHMETICS(KERNEL) KERNEL(any, Any, 2) KERNEL(any, Any, 4)
+#endif
+
 #endif

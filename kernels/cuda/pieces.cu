@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length and a place of its own, which only the
+// two of them know, and perhaps not before they run. A launch has one block for each work group, which takes an equal part of
+// every piece, so blocks know nothing of each other.
+//
+//   1. Every rank posts to every other where the piece from that one belongs, and how long it is to be.
+//   2. Who has read it compares. Pieces that can be stored where they belong are, and who has done so says that it is finished.
+//   3. What cannot (recv is private memory, or still holds what is to be sent, or is to be combined) goes through the slots of
+//      the receiver's first stage, in steps: push a chunk to each, then take one from each.
+//   4. A rank leaves when all are finished with it: then they have read what it posted.
+// A push of step k waits for takes of step k - kSlots, a take of step k for pushes of step k; so steps go on. Who pushes has read
+// the receiver's entry of this call, which is there when the receiver's calls before have ended, whatever used the slots in them;
+// so has who pushes in the pipeline.
+// Where an all-to-all is in place, what I send in step k lies where I take in step k, and between both is a barrier of the block.
+#include "kernels/cuda/arithmetic.cuh"
+#include "kernels/cuda/pipeline.cuh"
+
+using namespace symm;
+using namespace symm::cuda;
+
+namespace {
+
+using FromPeers = ControlWords::FromPeers;
+
+struct Layout {  // by rank
+  PiecesArgs::Range send[kMaxRanks], recv[kMaxRanks];
+  char* to[kMaxRanks];  // where my piece belongs, as mapped here; null: it goes through slots
+  uint64_t memory[kMaxRanks], offset[kMaxRanks], stride[kMaxRanks];
+};
+
+// The packs of a piece: those of its rows, one after the other.
+struct Rows {
+  uint64_t bytes, packs;  // of one of them
+  uint64_t all;
+
+  __device__ Rows(const PiecesArgs& args, uint64_t piece)
+      : bytes(args.row_bytes != 0 ? args.row_bytes : piece),
+        packs(packs_of(bytes)),
+        all(args.row_bytes != 0 ? piece / bytes * packs : packs) {}
+  __device__ uint64_t row_of(uint64_t q) const { return q < packs ? 0 : q / packs; }
+  __device__ uint4 load(const char* piece, uint64_t q) const {
+    const uint64_t row = row_of(q);
+    return load_pack(piece + row * bytes, bytes, q - row * packs);
+  }
+  __device__ void store(char* piece, uint64_t stride, uint64_t q, uint4 v) const {
+    const uint64_t row = row_of(q);
+    store_pack(piece + row * stride, bytes, q - row * packs, v);
+  }
+};
+
+struct Packs {
+  uint64_t begin, end;
+};
+
+struct Block : WorkGroup {
+  const PiecesArgs& all;
+  Layout& layout;
+  FromPeers::Pieces& theirs;
+  uint64_t chunk;  // packs of a slot
+
+  __device__ Block(const PiecesArgs& a, Layout& shared)
+      : WorkGroup(a.call, a.call.comm.size, blockIdx.x),
+        all(a),
+        layout(shared),
+        theirs(mine.from_peers.pieces),
+        chunk(comm.stage_slot / kPack) {}
+
+  // Of a piece.
+  __device__ Packs my_part(uint64_t packs) const {
+    constexpr uint64_t kLeast = 512;
+    const auto blocks = static_cast<uint64_t>(args.work_groups);
+    const uint64_t each = packs < kLeast * blocks ? kLeast : (packs + blocks - 1) / blocks;
+    const uint64_t begin = index * each < packs ? index * each : packs;
+    return {begin, packs - begin < each ? packs : begin + each};
+  }
+  __device__ Packs chunk_of(const Packs& part, uint64_t step) const {
+    const uint64_t begin = part.end - part.begin < step * chunk ? part.end : part.begin + step * chunk;
+    return {begin, part.end - begin < chunk ? part.end : begin + chunk};
+  }
+  __device__ Packs part_of(const PiecesArgs::Range& piece) const { return my_part(Rows(all, piece.bytes).all); }
+  __device__ uint32_t chunks_of(const PiecesArgs::Range& piece) const {
+    const Packs part = part_of(piece);
+    return static_cast<uint32_t>((part.end - part.begin + chunk - 1) / chunk);
+  }
+  // Is recv filled from slots?
+  __device__ bool takes() const { return args.recv_memory == 0; }
+  __device__ uint32_t chunks_to(int p) const { return p == me || layout.to[p] != nullptr ? 0 : chunks_of(layout.send[p]); }
+  __device__ uint32_t chunks_from(int p) const { return p == me || !takes() ? 0 : chunks_of(layout.recv[p]); }
+};
+
+// ---- where my pieces lie
+
+__device__ bool read_counts(const Block& s, int p, uint32_t of_recv, PiecesArgs::Range& piece) {
+  const PiecesArgs::Counts& given = s.all.counts[of_recv];
+  const auto* counts = reinterpret_cast<const uint64_t*>(given.counts);
+  const auto* displacements = reinterpret_cast<const uint64_t*>(given.displacements);
+  const uint64_t count = counts[p];
+  uint64_t at = 0;
+  if (displacements != nullptr) {
+    at = count == 0 ? 0 : displacements[p];
+  } else {
+    for (int r = 0; r < p; ++r) {
+      if (counts[r] > given.capacity - at) return false;  // that rank's thread says so
+      at += counts[r];
+    }
+  }
+  if (count > given.capacity || at > given.capacity - count) {
+    report(s.comm, WaitError::beyond_capacity, p, s.index, of_recv, 0, at, 0, count, given.capacity);
+    return false;
+  }
+  piece = {at * s.all.element, count * s.all.element};
+  return true;
+}
+
+__device__ bool lay_out(const Block& s) {
+  bool ok = true;
+  const int p = static_cast<int>(threadIdx.x);
+  if (p < s.n) {
+    s.layout.send[p] = s.all.send[p];
+    s.layout.recv[p] = s.all.recv[p];
+    if (s.all.counts[0].counts != 0) ok = read_counts(s, p, 0, s.layout.send[p]) && read_counts(s, p, 1, s.layout.recv[p]);
+  }
+  return __syncthreads_and(ok) != 0;
+}
+
+// ---- where those of the others belong
+
+__device__ void post(const Block& s, uint32_t call) {
+  const int p = static_cast<int>(threadIdx.x);
+  if (p >= s.n) return;
+  FromPeers::Pieces& there = words_of(s.comm, p).from_peers.pieces;
+  FromPeers::Pieces::Entry& entry = there.entry[s.index][s.me];
+  store_relaxed(&entry.memory, s.args.recv_memory);
+  store_relaxed(&entry.offset, s.args.recv_offset + s.layout.recv[p].at);
+  store_relaxed(&entry.bytes, s.layout.recv[p].bytes);
+  store_relaxed(&entry.row_bytes, s.all.row_bytes);
+  store_relaxed(&entry.row_stride, s.all.row_stride);
+  store_relaxed(&entry.detail, s.args.detail);
+  store_relaxed(&entry.count, s.args.count);
+  store_release(&there.posted[s.index][s.me], call);
+}
+
+// Does rank p expect what I send it?
+__device__ bool compare(const Block& s, int p, const FromPeers::Pieces::Entry& entry) {
+  const uint64_t detail = load_relaxed(&entry.detail);
+  const uint64_t count = load_relaxed(&entry.count);
+  if (detail != s.args.detail || count != s.args.count) {
+    report(s.comm, WaitError::mismatch, p, s.index, 0, 0, detail, count, s.args.detail, s.args.count);
+    return false;
+  }
+  const uint64_t bytes = load_relaxed(&entry.bytes);
+  const uint64_t row = load_relaxed(&entry.row_bytes);
+  const uint64_t sent = s.layout.send[p].bytes;
+  if (bytes == sent && row == s.all.row_bytes) return true;
+  const bool in_rows = bytes == sent;
+  report(s.comm, WaitError::other_length, p, s.index, in_rows ? 1 : 0, 0, (in_rows ? row : bytes) / s.all.element, 0,
+         (in_rows ? s.all.row_bytes : sent) / s.all.element);
+  return false;
+}
+
+// Does a piece lie within a memory, from `offset` on?
+__device__ bool fits(const Rows& rows, uint64_t piece, uint64_t stride, uint64_t offset, uint64_t memory) {
+  if (offset > memory || rows.bytes > memory - offset) return false;
+  const uint64_t more = piece / rows.bytes - 1;
+  return more == 0 || (stride != 0 && more <= (memory - offset - rows.bytes) / stride);
+}
+
+__device__ bool read_posts(const Block& s, uint32_t call) {
+  Layout& layout = s.layout;
+  bool ok = true;
+  const int p = static_cast<int>(threadIdx.x);
+  if (p < s.n) {
+    const FromPeers::Pieces::Entry& entry = s.theirs.entry[s.index][p];
+    ok = await_count(s.comm, &s.theirs.posted[s.index][p], call, p, s.index) && compare(s, p, entry);
+    layout.to[p] = p == s.me ? reinterpret_cast<char*>(s.args.recv) + layout.recv[p].at : nullptr;
+    layout.memory[p] = p == s.me || layout.send[p].bytes == 0 ? 0 : load_relaxed(&entry.memory);
+    layout.offset[p] = load_relaxed(&entry.offset);
+    layout.stride[p] = load_relaxed(&entry.row_stride);
+  }
+  if (__syncthreads_and(ok) == 0) return false;
+  // All threads search the table at once.
+  const auto* table = reinterpret_cast<const MemoryEntry*>(s.comm.memories);
+  for (int i = static_cast<int>(threadIdx.x); i < s.comm.memory_count; i += static_cast<int>(blockDim.x)) {
+    const uint64_t id = table[i].id;
+    for (int r = 0; r < s.n && id != 0; ++r) {
+      if (layout.memory[r] != id) continue;
+      const uint64_t bytes = layout.send[r].bytes;
+      if (fits(Rows(s.all, bytes), bytes, layout.stride[r], layout.offset[r], table[i].bytes))
+        layout.to[r] = reinterpret_cast<char*>(table[i].block[r] + layout.offset[r]);
+    }
+  }
+  __syncthreads();
+  if (p < s.n && layout.memory[p] != 0 && layout.to[p] == nullptr) {
+    report(s.comm, WaitError::unknown_memory, p, s.index, 0, 0);
+    ok = false;
+  }
+  return __syncthreads_and(ok) != 0;
+}
+
+// ---- the data
+
+// Four loads under way before the first store, as in push_part().
+template <class Load, class Store>
+__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store) {
+  constexpr uint32_t kAtOnce = 4;
+  for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += kAtOnce * blockDim.x) {
+    uint4 v[kAtOnce];
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (q + i * blockDim.x < packs.end) v[i] = load(q + i * blockDim.x);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (q + i * blockDim.x < packs.end) store(q + i * blockDim.x, v[i]);
+    }
+  }
+}
+
+__device__ void store_where_it_belongs(const Block& s, int p) {
+  const PiecesArgs::Range& piece = s.layout.send[p];
+  char* to = s.layout.to[p];
+  const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
+  if (to == nullptr || to == from || piece.bytes == 0) return;
+  const Rows rows(s.all, piece.bytes);
+  each_pack(
+      s.my_part(rows.all), [&](uint64_t q) { return rows.load(from, q); },
+      [&](uint64_t q, uint4 v) { rows.store(to, s.layout.stride[p], q, v); });
+}
+
+__device__ void push_chunk(const Block& s, int p, uint32_t step) {
+  const PiecesArgs::Range& piece = s.layout.send[p];
+  const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
+  const Rows rows(s.all, piece.bytes);
+  const Packs packs = s.chunk_of(s.my_part(rows.all), step);
+  auto* to = reinterpret_cast<uint4*>(s.stage(p, 0, s.mine.pushed[s.index][p] + step, s.me)) - packs.begin;
+  each_pack(
+      packs, [&](uint64_t q) { return rows.load(from, q); }, [&](uint64_t q, uint4 v) { to[q] = v; });
+}
+
+// What is done with the chunks of a step.
+struct Keep {
+  static constexpr bool kMayStore = true;  // who sends, where a piece belongs
+  static __device__ uint32_t own_chunks(const Block&) { return 0; }
+  static __device__ void take(const Block& s, uint32_t step) {
+    const int first = s.first_of(step);
+    for (int i = 0; i < s.n - 1; ++i) {
+      const int p = s.another(i, first);
+      if (step >= s.chunks_from(p)) continue;
+      const PiecesArgs::Range& piece = s.layout.recv[p];
+      const Rows rows(s.all, piece.bytes);
+      const Packs packs = s.chunk_of(s.my_part(rows.all), step);
+      const auto* from = reinterpret_cast<const uint4*>(s.stage(s.me, 0, s.mine.taken[s.index][p] + step, p)) - packs.begin;
+      char* to = reinterpret_cast<char*>(s.args.recv) + piece.at;
+      each_pack(
+          packs, [&](uint64_t q) { return from[q]; }, [&](uint64_t q, uint4 v) { rows.store(to, s.all.row_stride, q, v); });
+    }
+  }
+};
+
+// All pieces for me are as long as my own.
+template <class Arithmetic>
+struct Combine {
+  static constexpr bool kMayStore = false;
+  static __device__ uint32_t own_chunks(const Block& s) { return s.chunks_of(s.layout.recv[s.me]); }
+  static __device__ void take(const Block& s, uint32_t step) {
+    const PiecesArgs::Range& own = s.layout.send[s.me];
+    const PiecesArgs::Range& piece = s.layout.recv[s.me];
+    const char* send = reinterpret_cast<const char*>(s.args.send) + own.at;
+    char* recv = reinterpret_cast<char*>(s.args.recv) + piece.at;
+    const Packs packs = s.chunk_of(s.part_of(piece), step);
+    for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += blockDim.x) {
+      const auto load = [&](int r) {
+        if (r == s.me) return load_pack(send, piece.bytes, q);
+        return reinterpret_cast<const uint4*>(s.stage(s.me, 0, s.mine.taken[s.index][r] + step, r))[q - packs.begin];
+      };
+      store_pack(recv, piece.bytes, q, Arithmetic::run_loaded(load, s.n, s.args));
+    }
+  }
+};
+
+template <class What>
+__device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
+  const int p = static_cast<int>(threadIdx.x);
+  const bool is_peer = p < s.n && p != s.me;
+  const uint32_t others = s.everybody() & ~(1U << s.me);
+  if constexpr (What::kMayStore) {
+    for (int i = 0; i < s.n - 1; ++i) store_where_it_belongs(s, s.another(i, s.first_of(0)));
+    store_where_it_belongs(s, s.me);
+  }
+  s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
+
+  // Of this thread's peer, and in all.
+  const uint32_t push = is_peer ? s.chunks_to(p) : 0;
+  const uint32_t take = is_peer ? s.chunks_from(p) : 0;
+  const uint32_t pushed = is_peer ? s.mine.pushed[s.index][p] : 0;
+  const uint32_t taken = is_peer ? s.mine.taken[s.index][p] : 0;
+  uint32_t pushes = 0;
+  uint32_t takes = What::own_chunks(s);
+  for (int r = 0; r < s.n; ++r) {
+    pushes = pushes < s.chunks_to(r) ? s.chunks_to(r) : pushes;
+    takes = takes < s.chunks_from(r) ? s.chunks_from(r) : takes;
+  }
+  bool ok = true;
+  for (uint32_t step = 0; step < pushes || step < takes; ++step) {
+    if (step < pushes) {
+      const uint32_t now = pushed + (step < push ? step + 1 : push);
+      ok = s.await(s.theirs.taken[s.index], now - kSlots, others);
+      if (!ok) break;
+      const int first = s.first_of(step);
+      for (int i = 0; i < s.n - 1; ++i) {
+        const int r = s.another(i, first);
+        if (step < s.chunks_to(r)) push_chunk(s, r, step);
+      }
+      s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.pushed[s.index][s.me]; }, now);
+    }
+    if (step < takes) {
+      const uint32_t now = taken + (step < take ? step + 1 : take);
+      ok = s.await(s.theirs.pushed[s.index], now, others);
+      if (!ok) break;
+      What::take(s, step);
+      s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.taken[s.index][s.me]; }, now);
+    }
+  }
+  if (!ok || !s.await(s.theirs.finished[s.index], call, others)) return;
+  if (is_peer) {
+    s.mine.pushed[s.index][p] = pushed + push;
+    s.mine.taken[s.index][p] = taken + take;
+  }
+  if (threadIdx.x == 0) s.mine.calls[s.index] = call;
+}
+
+template <class What>
+__device__ __forceinline__ void run(const PiecesArgs& args) {
+  begin();
+  if (args.call.comm.size == 0) return;  // a launch to make it ready
+  SYMM_SHARED(Layout, layout);
+  const Block s(args, layout);
+  const uint32_t call = s.mine.calls[s.index] + 1;
+  if (!lay_out(s)) return;
+  post(s, call);
+  if (read_posts(s, call)) exchange<What>(s, call);
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
+
+#define SYMM_PIECES(name, arithmetic)                                                                                    \
+  extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \
+    run<Combine<arithmetic>>(a);                                                                                         \
+  }
+SYMM_PIECES(bf16, Hot<Bf16>)
+SYMM_PIECES(f16, Hot<F16>)
+SYMM_PIECES(f32, Hot<Whole<float>>)
+SYMM_PIECES(any, Any)

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of those without counts; counts in device
+// memory that change from replay to replay; what goes wrong. And a factor that changes from replay to replay.
+#include "tests/support/pieces.hpp"
+#include "tests/gpu/world.hpp"
+
+namespace {
+
+using gpu::cuda;
+using gpu::expect;
+using gpu::Graph;
+using gpu::Rank;
+using gpu::symm;
+using support::PiecesMemory;
+
+constexpr symm_dtype_t kDTypes[] = {SYMM_DTYPE_I8,  SYMM_DTYPE_U8,   SYMM_DTYPE_I16,  SYMM_DTYPE_U16,    SYMM_DTYPE_I32,
+                                    SYMM_DTYPE_U32, SYMM_DTYPE_I64,  SYMM_DTYPE_U64,  SYMM_DTYPE_F16,    SYMM_DTYPE_F32,
+                                    SYMM_DTYPE_F64, SYMM_DTYPE_BF16, SYMM_DTYPE_BOOL, SYMM_DTYPE_F8E4M3, SYMM_DTYPE_F8E5M2};
+
+void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
+  cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, rank.stream), "copy");
+  rank.wait();
+}
+
+template <class T>
+std::vector<T> read(const Rank& rank, const void* from, size_t count) {
+  std::vector<T> host(count);
+  copy(rank, host.data(), from, count * sizeof(T));
+  return host;
+}
+
+void any_layout(Rank& rank, std::barrier<>& together) {
+  PiecesMemory memory{reinterpret_cast<std::byte*>(rank.block), reinterpret_cast<std::byte*>(rank.ordinary), {}, {}, rank.stream};
+  memory.copy = [&](void* to, const void* from, size_t bytes) { copy(rank, to, from, bytes); };
+  bool captures = false;
+  memory.run = [&](const auto& call) {
+    symm_status_t status = SYMM_OK;
+    if (captures) {
+      const Graph graph(rank, [&] { status = call(); });
+      rank.settle(together);
+      graph.replay();
+      rank.settle(together);
+    } else {
+      status = call();
+      rank.settle(together);
+    }
+    return status;
+  };
+  for (unsigned seed = 0; seed < 24; ++seed) {
+    captures = seed % 3 == 2;
+    run_drawn(rank.whole, memory, seed, seed % 4 == 0 ? SYMM_ALGORITHM_TWO_SHOT_STAGED : SYMM_ALGORITHM_AUTO);
+  }
+}
+
+// Of blocks of one length, and as many bytes from each rank as there are patterns.
+void same_bits(Rank& rank, std::barrier<>& together) {
+  const auto n = static_cast<size_t>(rank.size);
+  for (const symm_dtype_t dtype : kDTypes) {
+    for (const symm_op_t op : {SYMM_OP_SUM, SYMM_OP_AVG, SYMM_OP_MIN, SYMM_OP_MAX, SYMM_OP_PROD}) {
+      if (dtype == SYMM_DTYPE_BOOL && op == SYMM_OP_AVG) continue;
+      for (const size_t count : {size_t{37}, size_t{40'003}}) {
+        const size_t bytes = count * static_cast<size_t>(dtype & 0xFF) / 8;
+        std::vector<unsigned char> data(n * bytes);
+        for (size_t i = 0; i < data.size(); ++i)
+          data[i] = static_cast<unsigned char>((i + 7 * i / 256) * 31 + 5 * static_cast<size_t>(rank.rank));
+        copy(rank, rank.block, data.data(), data.size());
+        char* results[] = {rank.ordinary, rank.ordinary + (16 << 20)};
+        const std::vector<size_t> counts(n, count);
+        together.arrive_and_wait();
+        symm(symm_reduce_scatter(rank.group, rank.block, results[0], count, dtype, op, nullptr, rank.stream), "reduce_scatter");
+        symm(symm_reduce_scatterv(rank.group, rank.block, counts.data(), nullptr, results[1], dtype, op, nullptr, rank.stream),
+             "reduce_scatterv");
+        const bool same = read<char>(rank, results[0], bytes) == read<char>(rank, results[1], bytes);
+        expect(same, who(rank, "reduce_scatterv of dtype " + std::to_string(dtype) + ", op " + std::to_string(op)));
+      }
+    }
+  }
+}
+
+symm_group_status_t health(const Rank& rank) {
+  symm_group_status_t status{};
+  status.struct_size = sizeof status;
+  symm(symm_group_status(rank.group, &status), "symm_group_status");
+  return status;
+}
+
+// Rank r sends rank p so many ints in a round.
+uint64_t length(int r, int p, int round) { return static_cast<uint64_t>((r * 7 + p * 3 + round * 1001) % 5000); }
+constexpr size_t kRoom = 100'000;
+
+struct Counts {
+  uint64_t *send, *recv;  // on the device
+  explicit Counts(const Rank& rank) : send(reinterpret_cast<uint64_t*>(rank.ordinary + (32 << 20))), recv(send + 16) {}
+  void set(const Rank& rank, int round) const {
+    std::vector<uint64_t> numbers(32);
+    for (int p = 0; p < rank.size; ++p) {
+      numbers[static_cast<size_t>(p)] = length(rank.rank, p, round);
+      numbers[static_cast<size_t>(p) + 16] = length(p, rank.rank, round);
+    }
+    copy(rank, send, numbers.data(), numbers.size() * sizeof(uint64_t));
+  }
+  symm_status_t exchange(const Rank& rank, void* out) const {
+    return symm_alltoallv_device(rank.group, rank.block, kRoom, send, nullptr, out, kRoom, recv, nullptr, SYMM_DTYPE_I32, nullptr,
+                                 rank.stream);
+  }
+};
+
+void counts_on_device(Rank& rank, std::barrier<>& together, bool is_private) {
+  char* out = is_private ? rank.ordinary : rank.block + (32 << 20);
+  const Counts counts(rank);
+  counts.set(rank, 0);
+  const Graph graph(rank, [&] { symm(counts.exchange(rank, out), "alltoallv_device in capture"); });
+  std::vector<int> data(kRoom);
+  for (size_t i = 0; i < data.size(); ++i) data[i] = rank.rank * 1'000'000 + static_cast<int>(i);
+  copy(rank, rank.block, data.data(), data.size() * sizeof(int));
+  rank.settle(together);
+  for (int round = 0; round < 10; ++round) {
+    counts.set(rank, round);
+    cuda(cudaMemsetAsync(out, 0xFF, kRoom * sizeof(int), rank.stream), "poison");
+    rank.settle(together);
+    graph.replay();
+    const auto got = read<int>(rank, out, kRoom);
+    std::vector<int> want(kRoom, -1);
+    size_t at = 0;
+    for (int r = 0; r < rank.size; ++r) {
+      uint64_t from = 0;
+      for (int p = 0; p < rank.rank; ++p) from += length(r, p, round);
+      for (uint64_t i = 0; i < length(r, rank.rank, round); ++i) want[at++] = r * 1'000'000 + static_cast<int>(from + i);
+    }
+    expect(got == want, who(rank, "counts in device memory, round " + std::to_string(round)));
+  }
+  rank.settle(together);
+}
+
+// The group fails, and says why: on the rank that noticed; `spoil` changes what one rank has on the device.
+void fails(Rank& rank, std::barrier<>& together, const std::function<void(uint64_t*)>& spoil, symm_status_t status,
+           const char* why) {
+  const Counts counts(rank);
+  counts.set(rank, 1);
+  cuda(cudaMemsetAsync(rank.block + (32 << 20), 0x5A, kRoom * sizeof(int), rank.stream), "poison");
+  if (rank.rank == 0) {
+    auto numbers = read<uint64_t>(rank, counts.send, 32);
+    spoil(numbers.data());
+    copy(rank, counts.send, numbers.data(), numbers.size() * sizeof(uint64_t));
+  }
+  rank.settle(together);
+  symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
+  rank.wait();  // the kernel leaves
+  if (rank.rank == 0) {
+    expect(health(rank).status == status, who(rank, std::string("the status of what is wrong: ") + health(rank).message));
+    expect(std::string(health(rank).message).find(why) != std::string::npos, health(rank).message);
+  }
+  together.arrive_and_wait();
+  expect(health(rank).status != SYMM_OK, who(rank, "hears of it"));
+}
+
+void aborted(Rank& rank, std::barrier<>& together) {
+  const Counts counts(rank);
+  counts.set(rank, 1);
+  rank.settle(together);
+  if (rank.rank != 0) {
+    symm(counts.exchange(rank, rank.block + (32 << 20)), "alltoallv_device");
+  } else {
+    symm(symm_group_abort(rank.group, "enough"), "abort");
+  }
+  rank.wait();
+  together.arrive_and_wait();
+  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "all-to-all ends when the group is aborted"));
+}
+
+void factors_in_graphs(Rank& rank, std::barrier<>& together) {
+  constexpr size_t kCount = 100'000;
+  auto* factor = reinterpret_cast<float*>(rank.ordinary + (32 << 20));
+  symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
+  options.scale_position = SYMM_SCALE_BEFORE;
+  options.scale_pointer = factor;
+  const std::vector<float> ones(kCount, 1.0F);
+  copy(rank, rank.block, ones.data(), kCount * sizeof(float));
+  const Graph graph(rank, [&] {
+    symm(symm_allreduce(rank.group, rank.block, rank.ordinary, kCount, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, rank.stream),
+         "scaled all-reduce in capture");
+  });
+  rank.settle(together);
+  for (int round = 1; round < 6; ++round) {
+    const auto mine = static_cast<float>(round * (rank.rank + 1));
+    copy(rank, factor, &mine, sizeof mine);
+    rank.settle(together);
+    graph.replay();
+    const auto want = static_cast<float>(round * rank.size * (rank.size + 1) / 2);
+    expect(read<float>(rank, rank.ordinary, kCount) == std::vector<float>(kCount, want), who(rank, "a factor of the replay"));
+  }
+  rank.settle(together);
+}
+
+TEST(Pieces, AnyLayoutInAnyMemory) { gpu::run_ranks(gpu::machine().ranks, any_layout); }
+TEST(Pieces, HaveTheBitsOfReduceScatter) { gpu::run_ranks(gpu::machine().ranks, same_bits); }
+TEST(Pieces, OfCountsThatChangeFromReplayToReplay) {
+  for (const bool is_private : {false, true})
+    gpu::run_ranks(gpu::machine().ranks, [&](Rank& rank, auto& together) { counts_on_device(rank, together, is_private); });
+}
+TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {
+  const auto run = [](const std::function<void(uint64_t*)>& spoil, symm_status_t status, const char* why) {
+    gpu::run_ranks(
+        gpu::machine().ranks, [&](Rank& rank, auto& together) { fails(rank, together, spoil, status, why); }, 3000);
+  };
+  run([](uint64_t* counts) { counts[0] = kRoom + 1; }, SYMM_ERR_INVALID_ARGUMENT, "send_counts[0]: 100001 elements");
+  run([](uint64_t* counts) { counts[17] = kRoom; }, SYMM_ERR_INVALID_ARGUMENT, "recv_counts[1]: 100000 elements");
+  run([](uint64_t* counts) { ++counts[1]; }, SYMM_ERR_MISMATCH, "rank 0 sends");
+}
+TEST(Pieces, EndWhenTheGroupIsAborted) { gpu::run_ranks(gpu::machine().ranks, aborted); }
+TEST(Scaling, TakesTheFactorOfTheReplay) { gpu::run_ranks(gpu::machine().ranks, factors_in_graphs); }
+
+}  // namespace
