@@ -442,10 +442,8 @@ CollectiveArgs CudaTransport::arguments_of(const CollectiveCall& call) const {
 }
 
 void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  if (call.pieces != nullptr) {
-    if (chosen.form != nullptr) launch_pieces(call, input, chosen);
-    return;
-  }
+  if (chosen.in_pieces) return launch_pieces(call, input, chosen);
+  if (call.pieces != nullptr) return;
   const uint64_t unit = call.unit();
   if (chosen.form == nullptr && traits(call.collective).has_op && call.dtype == DType::boolean) {  // results are 0 or 1
     launch_conversion(
@@ -508,29 +506,35 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
 }
 
 void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
-  const Pieces& pieces = *call.pieces;
+  const CollectiveTraits its = traits(call.collective);
   PiecesArgs args{};
   args.call = arguments_of(call);
   args.call.work_groups = chosen.work_groups;
   args.element = static_cast<uint32_t>(size_of(call.dtype));
-  args.row_bytes = pieces.row_bytes;
-  args.row_stride = pieces.row_stride;
-  const auto ranges = [](const std::vector<Piece>& from, PiecesArgs::Range* to) {
-    std::transform(from.begin(), from.end(), to, [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
-  };
-  ranges(pieces.send, args.send);
-  ranges(pieces.recv, args.recv);
-  const auto counts = [&](const DeviceCounts& given, size_t bytes) {
-    return PiecesArgs::Counts{address_of(given.counts), address_of(given.displacements), bytes / args.element};
-  };
-  args.counts[0] = counts(pieces.device_send, pieces.send_bytes);
-  args.counts[1] = counts(pieces.device_recv, pieces.recv_bytes);
+  size_t recv_bytes = operand_bytes(call.collective, call.unit(), context_.size).recv;
+  if (call.pieces != nullptr) {
+    const Pieces& pieces = *call.pieces;
+    recv_bytes = pieces.recv_bytes;
+    args.row_bytes = pieces.row_bytes;
+    args.row_stride = pieces.row_stride;
+    const auto ranges = [](const std::vector<Piece>& from, PiecesArgs::Range* to) {
+      std::transform(from.begin(), from.end(), to, [](const Piece& piece) { return PiecesArgs::Range{piece.at, piece.bytes}; });
+    };
+    ranges(pieces.send, args.send);
+    ranges(pieces.recv, args.recv);
+    const auto counts = [&](const DeviceCounts& given, size_t bytes) {
+      return PiecesArgs::Counts{address_of(given.counts), address_of(given.displacements), bytes / args.element};
+    };
+    args.counts[0] = counts(pieces.device_send, pieces.send_bytes);
+    args.counts[1] = counts(pieces.device_recv, pieces.recv_bytes);
+  } else {
+    for (int p = 0; p < context_.size; ++p) args.send[p] = args.recv[p] = {static_cast<uint64_t>(p) * call.unit(), call.unit()};
+  }
   // In place an all-to-all's recv holds what is still to be sent.
-  const bool may_be_stored =
-      !traits(call.collective).has_op && (call.collective != Collective::alltoallv || call.send != call.recv);
+  const bool exchanges = call.collective == Collective::alltoallv || call.collective == Collective::alltoall;
   size_t offset = 0;
-  if (may_be_stored && pieces.recv_bytes != 0) {
-    if (const auto memory = context_.directory->containing(call.recv, pieces.recv_bytes, &offset)) {
+  if (!its.has_op && !(exchanges && call.send == call.recv) && recv_bytes != 0) {
+    if (const auto memory = context_.directory->containing(call.recv, recv_bytes, &offset)) {
       args.call.recv_memory = memory->id;
       args.call.recv_offset = offset;
     }

@@ -200,32 +200,38 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
 
 // ---- the data
 
+constexpr uint32_t kAtOnce = 4;
+
 // Four loads under way before the first store, as in push_part().
 template <class Load, class Store>
-__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store) {
-  constexpr uint32_t kAtOnce = 4;
-  for (uint64_t q = packs.begin + threadIdx.x; q < packs.end; q += kAtOnce * blockDim.x) {
+__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store, uint32_t thread = threadIdx.x,
+                                          uint32_t threads = blockDim.x) {
+  for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (q + i * blockDim.x < packs.end) v[i] = load(q + i * blockDim.x);
+      if (q + i * threads < packs.end) v[i] = load(q + i * threads);
     }
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
-      if (q + i * blockDim.x < packs.end) store(q + i * blockDim.x, v[i]);
+      if (q + i * threads < packs.end) store(q + i * threads, v[i]);
     }
   }
 }
 
-__device__ void store_where_it_belongs(const Block& s, int p) {
+__device__ void store_where_it_belongs(const Block& s, int p, uint32_t thread, uint32_t threads) {
   const PiecesArgs::Range& piece = s.layout.send[p];
   char* to = s.layout.to[p];
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   if (to == nullptr || to == from || piece.bytes == 0) return;
   const Rows rows(s.all, piece.bytes);
-  each_pack(
-      s.my_part(rows.all), [&](uint64_t q) { return rows.load(from, q); },
-      [&](uint64_t q, uint4 v) { rows.store(to, s.layout.stride[p], q, v); });
+  // By turns of blocks, not a part each: what is under way at a time lies close together.
+  const uint64_t turn = uint64_t{kAtOnce} * threads;
+  for (uint64_t q = s.index * turn; q < rows.all; q += static_cast<uint64_t>(s.args.work_groups) * turn) {
+    each_pack(
+        Packs{q, rows.all - q < turn ? rows.all : q + turn}, [&](uint64_t at) { return rows.load(from, at); },
+        [&](uint64_t at, uint4 v) { rows.store(to, s.layout.stride[p], at, v); }, thread, threads);
+  }
 }
 
 __device__ void push_chunk(const Block& s, int p, uint32_t step) {
@@ -285,8 +291,11 @@ __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const bool is_peer = p < s.n && p != s.me;
   const uint32_t others = s.everybody() & ~(1U << s.me);
   if constexpr (What::kMayStore) {
-    for (int i = 0; i < s.n - 1; ++i) store_where_it_belongs(s, s.another(i, s.first_of(0)));
-    store_where_it_belongs(s, s.me);
+    // My own piece beside the others, which wait for links.
+    const uint32_t half = blockDim.x / 2;
+    if (threadIdx.x >= half) store_where_it_belongs(s, s.me, threadIdx.x - half, blockDim.x - half);
+    for (int i = 0; i < s.n - 1 && threadIdx.x < half; ++i)
+      store_where_it_belongs(s, s.another(i, s.first_of(0)), threadIdx.x, half);
   }
   s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
 
@@ -344,7 +353,7 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
+extern "C" __global__ void __launch_bounds__(640, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
 
 #define SYMM_PIECES(name, arithmetic)                                                                                    \
   extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \

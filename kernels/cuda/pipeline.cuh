@@ -2,8 +2,9 @@
 //
 // The pipeline: large messages in tiles, through scratch of bounded size. A tile has a slice for each rank. In the first stage
 // ranks push their slices into the scratch of the slice's owner; in the second the owner combines them and pushes the result to
-// those who want it, straight into their recv where that is memory of the group, else into their scratch. All six collectives are
-// cases of this: those that combine are in pipeline.cu, those that only move in pipeline_move.cu.
+// those who want it, straight into their recv where that is memory of the group, else into their scratch. All collectives but an
+// all-to-all, which goes by pieces.cu, are cases of this: those that combine are in pipeline.cu, those that move in
+// pipeline_move.cu.
 //
 // The message is dealt out to work groups, which know nothing of each other. Up to three blocks work on a work group at the same
 // time, one for each role, so that one pushes while another waits for its fence. Who does what when is said by counters of tiles,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pipeline of collectives that only move: all-gather, broadcast, all-to-all. Any type, any number of ranks.
+// The pipeline of collectives that only move: all-gather, broadcast. Any type, any number of ranks.
 #include "kernels/cuda/pipeline.cuh"
 
 using namespace symm;
@@ -26,17 +26,6 @@ __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t ba
       push_part(send + part.at, to.recv[p] != nullptr ? to.recv[p] + part.at : s.stage(p, 0, now, s.me), part.bytes);
     }
     if ((j + 1) % batch == 0 || j + 1 == s.tiles) s.announce(arrived, now + 1);
-  }
-}
-
-__device__ __forceinline__ void exchange_tile(const WorkGroup& s, uint32_t j, uint32_t now) {
-  const CollectiveArgs& args = s.args;
-  const WorkGroup::Range part = s.slice(j, s.me);
-  const uint64_t within = part.at - static_cast<uint64_t>(s.me) * args.unit;
-  for (int r = 0; r < s.n; ++r) {
-    // The slot of this tile from rank r, or my own block; each of the same size.
-    const char* from = r == s.me ? reinterpret_cast<const char*>(args.send) + part.at : s.stage(s.me, 0, now, r);
-    push_part(from, reinterpret_cast<char*>(args.recv) + static_cast<uint64_t>(r) * args.unit + within, part.bytes);
   }
 }
 
@@ -93,24 +82,19 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   if (args.comm.size == 0) return;  // a launch to make it ready
   const uint32_t roles = roles_of(args);
   const WorkGroup s(args, args.comm.size, blockIdx.x / roles);
-  const bool exchanges = s.collective == Collective::alltoall;
   const bool scatters = s.collective == Collective::broadcast && args.direct == 0;
   symm::cuda::run(
       s, blockIdx.x % roles, [](const Operands&, uint32_t, uint32_t) { return false; },
       [&](const Operands& to, uint32_t base) {
-        if (exchanges) {
-          scatter_to_slots(s, base);
-        } else if (s.scatters()) {
+        if (s.scatters()) {
           scatter_to_recvs(s, base, to);
         } else {
           s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; }, base + s.tiles);
         }
       },
       [&](const Operands& to) {
-        own(s, to, !exchanges, !exchanges && !scatters, [&](uint32_t j, uint32_t now) {
-          if (exchanges)
-            exchange_tile(s, j, now);
-          else if (scatters && s.me == args.root)
+        own(s, to, true, !scatters, [&](uint32_t j, uint32_t now) {
+          if (scatters && s.me == args.root)
             keep_tile(s, j);
           else
             pass_tile(s, to, j, now);

@@ -69,6 +69,13 @@ bool moves_blocks(const PlanInput& input, std::string* why) {
   return answer(does, why, "does allgather, alltoall and broadcast, not ", name_of(input.collective));
 }
 
+// Where each rank sends something else to each, pieces are as good if all are as long.
+bool moves_in_pieces(const PlanInput& input, std::string* why) {
+  return answer(traits(input.collective).in_pieces || input.collective == Collective::alltoall, why, "does not do ",
+                name_of(input.collective)) &&
+         !traits(input.collective).has_op;
+}
+
 bool pushes_once(const PlanInput& input, std::string* why) {
   const bool does =
       can_be_pushed(input.dtype) && (input.collective == Collective::allreduce || input.collective == Collective::reduce_scatter);
@@ -189,8 +196,9 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 
 // Nobody knows all lengths, so they are of no account. So few blocks nearly fill the links; each fills a multiprocessor.
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
+  plan.in_pieces = true;
   plan.slices = input.size;
-  plan.threads = 512;
+  plan.threads = traits(input.collective).has_op ? 512 : 640;
   plan.blocks = plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / 2}));
   plan.tile = tuning.tile;
 }
@@ -267,12 +275,12 @@ constexpr KernelForm kForms[] = {
      moves_blocks, marked_most, always, shape_marked, why_marks},
     {Algorithm::two_shot_staged, {.name = "pipeline", .per_arithmetic = true, .per_ranks = true},
      does_all<true, false>, nullptr, always, shape_pipeline, why_tiles},
+    {Algorithm::two_shot_staged, {.name = "pieces_move"},
+     moves_in_pieces, nullptr, always, shape_pieces, why_pieces},
     {Algorithm::two_shot_staged, {.name = "pipeline_move"},
      does_all<false, false>, nullptr, always, shape_pipeline, why_tiles},
     {Algorithm::two_shot_staged, {.name = "pieces_reduce", .per_arithmetic = true},
      does_all<true, true>, nullptr, always, shape_pieces, why_pieces},
-    {Algorithm::two_shot_staged, {.name = "pieces_move"},
-     does_all<false, true>, nullptr, always, shape_pieces, why_pieces},
     {Algorithm::multimem_one_shot, {.name = "multimem_one_shot", .per_arithmetic = true, .multicast = true},
      adds_in_the_switch, nullptr, nullptr, shape_multimem_one_shot, why_switch_to_all},
     {Algorithm::multimem_two_shot, {.name = "multimem_two_shot", .per_arithmetic = true, .multicast = true},

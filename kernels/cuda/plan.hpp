@@ -85,8 +85,9 @@ struct Plan {
   int blocks = 0;
   int threads = 0;
   int work_groups = 0;
-  int direct_blocks = 0;  // of them that work where no scratch is needed
-  bool direct = false;    // the root of a broadcast sends everything to everybody itself
+  int direct_blocks = 0;   // of them that work where no scratch is needed
+  bool in_pieces = false;  // by a kernel of pieces
+  bool direct = false;     // the root of a broadcast sends everything to everybody itself
   uint64_t tile = 0;
   uint64_t tiles = 0;
 };
