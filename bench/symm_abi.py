@@ -7,7 +7,8 @@ import ctypes
 class Config(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("rank", ctypes.c_int32), ("size", ctypes.c_int32), ("backend", ctypes.c_int32),
                 ("device", ctypes.c_int32), ("flags", ctypes.c_uint64), ("bootstrap", ctypes.c_char_p), ("store", ctypes.c_void_p),
-                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p)]
+                ("create_timeout_ms", ctypes.c_uint64), ("timeout_ms", ctypes.c_uint64), ("name", ctypes.c_char_p),
+                ("scratch_bytes", ctypes.c_uint64), ("channels", ctypes.c_uint32), ("failure", ctypes.c_void_p)]
 
 
 class Library:

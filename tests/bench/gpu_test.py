@@ -17,6 +17,7 @@ import options
 import report
 import results
 import sizes
+import symm_library
 
 
 class FakeEvent:
@@ -263,6 +264,13 @@ class Launches(unittest.TestCase):
     def test_layout(self):
         node = launches.KernelNode
         self.assertEqual((node.grid_x.offset, node.block_z.offset, node.kernel_params.offset, ctypes.sizeof(node)), (8, 28, 40, 72))
+
+
+class Layouts(unittest.TestCase):
+    def test_structs_are_those_of_the_header(self):
+        golden = (FOLDER.parent.parent / "tests/abi/layout.txt").read_text(encoding="utf-8")
+        for name, ours in (("group_config", symm_library.Config), ("collective_call", symm_library.Call), ("plan_info", symm_library.PlanInfo)):
+            self.assertIn(f"struct symm_{name}_t size {ctypes.sizeof(ours)} ", golden)
 
 
 class Reported(unittest.TestCase):
