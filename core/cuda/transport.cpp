@@ -419,10 +419,10 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
 }
 
 // Names are put together once: that takes longer than all else that is done here for a small message.
-CUfunction CudaTransport::kernel_of(const PlanInput& input, Algorithm algorithm) {
-  const bool in_pieces = traits(input.collective).in_pieces;
-  CUfunction& known = collectives_[in_pieces ? 1 : 0][static_cast<size_t>(algorithm)][static_cast<size_t>(arithmetic_of(input))];
-  if (known == nullptr) known = kernels_.find(kernel_name(input, algorithm));
+CUfunction CudaTransport::kernel_of(const PlanInput& input, const Plan& chosen) {
+  CUfunction& known =
+      collectives_[chosen.in_pieces ? 1 : 0][static_cast<size_t>(chosen.algorithm)][static_cast<size_t>(arithmetic_of(input))];
+  if (known == nullptr) known = kernels_.find(kernel_name(input, chosen.algorithm));
   return known;
 }
 
@@ -501,8 +501,8 @@ void CudaTransport::launch_collective(const CollectiveCall& call, const PlanInpu
       args.recv_offset = recv.offset;
     }
   }
-  kernels_.launch(kernel_of(input, chosen.algorithm),
-                  {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
+  kernels_.launch(kernel_of(input, chosen), {blocks, static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)},
+                  args);
 }
 
 void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& input, const Plan& chosen) {
@@ -540,7 +540,7 @@ void CudaTransport::launch_pieces(const CollectiveCall& call, const PlanInput& i
     }
   }
   kernels_.launch(
-      kernel_of(input, chosen.algorithm),
+      kernel_of(input, chosen),
       {static_cast<unsigned>(chosen.blocks), static_cast<unsigned>(chosen.threads), static_cast<CUstream>(call.stream)}, args);
 }
 

@@ -62,7 +62,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
-  CUfunction kernel_of(const PlanInput& input, Algorithm algorithm);
+  CUfunction kernel_of(const PlanInput& input, const Plan& chosen);
   void issue(const CollectiveCall& call, const PlanInput& input, const Plan& chosen);
   void issue_scaled(const CollectiveCall& call, const ScaledCall& scaled);
   void launch_conversion(const CollectiveCall& call, const Conversion& conversion);

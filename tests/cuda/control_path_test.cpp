@@ -119,6 +119,29 @@ TEST(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
   EXPECT_EQ(fake_cuda::live(), kNothing);
 }
 
+// A kernel is known by its row of the table: two of one algorithm are two.
+TEST(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
+  const std::string name = unique();
+  support::as_threads(2, [&](int rank) {
+    const auto group = Group::create(config_of(rank, 2, name));
+    const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 1 << 20), 0);
+    if (rank != 0) return;
+    std::byte own[4096];
+    for (const auto& [collective, kernel] :
+         {std::pair(Collective::allgather, "symm_pipeline_move"), std::pair(Collective::alltoall, "symm_pieces_move"),
+          std::pair(Collective::broadcast, "symm_pipeline_move")}) {
+      fake_cuda::launches();
+      CollectiveCall call = call_of(collective, memory->pointer(0), 100, DType::bf16);
+      call.send = own;
+      call.timeout_ms = 1000;
+      call.algorithm = Algorithm::two_shot_staged;
+      run_collective(*group, call);
+      EXPECT_EQ(fake_cuda::launches().at(0).kernel, kernel);
+    }
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+}
+
 TEST(CudaControlPath, MemoryIsShared) {
   const std::string name = unique();
   std::barrier<> written(2);
