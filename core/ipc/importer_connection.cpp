@@ -99,7 +99,11 @@ void ImporterConnection::serve(const Packet& request) {
   if (sent == fdpass::Sent::crowded && reply.type == PacketType::grant) {  // it asks again
     leases_.release(exports_, request.lease, {}, ring_.words());
     --statistics_.total.grants;
-    sent = send({.type = PacketType::refusal, .lease = request.lease, .failure = crowded()}, {});
+    Packet refusal;
+    refusal.type = PacketType::refusal;
+    refusal.lease = request.lease;
+    refusal.failure = crowded();
+    sent = send(refusal, {});
   }
   if (sent != fdpass::Sent::done) throw Error(Status::peer_failed, "it does not read what it is sent");
 }
