@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws runs: microseconds and best peer / symm by size, a column of panels for each number of GPUs. Needs matplotlib (bench/gpu/draw).
+"""Draws runs, the best way of each library: microseconds and best peer / symm by size, a column of panels for each number of GPUs. Needs matplotlib (bench/gpu/draw).
 
     bench/gpu/draw gpu-2.json gpu-4.json --out docs/gpu.svg
 """
@@ -9,9 +9,7 @@ from xml.etree import ElementTree
 import report
 import results
 
-COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "nccl window": "#5b9bd5", "torch one-shot": "#7a9a01", "torch two-shot": "#2e7d32",
-           "torch": "#2e7d32", "flashinfer one-shot": "#8e44ad", "flashinfer two-shot": "#c39bd3", "vllm": "#e67e22"}
-OTHERS = ("#17202a", "#566573", "#839192", "#b2babb")  # another NCCL
+COLOURS = {"symm": "#c0392b", "nccl": "#1f4e79", "torch": "#2e7d32", "flashinfer": "#8e44ad", "vllm": "#e67e22"}
 UNITS = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
@@ -23,7 +21,7 @@ def size_label(size):
 
 
 def chosen(found, collective, dtype, mode):
-    return sorted((row for row in found["rows"] if (row["collective"], row["dtype"], row["mode"]) == (collective, dtype, mode)),
+    return sorted((report.by_library(row) for row in found["rows"] if (row["collective"], row["dtype"], row["mode"]) == (collective, dtype, mode)),
                   key=lambda row: row["bytes"])
 
 
@@ -42,10 +40,9 @@ def by_world(runs, collective, dtype, mode):
 
 
 def ways_of(rows):
-    """Those with a time at any size, in the order of the tables, each with its colour; other tunings of symm are left out."""
-    names = [name for name in report.columns(rows) if name == "symm" or report.is_peer(name)]
-    others = iter(OTHERS * len(names))
-    return [(name, COLOURS.get(name) or next(others)) for name in names]
+    """Libraries with a time at any size, in the order of the tables."""
+    there = report.columns(rows)
+    return [name for name in COLOURS if name in there]
 
 
 def points(rows, name):
@@ -61,9 +58,9 @@ def draw(panels, title):
     grid = figure.subplots(2, len(panels), squeeze=False, sharex="col", sharey="row", height_ratios=(3, 2))
     for column, (world, _, rows) in enumerate(panels):
         times, ratios = grid[0][column], grid[1][column]
-        for name, colour in ways_of(rows):
+        for name in ways_of(rows):
             ours = name == "symm"
-            times.plot(*points(rows, name), color=colour, label=report.TITLES.get(name, name), marker="o", markersize=4 if ours else 2.5,
+            times.plot(*points(rows, name), color=COLOURS[name], label=report.TITLES[name], marker="o", markersize=4 if ours else 2.5,
                        linewidth=2.4 if ours else 1.3, zorder=3 if ours else 2)
         times.set_title(f"{world} GPUs")
         with_ratio = [row for row in rows if report.ratio(row) is not None]

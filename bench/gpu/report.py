@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of measured times: tables in Markdown. report.py <results.json> prints those of a run again."""
+"""What is made of measured times: tables in Markdown. report.py [--best] <results.json> prints those of a run again,
+with --best the best way of each library."""
 import sys
 
 import results as result_files
@@ -7,7 +8,7 @@ from sizes import bus_factor
 
 TITLES = {"symm": "symm", "nccl": "NCCL", "nccl window": "NCCL, registered window", "torch one-shot": "PyTorch one-shot",
           "torch two-shot": "PyTorch two-shot", "torch": "PyTorch", "flashinfer one-shot": "FlashInfer one-shot",
-          "flashinfer two-shot": "FlashInfer two-shot", "vllm": "vLLM"}
+          "flashinfer two-shot": "FlashInfer two-shot", "flashinfer": "FlashInfer", "vllm": "vLLM"}
 COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_scatter": "Reduce-scatter", "broadcast": "Broadcast",
                "alltoall": "All-to-all", "reduce": "Reduce", "barrier": "Barrier"}
 
@@ -15,6 +16,16 @@ COLLECTIVES = {"allreduce": "All-reduce", "allgather": "All-gather", "reduce_sca
 def columns(rows):
     """Names of the ways that any of these rows has, in the order of the tables."""
     return list(dict.fromkeys(name for row in rows for name in row["us"]))
+
+
+def by_library(row):
+    """The row with one way of each library, its best; symm's other tunings are left out."""
+    best = {}
+    for name, time in row["us"].items():
+        library = "symm" if name == "symm" else name.split()[0] if is_peer(name) else None
+        if library:
+            best[library] = min(time, best.get(library, time))
+    return {**row, "us": best}
 
 
 def is_peer(name):
@@ -89,11 +100,13 @@ def sections(found):
     return grouped.values()
 
 
-def markdown(found):
+def markdown(found, best=False):
+    """`best`: of each library."""
     world = found["world"]
     versions = ", ".join(f"{name} {value}" for name, value in found["versions"].items() if name != "symm")
     text = [f"{found['date']}, {world} x {found['device']['name']}, driver {found['driver']}, {versions}. {found['method']}"]
     for rows in sections(found):
+        rows = [by_library(row) for row in rows] if best else rows
         names = columns(rows)
         text += ["", title(rows[0], world), "", header(names, "host_us" in rows[0])] + [line(row, names, world) for row in rows]
     if found["share"]:
@@ -108,4 +121,4 @@ def markdown(found):
 
 
 if __name__ == "__main__":
-    print(markdown(result_files.read(sys.argv[1])), end="")
+    print(markdown(result_files.read(sys.argv[-1]), "--best" in sys.argv[1:-1]), end="")

@@ -286,6 +286,11 @@ class Reported(unittest.TestCase):
         self.assertEqual(report.columns(a_run()["rows"]), ["symm", "symm stripes=8", "nccl", "nccl window", "torch one-shot"])
         self.assertEqual(report.columns([row_of(1, {"nccl": 1}), row_of(2, {"nccl": 1, "vllm": 2})]), ["nccl", "vllm"])
 
+    def test_best_of_each_library(self):
+        row = row_of(1, {"symm": 3, "symm a=1": 1, "nccl": 9, "nccl 2.3 X=1 window": 7, "torch": 8})
+        self.assertEqual(report.by_library(row)["us"], {"symm": 3, "nccl": 7, "torch": 8})
+        self.assertIn("| bytes | symm | NCCL | PyTorch | best peer / symm |", report.markdown(a_run(), True))
+
     def test_markdown(self):
         lines = report.markdown(a_run()).splitlines()
         self.assertIn("4 x a GPU, driver 1.2, CUDA 13.0, NCCL 2.28", lines[0])
