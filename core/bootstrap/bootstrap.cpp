@@ -144,7 +144,7 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   result.description = config.url.empty() ? std::string(kEnv) : config.url;
   if (config.callbacks != nullptr) {
     take_ranks(config, {}, result);
-    result.store = open_callback_store(*config.callbacks, config.name, result.rank);
+    result.store = open_callback_store(*config.callbacks, config.name);
     result.description = result.store->describe();
   } else if (config.url.empty() || config.url == kEnv) {
     bootstrap_by_environment(config, result, deadline);

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <map>
-#include <tuple>
-
 #include "core/base/error.hpp"
-#include "core/base/process.hpp"
 #include "core/bootstrap/dir_store.hpp"
 
 namespace symm {
@@ -61,22 +57,14 @@ class CallbackStore final : public Store {
   std::string prefix_;
 };
 
-uint64_t count_creation(const StoreCallbacks& callbacks, const std::string& name, int rank) {
-  using Key = std::tuple<void*, decltype(callbacks.set), std::string, int>;
-  const std::lock_guard lock(process::lock_against_fork());
-  static auto* const counts = new std::map<Key, uint64_t>;  // never destroyed: a thread may outlive main()
-  return (*counts)[Key{callbacks.user, callbacks.set, name, rank}]++;
-}
-
 }  // namespace
 
-std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name, int rank) {
+std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name) {
   if (callbacks.set == nullptr || callbacks.get == nullptr) {
     throw Error(Status::invalid_argument,
                 format("the user's store has no %s function", callbacks.set == nullptr ? "set" : "get"));
   }
-  const auto number = static_cast<unsigned long long>(count_creation(callbacks, name, rank));
-  return std::make_unique<CallbackStore>(callbacks, format("symm/%s/%llu/", escape_key(name).c_str(), number));
+  return std::make_unique<CallbackStore>(callbacks, format("symm/%s/", escape_key(name).c_str()));
 }
 
 }  // namespace symm

@@ -35,10 +35,9 @@ struct StoreCallbacks {
   int32_t (*set)(void*, const char*, const void*, size_t, uint64_t) = nullptr;
   int32_t (*get)(void*, const char*, void*, size_t, size_t*, uint64_t) = nullptr;
 };
-// A store over the functions of a user's store. Keys carry the name of the group and the number of its creation, since the user's
-// store may outlive a group while a key is set only once. `rank` tells the ranks apart where several are threads of this process
-// and share a store: each counts its own creations.
-std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name, int rank);
+// A store over the functions of a user's store. Keys carry the name of the group, and no number of its creation: only the user
+// knows which of his stores is which, for one may lie where another of this rank's lay, and not on other ranks.
+std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name);
 
 // A store for ranks that are threads of one process: a map that lives as long as the store of its last rank. Waits until all
 // `size` ranks have come to `name`; a later call with the same name meets in a new map. Throws Error: timeout naming the missing

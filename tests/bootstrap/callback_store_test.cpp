@@ -39,7 +39,7 @@ struct UserStore {
 
 TEST(CallbackStore, PassesBytesAndDeadlinesOn) {
   UserStore user;
-  const auto store = open_callback_store(user.callbacks(), "name", 0);
+  const auto store = open_callback_store(user.callbacks(), "name");
   const Bytes value = bytes_of(std::string("a\0b", 3));
   store->set("key", value, Deadline::never());
   EXPECT_EQ(user.timeout_ms, UINT64_MAX);
@@ -50,26 +50,15 @@ TEST(CallbackStore, PassesBytesAndDeadlinesOn) {
   EXPECT_TRUE(store->get("empty", soon()).empty());
 }
 
-TEST(CallbackStore, EachCreationNameAndStoreHasItsOwnKeys) {
+TEST(CallbackStore, EachNameHasItsOwnKeys) {
   UserStore user;
-  for (int creation = 0; creation < 3; ++creation) {
-    for (const char* name : {"", "a", "a/b"}) {
-      for (int rank = 0; rank < 2; ++rank) {
-        open_callback_store(user.callbacks(), name, rank)->set("of " + std::to_string(rank), {}, soon());
-      }
-    }
-  }
-  EXPECT_EQ(user.values.size(), 18u);
-  // Both ranks of one creation look at the same keys.
-  const auto zero = open_callback_store(user.callbacks(), "", 0);
-  const auto one = open_callback_store(user.callbacks(), "", 1);
-  zero->set("shared", bytes_of("x"), soon());
-  EXPECT_EQ(text_of(one->get("shared", soon())), "x");
+  for (const char* name : {"", "a", "a/b"}) open_callback_store(user.callbacks(), name)->set("key", {}, soon());
+  EXPECT_EQ(user.values.size(), 3u);
 }
 
 TEST(CallbackStore, StatusOfTheUserComesThroughAndTheKeyIsNamed) {
   UserStore user;
-  const auto store = open_callback_store(user.callbacks(), "", 0);
+  const auto store = open_callback_store(user.callbacks(), "");
   for (int32_t status = -13; status <= -1; ++status) {
     user.set_returns = user.get_returns = status;
     const Failure of_set = failure_of([&] { store->set("the key", {}, soon()); });
@@ -83,7 +72,7 @@ TEST(CallbackStore, StatusOfTheUserComesThroughAndTheKeyIsNamed) {
 
 TEST(CallbackStore, WhatIsNoStatusIsRefused) {
   UserStore user;
-  const auto store = open_callback_store(user.callbacks(), "", 0);
+  const auto store = open_callback_store(user.callbacks(), "");
   for (const int32_t status : {1, 42, -14, INT32_MAX, INT32_MIN}) {
     user.set_returns = user.get_returns = status;
     const Failure of_set = failure_of([&] { store->set("k", {}, soon()); });
@@ -96,7 +85,7 @@ TEST(CallbackStore, WhatIsNoStatusIsRefused) {
 
 TEST(CallbackStore, SizesThatCannotBeAreRefused) {
   UserStore user;
-  const auto store = open_callback_store(user.callbacks(), "", 0);
+  const auto store = open_callback_store(user.callbacks(), "");
   store->set("k", bytes_of("x"), soon());
   user.locked_size = 1 << 20;
   EXPECT_EQ(failure_of([&] { store->get("k", soon()); }).status, Status::invalid_argument);
@@ -109,9 +98,9 @@ TEST(CallbackStore, MissingFunctionsAreNamed) {
   UserStore user;
   StoreCallbacks callbacks = user.callbacks();
   callbacks.get = nullptr;
-  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, "", 0); }).message.find("get"), std::string::npos);
+  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, ""); }).message.find("get"), std::string::npos);
   callbacks.set = nullptr;
-  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, "", 0); }).message.find("set"), std::string::npos);
+  EXPECT_NE(failure_of([&] { open_callback_store(callbacks, ""); }).message.find("set"), std::string::npos);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
+#include <optional>
+
 #include "tests/support/board_store.hpp"
 #include "tests/support/options.hpp"
 
@@ -20,6 +22,20 @@ TEST(Store, two_ranks_meet_through_the_callers_store) {
     EXPECT_EQ(result, 3);
   });
   EXPECT_FALSE(board->set_twice);
+}
+
+// Which store is meant is not seen by where it lies: here the second of one rank lies where its first lay, the other's does not.
+TEST(Store, another_may_lie_in_its_place) {
+  const Shared<Board> boards[2];
+  as_threads(2, [&](int rank) {
+    std::optional<BoardStore> stores[2];
+    for (int i = 0; i < 2; ++i) {
+      auto& store = stores[rank == 0 ? 0 : i];
+      store.reset();
+      store.emplace(*boards[i]);
+      create(store->callbacks(), rank, 2);
+    }
+  });
 }
 
 TEST(Store, its_failure_is_the_creations_failure) {

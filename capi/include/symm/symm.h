@@ -368,7 +368,8 @@ SYMM_API symm_status_t symm_topology(symm_backend_t backend, symm_topology_class
 
 /** Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that
  *  is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative
- *  status, which then fails the creation. A key is set once. */
+ *  status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that
+ *  serves several creations of one name must keep them apart itself. */
 typedef struct {
   size_t struct_size;
   void *user; /**< passed to every function */

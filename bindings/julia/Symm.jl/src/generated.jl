@@ -185,7 +185,7 @@ struct symm_device_info_t
     host_memory_reason::NTuple{128, UInt8}  # why host_memory is 0, else ""
 end
 
-"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once."""
+"""Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that serves several creations of one name must keep them apart itself."""
 struct symm_store_t
     struct_size::Csize_t
     user::Ptr{Cvoid}  # passed to every function

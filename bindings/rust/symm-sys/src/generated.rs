@@ -201,7 +201,7 @@ pub struct symm_device_info_t {
     #[doc = "of the host, nearest to the device; -1 if unknown, and for the host itself"] pub numa_node: i32,
     #[doc = "why host_memory is 0, else \"\""] pub host_memory_reason: [::core::ffi::c_char; 128usize],
 }
-/// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once.
+/// Key-value store by which ranks find each other, supplied by the caller. The functions are called only on the thread that is inside symm_group_create(), and must not unwind (no exception, panic or longjmp). They return SYMM_OK or a negative status, which then fails the creation. A key is set once; it begins with symm/ and the name of the group, so a store that serves several creations of one name must keep them apart itself.
 pub struct symm_store_t {
     pub struct_size: usize,
     #[doc = "passed to every function"] pub user: *mut ::core::ffi::c_void,
