@@ -153,13 +153,11 @@ std::shared_ptr<Allocation> Allocation::import(const std::shared_ptr<Device>& de
     FabricHandle handle = extent.fabric;
     const CUresult result = driver.cuMemImportFromShareableHandle(&made->handle_, &handle, CU_MEM_HANDLE_TYPE_FABRIC);
     made->has_handle_ = result == CUDA_SUCCESS;
-    if (made->has_handle_) {
-      made->fd_ = std::move(fd);  // should it be handed on: the driver may export no other of what came by a fabric handle
-    } else {
-      learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
-    }
+    if (!made->has_handle_) learn_fabric(*device, failed(driver, "cuMemImportFromShareableHandle", result));
   }
-  if (!made->has_handle_) {
+  if (made->has_handle_) {
+    made->fd_ = std::move(fd);  // should it be handed on: the driver may export no other of what came by a fabric handle
+  } else {
     driver.require(driver.cuMemImportFromShareableHandle(&made->handle_, reinterpret_cast<void*>(static_cast<intptr_t>(fd.get())),
                                                          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                    "cuMemImportFromShareableHandle", format("%zu bytes into device %d", made->mapped_, device->ordinal()));

@@ -65,7 +65,7 @@ TEST(Shrink, TheSurvivorsOfDeathsKeepTheirOrder) {
         all_there(*facts, 5);
         if (rank == 1 || rank == 3) die();
         EXPECT_EQ(until_failure([&] { group.barrier({}, 1); }), SYMM_ERR_PEER_FAILED);
-        EXPECT_TRUE(readable(fd));
+        EXPECT_TRUE(eventually([&] { return readable(fd); }));
         symm_group_shrink_options_t options = SYMM_GROUP_SHRINK_OPTIONS_INIT;
         options.name = "survivors";
         const Group rest = group.shrink(options);
