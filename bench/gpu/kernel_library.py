@@ -15,7 +15,7 @@ FLAGS = 256  # words a rank, more than either has
 
 class Fused(ctypes.Structure):
     _fields_ = [("ranks", ctypes.c_int), ("rank", ctypes.c_int), ("count", ctypes.c_int), ("hidden", ctypes.c_int),
-                *((name, ctypes.c_void_p) for name in ("workspace", "in_", "out", "residual_in", "residual_out", "norm_out", "gamma")),
+                *((name, ctypes.c_void_p) for name in ("workspace", "in_", "out")),
                 ("one_shot", ctypes.c_int)]
 
 

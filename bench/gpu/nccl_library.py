@@ -31,11 +31,9 @@ class Nccl:
         path, *settings = spec.split(",")
         self.stream = ctypes.c_void_p(stream)
         path = path or loaded()
-        if settings:  # a file of its own, since the linker knows files and not names
-            with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder:
+            if settings:  # a file of its own, since the linker knows files and not names
                 path = shutil.copy(os.path.realpath(path), folder)
-                self.library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
-        else:
             self.library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
         self.library.ncclGetErrorString.restype = ctypes.c_char_p
         version = ctypes.c_int()

@@ -9,13 +9,12 @@
 #include <flashinfer/comm/trtllm_allreduce_fusion.cuh>
 #include <flashinfer/comm/vllm_custom_all_reduce.cuh>
 
-// What FlashInfer is asked for; `norm_out` asks for the kernel that adds a residual and normalises.
+// What FlashInfer is asked for, as in kernel_library.py.
 struct Fused {
   int ranks, rank;
   int count, hidden;
   void** workspace;
   void *in, *out;
-  void *residual_in, *residual_out, *norm_out, *gamma;
   int one_shot;
 };
 
@@ -33,21 +32,12 @@ cudaError_t launch(const Fused& what, cudaStream_t stream) {
   params.workspace = what.workspace;
   params.allreduce_in = what.in;
   params.allreduce_out = what.out;
-  params.residual_in = what.residual_in;
-  params.residual_out = what.residual_out;
-  params.norm_out = what.norm_out;
-  params.rms_gamma = what.gamma;
-  params.rms_eps = 1e-6f;
   params.use_oneshot = what.one_shot != 0;
   params.trigger_completion_at_end = false;
   params.stream = stream;
-  using Pattern = fused::AllReduceFusionPattern;
-  if (what.norm_out == nullptr) {
-    params.pattern = Pattern::kAllReduce;
-    return fused::allreduce_fusion_kernel_launcher<Pattern::kAllReduce, T, kRanks, false>(params, true);
-  }
-  params.pattern = Pattern::kARResidualRMSNorm;
-  return fused::allreduce_fusion_kernel_launcher<Pattern::kARResidualRMSNorm, T, kRanks, false>(params, true);
+  constexpr auto kPattern = fused::AllReduceFusionPattern::kAllReduce;
+  params.pattern = kPattern;
+  return fused::allreduce_fusion_kernel_launcher<kPattern, T, kRanks, false>(params, true);
 }
 
 template <class T>

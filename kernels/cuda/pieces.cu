@@ -2,7 +2,7 @@
 //
 // Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length and a place of its own, which only the
 // two of them know, and perhaps not before they run. A launch has one block for each work group, which takes an equal part of
-// every piece, so blocks know nothing of each other.
+// every piece, in one if it goes through slots and else in turns with the other blocks, so blocks know nothing of each other.
 //
 //   1. Every rank posts to every other where the piece from that one belongs, and how long it is to be.
 //   2. Who has read it compares. Pieces that can be stored where they belong are, and who has done so says that it is finished.
