@@ -7,4 +7,5 @@ from layout import functions
 
 for function, parameters in functions().items():
     for type_name, name in parameters:
+        type_name = type_name.replace(" *", "*")
         print(f'{{"{function}", "{name}", "{type_name}"}},')

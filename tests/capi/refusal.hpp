@@ -1,25 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A table of calls that must be refused. A row says what is wrong with which parameter; the runner (refusal_test.cpp) checks the
-// status, that the message names the parameter, and that no output was touched.
+// Every function with arguments that are right, and what must be refused in place of one of them. The runner (refusal_test.cpp)
+// checks the status, that the message names the parameter, and that no output was touched.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <deque>
+#include <memory>
+#include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "symm/symm.h"
+#include "tests/support/options.hpp"
 
 namespace symm_test {
-
-inline constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
-inline constexpr symm_op_t kSum = SYMM_OP_SUM;
-inline void* stream() {  // of some other library; the host back end has none
-  static int somebody_elses;
-  return &somebody_elses;
-}
 
 // A group of one rank with a buffer, a memory, an import of the buffer and a heap, and poisoned places for outputs.
 class World {
@@ -37,17 +34,30 @@ class World {
   T* out() {
     return static_cast<T*>(poisoned(sizeof(T)));
   }
-  // A poisoned struct but for its struct_size, which says `size` (and has room for more).
+  // A poisoned struct but for its struct_size, which says `size`.
   template <class T>
   T* out_struct(size_t size = sizeof(T)) {
-    void* place = poisoned(sizeof(T) + 64);
+    void* place = poisoned(sizeof(T));
     std::memcpy(place, &size, sizeof size);
     std::memcpy(places_.back().before.data(), &size, sizeof size);
     return static_cast<T*>(place);
   }
   void* out_token() { return poisoned(kToken); }
+  float* destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
   bool outputs_untouched() const;
-  void forget_outputs() { places_.clear(); }
+  void forget_outputs() { places_.clear(), kept_.clear(); }
+
+  // What stands for an argument; options are kept as long as outputs.
+  template <class T>
+  uint64_t bits(const T& value) {
+    if constexpr (std::is_null_pointer_v<T>) return 0;
+    if constexpr (std::is_pointer_v<std::decay_t<const T&>>) return reinterpret_cast<uintptr_t>(+value);
+    if constexpr (std::is_integral_v<T>) return static_cast<uint64_t>(value);
+  }
+  template <class T>
+  uint64_t bits(const support::Passed<T>& options) {
+    return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
+  }
 
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
@@ -60,7 +70,6 @@ class World {
   size_t token_size = 0;
   std::array<float, 64> source{};
   const size_t eight = 8, too_many = SIZE_MAX / 2;  // counts of a group of one rank
-  float* destination();                             // 64 poisoned floats
 
  private:
   struct Place {
@@ -69,71 +78,63 @@ class World {
   };
   void* poisoned(size_t size);
   std::deque<Place> places_;
+  std::deque<std::shared_ptr<void>> kept_;
 };
 
-struct Refusal {
+// A function with arguments that are right, of which number `changed` is replaced.
+struct Call {
   const char* function;
-  const char* parameter;
+  symm_status_t (*call)(World& w, size_t changed, uint64_t bits);
+};
+
+template <class P, class A>
+P argument(const A& given, size_t& number, size_t changed, uint64_t bits) {
+  if (number++ != changed) return static_cast<P>(given);
+  if constexpr (std::is_pointer_v<P>) return reinterpret_cast<P>(static_cast<uintptr_t>(bits));
+  if constexpr (std::is_integral_v<P>) return static_cast<P>(bits);
+}
+template <class... P, class... A>
+symm_status_t call(symm_status_t (*function)(P...), size_t changed, uint64_t bits, const A&... arguments) {
+  size_t number = 0;  // in braces they are made one after the other
+  return std::apply(function, std::tuple<P...>{argument<P>(arguments, number, changed, bits)...});
+}
+
+inline constexpr const char* kAnyOutput = "out...";         // a parameter whose name begins so
+inline constexpr const char* kOutputStruct = "out struct";  // with a struct_size
+struct Refusal {
+  const char* function;   // nullptr: every one that has the parameter
+  const char* parameter;  // its name or its type
+  const char* how;
+  symm_status_t status;
+  uint64_t (*value)(World& w);
+  const char* named;  // in the message; nullptr: the parameter
+};
+
+// A call that is wrong in more than one argument, or in a field of one.
+struct WrongCall {
+  const char* function;
+  const char* named;
   const char* how;
   symm_status_t status;
   symm_status_t (*call)(World& w);
 };
 
-// A function called with any handle in place of `parameter`.
-struct HandleUse {
-  const char* function;
-  const char* parameter;
-  symm_status_t (*call)(World& w, void* handle);
-};
-
-// A parameter for which there is no bad value, and why.
+// A parameter for which there is no bad value, or which may be NULL, and why.
 struct Exemption {
   const char* function;  // nullptr: of every function
   const char* parameter;
   const char* reason;
 };
 
-const std::vector<Refusal>& library_refusals();
-const std::vector<Refusal>& group_refusals();
-const std::vector<Refusal>& ipc_refusals();
-const std::vector<Refusal>& memory_refusals();
-const std::vector<Refusal>& heap_refusals();
-const std::vector<Refusal>& data_refusals();
-const std::vector<Refusal>& collective_refusals();
-const std::vector<HandleUse>& handle_uses();
+const std::vector<Call>& calls();
+const std::vector<Refusal>& refusals();
+const std::vector<WrongCall>& wrong_calls();
 const std::vector<Exemption>& exemptions();
 
-// A struct that is cut short, and one of a newer header, which asks for something that this library has never heard of.
-template <class T>
-class WrongSize {
- public:
-  explicit WrongSize(T defaults = {}) : small_(defaults), newer_{defaults, 1} {
-    small_.struct_size = sizeof(size_t);
-    newer_.known.struct_size = sizeof newer_;
-  }
-  const T* small() const { return &small_; }
-  const T* newer() const { return &newer_.known; }
-
- private:
-  struct Newer {
-    T known;
-    uint64_t appended;
-  };
-  T small_;
-  Newer newer_;
-};
+// An all-reduce, say, for a plan.
+inline auto planned(const World& w, symm_collective_t collective, size_t count = 8, symm_dtype_t dtype = SYMM_DTYPE_F32,
+                    symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
+  return support::call_of(collective, w.source.data(), w.source.data(), count, dtype, op, root);
+}
 
 }  // namespace symm_test
-
-// The rows of symm_<kind>_options_init(). Every struct ends with a field of less than 9 bytes.
-#define SYMM_REFUSE_INIT(kind)                                                                                          \
-  SYMM_REFUSE(symm_##kind##_options_init, options, "NULL", INVALID_ARGUMENT, nullptr, sizeof(symm_##kind##_options_t)), \
-      SYMM_REFUSE(symm_##kind##_options_init, struct_size, "0", INVALID_ARGUMENT, w.out<symm_##kind##_options_t>(), 0), \
-      SYMM_REFUSE(symm_##kind##_options_init, struct_size, "short", INVALID_ARGUMENT, w.out<symm_##kind##_options_t>(), \
-                  sizeof(symm_##kind##_options_t) - 8)
-
-// One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, w.group, 0, nullptr, w.out<symm_buffer_t*>())
-#define SYMM_REFUSE(function, parameter, how, status, ...)                                                               \
-  {                                                                                                                      \
-#function, #parameter, how, SYMM_ERR_##status, [](World & w) { return static_cast<void>(w), function(__VA_ARGS__); } \
-  }

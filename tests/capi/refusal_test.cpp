@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <ostream>
 #include <string>
 
@@ -45,8 +46,6 @@ void* World::poisoned(size_t size) {
   return place.bytes.data();
 }
 
-float* World::destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
-
 bool World::outputs_untouched() const {
   return std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.bytes == place.before; });
 }
@@ -62,13 +61,36 @@ constexpr Parameter kParameters[] = {
 #include "parameters.inc"
 };
 
-std::vector<Refusal> all_refusals() {
-  std::vector<Refusal> all;
-  for (const auto* rows : {&library_refusals(), &group_refusals(), &memory_refusals(), &heap_refusals(), &data_refusals(),
-                           &collective_refusals(), &ipc_refusals()}) {
-    all.insert(all.end(), rows->begin(), rows->end());
+bool applies(const Refusal& row, const Parameter& to) {
+  if (row.function != nullptr && row.function != std::string(to.function)) return false;
+  const std::string name = to.name, type = to.type, of = row.parameter;
+  if (of == kAnyOutput) return name.rfind("out", 0) == 0;
+  if (of == kOutputStruct) return name == "out" && type.find("**") == std::string::npos;
+  return of == name || of == type;
+}
+
+bool is_exempt(const Parameter& parameter) {
+  const auto is_it = [&](const Exemption& row) {
+    return (row.function == nullptr || row.function == std::string(parameter.function)) &&
+           row.parameter == std::string(parameter.name);
+  };
+  return std::any_of(exemptions().begin(), exemptions().end(), is_it);
+}
+
+bool is_handle(const Parameter& parameter) {
+  static constexpr const char* kHandles[] = {"symm_group_t*", "symm_buffer_t*", "symm_memory_t*", "symm_heap_t*", "symm_ipc_t*"};
+  return std::any_of(std::begin(kHandles), std::end(kHandles),
+                     [&](const char* type) { return type == std::string(parameter.type); });
+}
+
+// Every parameter of every call, and which of the call's it is.
+void for_each_parameter(const std::function<void(const Call& call, size_t index, const Parameter& parameter)>& body) {
+  for (const Call& call : calls()) {
+    size_t index = 0;
+    for (const Parameter& parameter : kParameters) {
+      if (parameter.function == std::string(call.function)) body(call, index++, parameter);
+    }
   }
-  return all;
 }
 
 // Leave a message behind that no row can be content with.
@@ -78,7 +100,8 @@ void expect_refusal(symm_status_t got, symm_status_t expected, const char* param
   EXPECT_EQ(got, expected) << symm_status_string(got) << ": " << symm_last_error();
   const std::string message = symm_last_error();
   // Out of memory is nobody's wrong argument; the message says how many bytes were not to be had. Nor is a "no".
-  const char* word = expected == SYMM_ERR_OUT_OF_MEMORY ? "bytes" : expected == SYMM_ERR_NOT_FOUND ? "" : parameter;
+  const bool is_size = expected == SYMM_ERR_OUT_OF_MEMORY && std::strspn(parameter, "0123456789") == 0;
+  const char* word = is_size ? "bytes" : expected == SYMM_ERR_NOT_FOUND ? "" : parameter;
   EXPECT_NE(message.find(word), std::string::npos) << "the message is: " << message;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_TRUE(world.outputs_untouched()) << "an output was written";
@@ -87,14 +110,23 @@ void expect_refusal(symm_status_t got, symm_status_t expected, const char* param
 
 TEST(Refusal, wrong_arguments) {
   World world;
-  for (const Refusal& row : all_refusals()) {
-    SCOPED_TRACE(std::string(row.function) + ", " + row.parameter + " " + row.how);
+  const auto check = [&](const char* function, const char* named, const char* how, symm_status_t expected, const auto& call) {
+    SCOPED_TRACE(std::string(function) + ", " + named + " " + how);
     forget_last_error();
-    expect_refusal(row.call(world), row.status, row.parameter, world);
+    expect_refusal(call(), expected, named, world);
     symm_group_status_t status{sizeof status, 0, 0, 0, {}};
-    ASSERT_EQ(symm_group_status(world.group, &status), SYMM_OK);
+    EXPECT_EQ(symm_group_status(world.group, &status), SYMM_OK);
     ASSERT_EQ(status.status, SYMM_OK) << "the group did not survive: " << status.message;
-  }
+  };
+  for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
+    for (const Refusal& row : refusals()) {
+      if (!applies(row, parameter) || (row.function == nullptr && row.how == std::string("NULL") && is_exempt(parameter)))
+        continue;
+      check(call.function, row.named != nullptr ? row.named : parameter.name, row.how, row.status,
+            [&] { return call.call(world, index, row.value(world)); });
+    }
+  });
+  for (const WrongCall& row : wrong_calls()) check(row.function, row.named, row.how, row.status, [&] { return row.call(world); });
 }
 
 TEST(Refusal, wrong_handles) {
@@ -134,15 +166,14 @@ TEST(Refusal, wrong_handles) {
       {"a heap", world.heap, "heap"},
       {"the middle of a group", reinterpret_cast<std::byte*>(world.group) + 8, ""},
   };
-  for (const HandleUse& use : handle_uses()) {
+  for_each_parameter([&](const Call& call, size_t index, const Parameter& parameter) {
     for (const Wrong& wrong : wrongs) {
-      const std::string kind = use.parameter == std::string("other") ? "group" : use.parameter;
-      if (wrong.except == kind) continue;
-      SCOPED_TRACE(std::string(use.function) + ", " + use.parameter + " is " + wrong.what);
+      if (!is_handle(parameter) || parameter.type == "symm_" + std::string(wrong.except) + "_t*") continue;
+      SCOPED_TRACE(std::string(call.function) + ", " + parameter.name + " is " + wrong.what);
       forget_last_error();
-      expect_refusal(use.call(world, wrong.handle), SYMM_ERR_INVALID_HANDLE, use.parameter, world);
+      expect_refusal(call.call(world, index, world.bits(wrong.handle)), SYMM_ERR_INVALID_HANDLE, parameter.name, world);
     }
-  }
+  });
   for (const Wrong& wrong : wrongs) {  // a garbage collector may be wrong once and must not pay with its life
     if (wrong.except != std::string("group")) symm_group_release(static_cast<symm_group_t*>(wrong.handle));
     if (wrong.except != std::string("buffer")) symm_buffer_release(static_cast<symm_buffer_t*>(wrong.handle));
@@ -173,30 +204,30 @@ TEST(Refusal, unavailable_back_end) {
 }
 
 TEST(Refusal, no_parameter_is_forgotten) {
-  const std::vector<Refusal> refusals = all_refusals();
   for (const Parameter& parameter : kParameters) {
-    const auto is_here = [&](const auto& row) {
-      return (row.function == nullptr || row.function == std::string(parameter.function)) &&
-             row.parameter == std::string(parameter.name);
-    };
-    const bool covered = std::any_of(refusals.begin(), refusals.end(), is_here) ||
-                         std::any_of(handle_uses().begin(), handle_uses().end(), is_here) ||
-                         std::any_of(exemptions().begin(), exemptions().end(), is_here);
-    EXPECT_TRUE(covered) << parameter.function << " has no row for its parameter " << parameter.type << " " << parameter.name;
+    const auto is_here = [&](const auto& row) { return row.function == std::string(parameter.function); };
+    const bool is_called = std::any_of(calls().begin(), calls().end(), is_here);
+    const bool is_refused =
+        is_handle(parameter) ||
+        std::any_of(refusals().begin(), refusals().end(), [&](const Refusal& row) { return applies(row, parameter); }) ||
+        std::any_of(wrong_calls().begin(), wrong_calls().end(),
+                    [&](const WrongCall& row) { return is_here(row) && row.named == std::string(parameter.name); });
+    EXPECT_TRUE(is_exempt(parameter) || (is_called && is_refused))
+        << parameter.function << " has no row for its parameter " << parameter.type << " " << parameter.name;
   }
 }
 
 // The other way round: a row or an exemption for something that the header does not have checks nothing.
 TEST(Refusal, no_row_is_stale) {
-  const auto exists = [](const char* function, const char* name) {
-    return std::any_of(std::begin(kParameters), std::end(kParameters), [&](const Parameter& parameter) {
-      return (function == nullptr || parameter.function == std::string(function)) && parameter.name == std::string(name);
-    });
-  };
-  for (const HandleUse& use : handle_uses())
-    EXPECT_TRUE(exists(use.function, use.parameter)) << use.function << " " << use.parameter;
-  for (const Exemption& row : exemptions())
-    EXPECT_TRUE(exists(row.function, row.parameter)) << row.parameter << ": " << row.reason;
+  const auto exists = [](const auto& is_it) { return std::any_of(std::begin(kParameters), std::end(kParameters), is_it); };
+  for (const Refusal& row : refusals())
+    EXPECT_TRUE(exists([&](const Parameter& one) { return applies(row, one); })) << row.parameter << " " << row.how;
+  for (const Exemption& row : exemptions()) {
+    EXPECT_TRUE(exists([&](const Parameter& one) {
+      return (row.function == nullptr || row.function == std::string(one.function)) && row.parameter == std::string(one.name);
+    })) << row.parameter
+        << ": " << row.reason;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/refusal.hpp"
+
+// One row: the function with arguments that are right.
+#define SYMM_CALL(function, ...)                                                                              \
+  {                                                                                                           \
+#function, [](World & w, size_t changed,                                                                  \
+                  uint64_t bits) { return static_cast<void>(w), call(function, changed, bits, __VA_ARGS__); } \
+  }
+#define SYMM_CALL_INIT(kind) SYMM_CALL(symm_##kind##_init, w.out<symm_##kind##_t>(), sizeof(symm_##kind##_t))
+// Operands of a collective of so many elements.
+#define SYMM_OPERANDS w.group, w.source.data(), w.destination(), 8
+
+namespace symm_test {
+namespace {
+
+constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
+constexpr symm_op_t kSum = SYMM_OP_SUM;
+constexpr int32_t kSelf[] = {0};
+void ignore(void*, symm_log_level_t, const char*) {}
+
+}  // namespace
+
+const std::vector<Call>& calls() {
+  using support::within;
+  static const std::vector<Call> rows = {
+      SYMM_CALL(symm_log_add_listener, ignore, nullptr, SYMM_LOG_INFO, w.out<uint64_t>()),
+      SYMM_CALL(symm_log_to_fd, 2, SYMM_LOG_INFO, w.out<uint64_t>()),
+      SYMM_CALL(symm_dtype_size, kF32, w.out<size_t>()),
+      SYMM_CALL(symm_last_failure, w.out_struct<symm_failure_t>()),
+      SYMM_CALL(symm_device_count, SYMM_BACKEND_HOST, w.out<int32_t>()),
+      SYMM_CALL(symm_device_info, SYMM_BACKEND_HOST, 0, w.out_struct<symm_device_info_t>()),
+      SYMM_CALL(symm_topology, SYMM_BACKEND_HOST, w.out<symm_topology_class_t>(), w.out<int32_t>(), 1),
+      SYMM_CALL_INIT(group_config),
+      SYMM_CALL_INIT(group_shrink_options),
+      SYMM_CALL_INIT(alloc_options),
+      SYMM_CALL_INIT(adopt_options),
+      SYMM_CALL_INIT(rendezvous_options),
+      SYMM_CALL_INIT(wait_options),
+      SYMM_CALL_INIT(heap_options),
+      SYMM_CALL_INIT(collective_options),
+      SYMM_CALL_INIT(ipc_export_options),
+      SYMM_CALL_INIT(ipc_import_options),
+
+      SYMM_CALL(symm_group_create, nullptr, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_split, w.group, 0, 0, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_create_from_ranks, w.group, kSelf, 1, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_shrink, w.group, nullptr, w.out<symm_group_t*>()),
+      SYMM_CALL(symm_group_translate_rank, w.group, w.group, 0, w.out<int32_t>()),
+      SYMM_CALL(symm_group_failed_ranks, w.group, w.out<int32_t>(), 1, w.out<size_t>()),
+      SYMM_CALL(symm_group_failure_fd, w.group, w.out<int32_t>()),
+      SYMM_CALL(symm_peer_info, w.group, 0, w.out_struct<symm_peer_info_t>()),
+      SYMM_CALL(symm_group_stats, w.group, w.out_struct<symm_group_stats_t>()),
+      SYMM_CALL(symm_group_rank, w.group, w.out<int32_t>()),
+      SYMM_CALL(symm_group_size, w.group, w.out<int32_t>()),
+      SYMM_CALL(symm_group_info, w.group, w.out_struct<symm_group_info_t>()),
+      SYMM_CALL(symm_group_status, w.group, w.out_struct<symm_group_status_t>()),
+      SYMM_CALL(symm_group_abort, w.group, "a test"),
+      SYMM_CALL(symm_group_finalize, w.group, within(1)),
+      SYMM_CALL(symm_group_synchronize, w.group, nullptr, within(1)),
+      SYMM_CALL(symm_stream_wait, w.group, nullptr, nullptr),
+      SYMM_CALL(symm_stream_query, w.group, nullptr, w.out<int32_t>()),
+      SYMM_CALL(symm_group_retain, w.group),
+
+      SYMM_CALL(symm_alloc, w.group, 64, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_CALL(symm_buffer_adopt, w.group, w.source.data(), 64, nullptr, w.out<symm_buffer_t*>()),
+      SYMM_CALL(symm_buffer_export_dmabuf, w.buffer, 0, 64, w.out<int32_t>()),
+      SYMM_CALL(symm_buffer_pointer, w.buffer, w.out<void*>()),
+      SYMM_CALL(symm_buffer_size, w.buffer, w.out<size_t>()),
+      SYMM_CALL(symm_buffer_retain, w.buffer),
+      SYMM_CALL(symm_buffer_record_use, w.buffer, nullptr),
+      SYMM_CALL(symm_buffer_info, w.buffer, w.out_struct<symm_buffer_info_t>()),
+      SYMM_CALL(symm_buffer_find, w.block, w.out<symm_buffer_t*>(), w.out<size_t>()),
+      SYMM_CALL(symm_buffer_memory, w.buffer, w.group, w.out<symm_memory_t*>()),
+      SYMM_CALL(symm_rendezvous, w.group, w.buffer, nullptr, w.out<symm_memory_t*>()),
+      SYMM_CALL(symm_memory_info, w.memory, w.out_struct<symm_memory_info_t>()),
+      SYMM_CALL(symm_memory_pointer, w.memory, 0, w.out<void*>()),
+      SYMM_CALL(symm_memory_signal_pad, w.memory, 0, w.out<void*>()),
+      SYMM_CALL(symm_memory_pointer_table, w.memory, w.out<void* const*>()),
+      SYMM_CALL(symm_memory_signal_pad_table, w.memory, w.out<void* const*>()),
+      SYMM_CALL(symm_memory_multicast_pointer, w.memory, w.out<void*>()),
+      SYMM_CALL(symm_memory_device_view, w.memory, 0, nullptr, w.out_struct<symm_memory_view_t>()),
+      SYMM_CALL(symm_memory_find, w.group, w.block, w.out<symm_memory_t*>(), w.out<int32_t>(), w.out<size_t>()),
+      SYMM_CALL(symm_memory_retain, w.memory),
+      SYMM_CALL(symm_memory_record_use, w.memory, nullptr),
+
+      SYMM_CALL(symm_heap_create, w.group, 4096, nullptr, w.out<symm_heap_t*>()),
+      SYMM_CALL(symm_heap_alloc, w.heap, 64, 0, w.out<void*>(), w.out<size_t>()),
+      SYMM_CALL(symm_heap_free, w.heap, w.piece),
+      SYMM_CALL(symm_heap_find, w.heap, w.piece, w.out<void*>(), w.out<size_t>()),
+      SYMM_CALL(symm_heap_memory, w.heap, w.out<symm_memory_t*>()),
+      SYMM_CALL(symm_heap_info, w.heap, w.out_struct<symm_heap_info_t>()),
+      SYMM_CALL(symm_heap_retain, w.heap),
+
+      SYMM_CALL(symm_barrier, w.group, kSelf, 1, 0, within(1), nullptr),
+      SYMM_CALL(symm_signal, w.memory, 0, 0, nullptr),
+      SYMM_CALL(symm_wait_signal, w.memory, 0, 0, within(1), nullptr),
+      SYMM_CALL(symm_signal_value, w.memory, 0, 0, SYMM_SIGNAL_ADD, 1, nullptr),
+      SYMM_CALL(symm_wait_signal_value, w.memory, 0, 0, SYMM_COMPARE_EQ, 1, within(1), w.out<uint64_t>(), nullptr),
+      SYMM_CALL(symm_wait_signals, w.memory, support::awaited(0, 0, SYMM_COMPARE_EQ), 1, 0, within(1), w.out<size_t>(), nullptr),
+      SYMM_CALL(symm_test_signal, w.memory, 0, 0, w.out<uint64_t>()),
+      SYMM_CALL(symm_test_signal_value, w.memory, 0, 0, w.out<uint64_t>()),
+      SYMM_CALL(symm_put, w.memory, 0, 0, w.source.data(), 8, nullptr),
+      SYMM_CALL(symm_get, w.memory, 0, 0, w.destination(), 8, nullptr),
+      SYMM_CALL(symm_put_signal, w.memory, 0, 0, w.source.data(), 8, 0, nullptr),
+      SYMM_CALL(symm_fill32, w.memory, 0, 0, 7, 1, nullptr),
+      SYMM_CALL(symm_write_value32, w.memory, 0, 0, 7, nullptr),
+      SYMM_CALL(symm_write_value64, w.memory, 0, 0, 7, nullptr),
+      SYMM_CALL(symm_wait_value32, w.memory, 0, SYMM_COMPARE_EQ, 7, within(1), nullptr),
+      SYMM_CALL(symm_wait_value64, w.memory, 0, SYMM_COMPARE_EQ, 7, within(1), nullptr),
+
+      SYMM_CALL(symm_allreduce, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_reduce_scatter, SYMM_OPERANDS, kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_allgather, SYMM_OPERANDS, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_broadcast, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
+      SYMM_CALL(symm_reduce, SYMM_OPERANDS, kF32, kSum, 0, nullptr, nullptr),
+      SYMM_CALL(symm_alltoall, SYMM_OPERANDS, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_gather, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
+      SYMM_CALL(symm_scatter, SYMM_OPERANDS, kF32, 0, nullptr, nullptr),
+      SYMM_CALL(symm_allgather_rows, w.group, w.source.data(), w.destination(), 2, 4, 4, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_allgatherv, w.group, w.source.data(), w.destination(), &w.eight, nullptr, kF32, nullptr, nullptr),
+      SYMM_CALL(symm_reduce_scatterv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), kF32, kSum, nullptr, nullptr),
+      SYMM_CALL(symm_alltoallv, w.group, w.source.data(), &w.eight, nullptr, w.destination(), &w.eight, nullptr, kF32, nullptr,
+                nullptr),
+      SYMM_CALL(symm_alltoallv_device, w.group, w.source.data(), 8, &w.eight, nullptr, w.destination(), 8, &w.eight, nullptr,
+                kF32, nullptr, nullptr),
+      SYMM_CALL(symm_collective_plan, w.group, planned(w, SYMM_COLLECTIVE_ALLREDUCE), nullptr, w.out_struct<symm_plan_info_t>()),
+
+      SYMM_CALL(symm_ipc_export, w.block + 1, 8, nullptr, w.out_token(), w.kToken, w.out<size_t>(), nullptr),
+      SYMM_CALL(symm_ipc_import, w.token.data(), w.token_size, nullptr, w.out<symm_ipc_t*>(), nullptr),
+      SYMM_CALL(symm_ipc_retain, w.ipc),
+      SYMM_CALL(symm_ipc_pointer, w.ipc, w.out<void*>()),
+      SYMM_CALL(symm_ipc_size, w.ipc, w.out<size_t>()),
+      SYMM_CALL(symm_ipc_stream_wait, w.ipc, nullptr),
+      SYMM_CALL(symm_ipc_record_use, w.ipc, nullptr),
+      SYMM_CALL(symm_ipc_info, w.ipc, w.out_struct<symm_ipc_info_t>()),
+      SYMM_CALL(symm_ipc_withdraw, w.block, 8, 1),
+      SYMM_CALL(symm_ipc_holders, w.block, 8, w.out_struct<symm_ipc_holders_t>()),
+      SYMM_CALL(symm_ipc_collect, w.out_struct<symm_ipc_report_t>()),
+      SYMM_CALL(symm_ipc_stats, w.out_struct<symm_ipc_stats_t>()),
+  };
+  return rows;
+}
+
+}  // namespace symm_test

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/capi/refusal.hpp"
+
+// One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)
+#define SYMM_REFUSE(function, parameter, how, status, value) SYMM_REFUSE_NAMED(function, parameter, parameter, how, status, value)
+// The same, where the message names a part of the argument.
+#define SYMM_REFUSE_NAMED(function, parameter, named, how, status, value)                          \
+  {                                                                                                \
+#function, #parameter, how, SYMM_ERR_##status, [](World & w) { return w.bits(value); }, #named \
+  }
+// Of every function that has a parameter of that name, or of that type.
+#define SYMM_REFUSE_ALL(parameter, how, status, value)                                          \
+  {                                                                                             \
+    nullptr, parameter, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
+  }
+#define SYMM_REFUSE_NULL(parameter) SYMM_REFUSE_ALL(parameter, "NULL", INVALID_ARGUMENT, nullptr)
+#define SYMM_REFUSE_SIZES(type)                                                     \
+  SYMM_REFUSE_ALL("const " #type "*", "short", INVALID_ARGUMENT, short_of<type>()), \
+      SYMM_REFUSE_ALL("const " #type "*", "newer", UNSUPPORTED, newer_than<type>())
+// Every struct ends with a field of less than 9 bytes.
+#define SYMM_REFUSE_INIT(kind, parameter)                                        \
+  SYMM_REFUSE(symm_##kind##_init, parameter, "NULL", INVALID_ARGUMENT, nullptr), \
+      SYMM_REFUSE(symm_##kind##_init, struct_size, "0", INVALID_ARGUMENT, 0),    \
+      SYMM_REFUSE(symm_##kind##_init, struct_size, "short", INVALID_ARGUMENT, sizeof(symm_##kind##_t) - 8)
+#define SYMM_REFUSE_COUNT(function, count) SYMM_REFUSE(function, count, "more than memory", INVALID_ARGUMENT, w.too_many)
+// A call that is not right but for one argument.
+#define SYMM_REFUSE_CALL(function, named, how, status, ...)                                    \
+  {                                                                                            \
+#function, #named, how, SYMM_ERR_##status, [](World & w) { return function(__VA_ARGS__); } \
+  }
+#define SYMM_REFUSE_CONFIG(named, how, status, ...)                                          \
+  {                                                                                          \
+    "symm_group_create", #named, how, SYMM_ERR_##status,                                     \
+        [](World& w) { return create(w, [](symm_group_config_t& config) { __VA_ARGS__; }); } \
+  }
+
+namespace symm_test {
+namespace {
+
+constexpr size_t kBytes = World::kBytes;
+constexpr int32_t kNoChannel = 1 << 30;
+constexpr int32_t kOne[] = {1};
+constexpr int32_t kMinusOne[] = {-1};
+
+void* stream() {  // of some other library; the host back end has none
+  static int somebody_elses;
+  return &somebody_elses;
+}
+
+// A struct that is cut short, and one of a newer header, which asks for something that this library has never heard of.
+template <class T>
+support::Passed<T> short_of() {
+  support::Passed<T> made{};
+  made.value.struct_size = sizeof(size_t);
+  return made;
+}
+template <class T>
+const T* newer_than() {
+  struct Newer {
+    T known;
+    uint64_t appended;
+  };
+  static Newer newer{{}, 1};
+  newer.known.struct_size = sizeof newer;
+  return &newer.known;
+}
+
+support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uint64_t alignment) {
+  return {{sizeof(symm_heap_options_t), flags, node, alignment, 0, nullptr, 0, nullptr}};
+}
+support::Passed<symm_collective_options_t> by(symm_algorithm_t algorithm) {
+  return {{sizeof(symm_collective_options_t), algorithm, 0, nullptr, 0, 0, 0, nullptr}};
+}
+
+// symm_group_create() with something changed.
+template <class Change>
+symm_status_t create(World& w, Change change) {
+  symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
+  config.backend = SYMM_BACKEND_HOST;
+  config.create_timeout_ms = 1000;
+  change(config);
+  return symm_group_create(&config, w.out<symm_group_t*>());
+}
+
+symm_status_t unused_set(void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_INTERNAL; }
+symm_status_t unused_get(void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_INTERNAL; }
+const symm_store_t kStore{sizeof(symm_store_t), nullptr, unused_set, unused_get};
+const symm_store_t kWithoutSet{sizeof(symm_store_t), nullptr, nullptr, unused_get};
+const symm_store_t kWithoutGet{sizeof(symm_store_t), nullptr, unused_set, nullptr};
+const symm_store_t kShortStore{8, nullptr, unused_set, unused_get};
+
+}  // namespace
+
+const std::vector<Refusal>& refusals() {
+  using support::placed;
+  static const std::vector<Refusal> rows = {
+      SYMM_REFUSE_NULL(kAnyOutput),
+      SYMM_REFUSE_ALL(kOutputStruct, "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0)),
+      SYMM_REFUSE_NULL("callback"),
+      SYMM_REFUSE_NULL("pointer"),
+      SYMM_REFUSE_NULL("token"),
+      SYMM_REFUSE_NULL("ranks"),
+      SYMM_REFUSE_NULL("waits"),
+      SYMM_REFUSE_NULL("source"),
+      SYMM_REFUSE_NULL("destination"),
+      SYMM_REFUSE_NULL("call"),
+      SYMM_REFUSE_NULL("send"),
+      SYMM_REFUSE_NULL("send_counts"),
+      SYMM_REFUSE_ALL("send_counts", "more than memory", INVALID_ARGUMENT, &w.too_many),
+      SYMM_REFUSE_ALL("send_displacements", "more than memory", INVALID_ARGUMENT, &w.too_many),
+      SYMM_REFUSE_NULL("recv"),
+      SYMM_REFUSE_ALL("recv", "overlaps", INVALID_ARGUMENT, w.source.data() + 1),
+      SYMM_REFUSE_NULL("recv_counts"),
+      SYMM_REFUSE_ALL("recv_counts", "more than memory", INVALID_ARGUMENT, &w.too_many),
+      SYMM_REFUSE_ALL("recv_displacements", "more than memory", INVALID_ARGUMENT, &w.too_many),
+      SYMM_REFUSE_ALL("rank", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("rank", "= size", INVALID_ARGUMENT, 1),
+      SYMM_REFUSE_ALL("root", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("root", "= size", INVALID_ARGUMENT, 1),
+      SYMM_REFUSE_ALL("channel", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("channel", "too large", INVALID_ARGUMENT, kNoChannel),
+      SYMM_REFUSE_ALL("stream", "not NULL", INVALID_ARGUMENT, stream()),
+      SYMM_REFUSE_ALL("after_stream", "not NULL", INVALID_ARGUMENT, stream()),
+      SYMM_REFUSE_ALL("symm_dtype_t", "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE_ALL("symm_dtype_t", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("symm_dtype_t", "33 bits", UNSUPPORTED, SYMM_DTYPE_F32 + 1),
+      SYMM_REFUSE_ALL("symm_op_t", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("symm_op_t", "unknown", UNSUPPORTED, 5),
+      SYMM_REFUSE_ALL("symm_signal_op_t", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("symm_signal_op_t", "unknown", UNSUPPORTED, 2),
+      SYMM_REFUSE_ALL("symm_compare_t", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("symm_compare_t", "unknown", UNSUPPORTED, 6),
+      SYMM_REFUSE_ALL("symm_backend_t", "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE_ALL("symm_backend_t", "unknown", UNSUPPORTED, 3),
+      SYMM_REFUSE_ALL("symm_log_level_t", "0", UNSUPPORTED, 0),
+      SYMM_REFUSE_ALL("symm_log_level_t", "one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1),
+      SYMM_REFUSE_SIZES(symm_group_config_t),
+      SYMM_REFUSE_SIZES(symm_group_shrink_options_t),
+      SYMM_REFUSE_SIZES(symm_alloc_options_t),
+      SYMM_REFUSE_SIZES(symm_adopt_options_t),
+      SYMM_REFUSE_SIZES(symm_rendezvous_options_t),
+      SYMM_REFUSE_SIZES(symm_wait_options_t),
+      SYMM_REFUSE_SIZES(symm_heap_options_t),
+      SYMM_REFUSE_SIZES(symm_signal_wait_t),
+      SYMM_REFUSE_SIZES(symm_collective_options_t),
+      SYMM_REFUSE_SIZES(symm_collective_call_t),
+      SYMM_REFUSE_SIZES(symm_ipc_export_options_t),
+      SYMM_REFUSE_SIZES(symm_ipc_import_options_t),
+      {nullptr, "const symm_collective_options_t*", "algorithm unknown", SYMM_ERR_UNSUPPORTED,
+       [](World& w) { return w.bits(by(99)); }, "algorithm"},
+
+      SYMM_REFUSE_INIT(group_config, config),
+      SYMM_REFUSE_INIT(group_shrink_options, options),
+      SYMM_REFUSE_INIT(alloc_options, options),
+      SYMM_REFUSE_INIT(adopt_options, options),
+      SYMM_REFUSE_INIT(rendezvous_options, options),
+      SYMM_REFUSE_INIT(wait_options, options),
+      SYMM_REFUSE_INIT(heap_options, options),
+      SYMM_REFUSE_INIT(collective_options, options),
+      SYMM_REFUSE_INIT(ipc_export_options, options),
+      SYMM_REFUSE_INIT(ipc_import_options, options),
+      SYMM_REFUSE(symm_group_config_init, struct_size, "1 too few", INVALID_ARGUMENT, sizeof(symm_group_config_t) - 1),
+
+      SYMM_REFUSE(symm_log_to_fd, fd, "-1", INVALID_ARGUMENT, -1),
+      SYMM_REFUSE(symm_log_to_fd, fd, "not open", INVALID_ARGUMENT, 1 << 20),
+      SYMM_REFUSE(symm_device_info, device, "beyond the last", INVALID_ARGUMENT, 1),
+      SYMM_REFUSE(symm_device_info, device, "-2", INVALID_ARGUMENT, -2),
+      SYMM_REFUSE(symm_topology, capacity, "too small", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_group_create_from_ranks, ranks, "not in the group", INVALID_ARGUMENT, kOne),
+      SYMM_REFUSE(symm_group_create_from_ranks, count, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_barrier, ranks, "-1", INVALID_ARGUMENT, kMinusOne),
+      SYMM_REFUSE(symm_barrier, count, "0 with ranks", INVALID_ARGUMENT, 0),
+
+      SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE_NAMED(symm_alloc, size, 1152921504606846976, "more than there is", OUT_OF_MEMORY, size_t{1} << 60),
+      SYMM_REFUSE(symm_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX),
+      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown bit", UNSUPPORTED, placed(2)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, flags, "unknown high bit", UNSUPPORTED, placed(SYMM_ALLOC_HOST | uint64_t{1} << 48)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, placed(0, 0)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "the last that can be named", INVALID_ARGUMENT,
+                        placed(SYMM_ALLOC_HOST, INT32_MAX)),
+      SYMM_REFUSE_NAMED(symm_alloc, options, numa_node, "-2", INVALID_ARGUMENT, placed(SYMM_ALLOC_HOST, -2)),
+      SYMM_REFUSE(symm_buffer_adopt, pointer, "memory of the host", UNSUPPORTED, w.source.data()),
+      SYMM_REFUSE(symm_buffer_adopt, size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, buffer, "of the host back end", UNAVAILABLE, w.buffer),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "beyond the buffer", INVALID_ARGUMENT, kBytes + 1),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, offset, "inside a page", INVALID_ARGUMENT, 8),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "beyond the buffer", INVALID_ARGUMENT, kBytes + 1),
+      SYMM_REFUSE(symm_buffer_export_dmabuf, size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE(symm_memory_device_view, memory, "of the host back end", UNSUPPORTED, w.memory),
+      SYMM_REFUSE(symm_memory_multicast_pointer, memory, "of the host back end", UNAVAILABLE, w.memory),
+      SYMM_REFUSE(symm_buffer_find, address, "no buffer", NOT_FOUND, w.source.data()),
+      SYMM_REFUSE(symm_buffer_find, address, "NULL", NOT_FOUND, nullptr),
+      SYMM_REFUSE(symm_memory_find, address, "not symmetric", NOT_FOUND, w.source.data()),
+      SYMM_REFUSE(symm_memory_find, address, "NULL", NOT_FOUND, nullptr),
+
+      SYMM_REFUSE(symm_heap_create, bytes, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_heap_create, bytes, "SIZE_MAX", UNSUPPORTED, SIZE_MAX),
+      SYMM_REFUSE(symm_heap_create, bytes, "more than there is", OUT_OF_MEMORY, size_t{1} << 39),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, flags, "unknown bit", UNSUPPORTED,
+                        heap_with(uint64_t{1} << 60, SYMM_NODE_NEAREST, 0)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, numa_node, "without SYMM_ALLOC_HOST", INVALID_ARGUMENT, heap_with(0, 0, 0)),
+      SYMM_REFUSE_NAMED(symm_heap_create, options, alignment, "3", INVALID_ARGUMENT, heap_with(0, SYMM_NODE_NEAREST, 3)),
+      SYMM_REFUSE(symm_heap_alloc, size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_heap_alloc, size, "1 too many", OUT_OF_MEMORY, 1),
+      SYMM_REFUSE(symm_heap_alloc, size, "SIZE_MAX", OUT_OF_MEMORY, SIZE_MAX),
+      SYMM_REFUSE(symm_heap_alloc, alignment, "24", INVALID_ARGUMENT, 24),
+      SYMM_REFUSE(symm_heap_alloc, alignment, "more than the block's", INVALID_ARGUMENT, 8192),
+      SYMM_REFUSE(symm_heap_free, pointer, "not of a heap", INVALID_ARGUMENT, w.block),
+      SYMM_REFUSE(symm_heap_free, pointer, "inside a piece", INVALID_ARGUMENT, static_cast<char*>(w.piece) + 8),
+      SYMM_REFUSE(symm_heap_find, address, "of no heap", NOT_FOUND, w.block),
+      SYMM_REFUSE(symm_heap_find, address, "behind the piece", NOT_FOUND, static_cast<char*>(w.piece) + kBytes - 8),
+
+      SYMM_REFUSE(symm_put, offset, "wraps around", INVALID_ARGUMENT, SIZE_MAX - 3),
+      SYMM_REFUSE(symm_get, offset, "wraps around", INVALID_ARGUMENT, SIZE_MAX - 3),
+      SYMM_REFUSE(symm_fill32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
+      SYMM_REFUSE(symm_fill32, count, "wraps around", INVALID_ARGUMENT, SIZE_MAX / 4 + 2),
+      SYMM_REFUSE(symm_write_value32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
+      SYMM_REFUSE(symm_write_value32, offset, "beyond the block", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_write_value64, offset, "not a multiple of 8", INVALID_ARGUMENT, 4),
+      SYMM_REFUSE(symm_write_value64, offset, "beyond the block", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_wait_value32, offset, "not a multiple of 4", INVALID_ARGUMENT, 2),
+      SYMM_REFUSE(symm_wait_value32, offset, "beyond the block", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_wait_value64, offset, "not a multiple of 8", INVALID_ARGUMENT, 4),
+      SYMM_REFUSE(symm_wait_value64, offset, "beyond the block", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_wait_signals, waits, "rank = size", INVALID_ARGUMENT, support::awaited(1, 0, SYMM_COMPARE_EQ)),
+      SYMM_REFUSE(symm_wait_signals, waits, "channel -1", INVALID_ARGUMENT, support::awaited(0, -1, SYMM_COMPARE_EQ)),
+      SYMM_REFUSE(symm_wait_signals, waits, "unknown compare", UNSUPPORTED, support::awaited(0, 0, 6)),
+      SYMM_REFUSE(symm_wait_signals, count, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_wait_signals, count, "too large", INVALID_ARGUMENT, 65),
+      SYMM_REFUSE(symm_wait_signals, any, "2", INVALID_ARGUMENT, 2),
+
+      SYMM_REFUSE_COUNT(symm_allreduce, count),
+      SYMM_REFUSE_COUNT(symm_reduce_scatter, recv_count),
+      SYMM_REFUSE_COUNT(symm_allgather, send_count),
+      SYMM_REFUSE_COUNT(symm_broadcast, count),
+      SYMM_REFUSE_COUNT(symm_reduce, count),
+      SYMM_REFUSE_COUNT(symm_alltoall, count),
+      SYMM_REFUSE_COUNT(symm_gather, count),
+      SYMM_REFUSE_COUNT(symm_scatter, count),
+      SYMM_REFUSE_COUNT(symm_allgather_rows, rows),
+      SYMM_REFUSE_COUNT(symm_allgather_rows, row_count),
+      SYMM_REFUSE_COUNT(symm_allgather_rows, recv_stride),
+      SYMM_REFUSE(symm_allgather_rows, recv_stride, "less than a row", INVALID_ARGUMENT, 3),
+      SYMM_REFUSE(symm_alltoallv_device, send_capacity, "less than a block", INVALID_ARGUMENT, 7),
+      SYMM_REFUSE(symm_alltoallv_device, recv_capacity, "less than a block", INVALID_ARGUMENT, 7),
+      SYMM_REFUSE_NAMED(symm_allreduce, options, algorithm, "cube of one", INVALID_ARGUMENT, by(SYMM_ALGORITHM_HYBRID_CUBE_MESH)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "unknown", UNSUPPORTED, planned(w, 12)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, collective, "-1", INVALID_ARGUMENT, planned(w, -1)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, count, "more than memory", INVALID_ARGUMENT, planned(w, 0, w.too_many)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, dtype, "0", INVALID_ARGUMENT, planned(w, 0, 8, 0)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, op, "unknown", UNSUPPORTED, planned(w, 0, 8, SYMM_DTYPE_F32, 5)),
+      SYMM_REFUSE_NAMED(symm_collective_plan, call, root, "= size", INVALID_ARGUMENT,
+                        planned(w, SYMM_COLLECTIVE_BROADCAST, 8, SYMM_DTYPE_F32, SYMM_OP_SUM, 1)),
+
+      SYMM_REFUSE(symm_ipc_export, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
+      SYMM_REFUSE(symm_ipc_export, size, "beyond the end", INVALID_ARGUMENT, kBytes),
+      SYMM_REFUSE(symm_ipc_export, size, "SIZE_MAX", INVALID_ARGUMENT, SIZE_MAX),
+      SYMM_REFUSE(symm_ipc_export, options, "imports without a time", INVALID_ARGUMENT,
+                  (support::Passed<symm_ipc_export_options_t>{{sizeof(symm_ipc_export_options_t), 0, 1, nullptr}})),
+      SYMM_REFUSE(symm_ipc_export, capacity, "too small", INVALID_ARGUMENT, 100),
+      SYMM_REFUSE(symm_ipc_import, token, "no token", INVALID_ARGUMENT, w.source.data()),
+      SYMM_REFUSE(symm_ipc_import, token_size, "0", INVALID_ARGUMENT, 0),
+      SYMM_REFUSE(symm_ipc_import, token_size, "one too few", INVALID_ARGUMENT, w.token_size - 1),
+      SYMM_REFUSE(symm_ipc_import, token_size, "one too many", INVALID_ARGUMENT, w.token_size + 1),
+      SYMM_REFUSE(symm_ipc_import, options, "device -2", INVALID_ARGUMENT,
+                  (support::Passed<symm_ipc_import_options_t>{{sizeof(symm_ipc_import_options_t), 0, nullptr, -2, nullptr}})),
+      SYMM_REFUSE(symm_ipc_withdraw, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
+      SYMM_REFUSE(symm_ipc_withdraw, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
+      SYMM_REFUSE(symm_ipc_holders, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
+  };
+  return rows;
+}
+
+const std::vector<WrongCall>& wrong_calls() {
+  static const int32_t kTwice[] = {0, 0};
+  static const int32_t kStranger[] = {0, 1};
+  static const std::vector<WrongCall> rows = {
+      SYMM_REFUSE_CALL(symm_group_create_from_ranks, ranks, "twice", INVALID_ARGUMENT, w.group, kTwice, 2,
+                       w.out<symm_group_t*>()),
+      SYMM_REFUSE_CALL(symm_barrier, ranks, "twice the same", INVALID_ARGUMENT, w.group, kTwice, 2, 0, nullptr, nullptr),
+      SYMM_REFUSE_CALL(symm_barrier, ranks, "= size", INVALID_ARGUMENT, w.group, kStranger, 2, 0, nullptr, nullptr),
+      // Of nothing, or of what ends where the block does.
+      SYMM_REFUSE_CALL(symm_put, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, nullptr),
+      SYMM_REFUSE_CALL(symm_put, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, nullptr),
+      SYMM_REFUSE_CALL(symm_put, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8, w.source.data(), SIZE_MAX, nullptr),
+      SYMM_REFUSE_CALL(symm_get, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.destination(), 0, nullptr),
+      SYMM_REFUSE_CALL(symm_get, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.destination(), 8, nullptr),
+      SYMM_REFUSE_CALL(symm_get, size, "SIZE_MAX", INVALID_ARGUMENT, w.memory, 0, 8, w.destination(), SIZE_MAX, nullptr),
+      SYMM_REFUSE_CALL(symm_put_signal, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 1, w.source.data(), 0, 0,
+                       nullptr),
+      SYMM_REFUSE_CALL(symm_put_signal, size, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, w.source.data(), 8, 0,
+                       nullptr),
+      SYMM_REFUSE_CALL(symm_fill32, offset, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes + 4, 7, 0, nullptr),
+      SYMM_REFUSE_CALL(symm_fill32, count, "beyond", INVALID_ARGUMENT, w.memory, 0, kBytes - 4, 7, 2, nullptr),
+
+      SYMM_REFUSE_CONFIG(struct_size, "0", INVALID_ARGUMENT, config.struct_size = 0),
+      SYMM_REFUSE_CONFIG(struct_size, "short", INVALID_ARGUMENT, config.struct_size -= 8),
+      SYMM_REFUSE_CONFIG(size, "-1", INVALID_ARGUMENT, config.size = -1),
+      SYMM_REFUSE_CONFIG(backend, "unknown", UNSUPPORTED, config.backend = 3),
+      SYMM_REFUSE_CONFIG(flags, "unknown bit", UNSUPPORTED, config.flags = uint64_t{1} << 63),
+      SYMM_REFUSE_CONFIG(channels, "-1", INVALID_ARGUMENT, config.channels = -1),
+      SYMM_REFUSE_CONFIG(channels, "one too many", UNSUPPORTED, config.channels = 257),
+      SYMM_REFUSE_CONFIG(bootstrap, "unknown scheme", INVALID_ARGUMENT, config.bootstrap = "pigeon://coop"),
+      SYMM_REFUSE_CONFIG(bootstrap, "no scheme", INVALID_ARGUMENT, config.bootstrap = "nonsense"),
+      SYMM_REFUSE_CONFIG(rank, "= size", INVALID_ARGUMENT, config.bootstrap = "thread://refused", config.rank = config.size = 2),
+      SYMM_REFUSE_CONFIG(rank, "-1", INVALID_ARGUMENT, config.bootstrap = "thread://refused", config.size = 2, config.rank = -1),
+      SYMM_REFUSE_CONFIG(store, "without set", INVALID_ARGUMENT, config.store = &kWithoutSet, config.size = 1),
+      SYMM_REFUSE_CONFIG(store, "without get", INVALID_ARGUMENT, config.store = &kWithoutGet, config.size = 1),
+      SYMM_REFUSE_CONFIG(store, "struct_size short", INVALID_ARGUMENT, config.store = &kShortStore, config.size = 1),
+      SYMM_REFUSE_CONFIG(size, "0 with a store", INVALID_ARGUMENT, config.store = &kStore, config.size = 0),
+  };
+  return rows;
+}
+
+const std::vector<Exemption>& exemptions() {
+  static const std::vector<Exemption> rows = {
+      {nullptr, "timeout_ms", "every number is a deadline"},
+      {nullptr, "value", "any number is a value"},
+      {"symm_status_string", "status", "an unknown one has a name too"},
+      {"symm_log_add_listener", "user", "is passed on unseen"},
+      {"symm_log_remove_listener", "id", "one that is not there is NOT_FOUND, which names nothing"},
+      {"symm_group_failed_ranks", "capacity", "may be smaller than the count"},
+      {"symm_group_split", "color", "negative means no group"},
+      {"symm_group_split", "key", "any order is an order"},
+      {"symm_group_abort", "reason", "NULL means none"},
+      {"symm_group_release", "group", "never fails"},
+      {"symm_buffer_release", "buffer", "never fails"},
+      {"symm_memory_release", "memory", "never fails"},
+      {"symm_heap_release", "heap", "never fails"},
+      {"symm_ipc_release", "ipc", "never fails"},
+      {"symm_ipc_release", "stream", "never fails"},
+      {"symm_memory_device_view", "stop", "NULL means none"},
+      {"symm_heap_free", "pointer", "may be NULL"},
+      {"symm_heap_alloc", "out_offset", "may be NULL"},
+      {"symm_heap_find", "out_size", "may be NULL"},
+      {"symm_buffer_find", "out", "may be NULL"},
+      {"symm_buffer_find", "out_offset", "may be NULL"},
+      {"symm_memory_find", "out", "may be NULL"},
+      {"symm_memory_find", "out_rank", "may be NULL"},
+      {"symm_memory_find", "out_offset", "may be NULL"},
+      {"symm_wait_signal_value", "out_seen", "may be NULL"},
+      {"symm_wait_signals", "out_index", "may be NULL"},
+      {"symm_ipc_collect", "out", "may be NULL"},
+  };
+  return rows;
+}
+
+}  // namespace symm_test
