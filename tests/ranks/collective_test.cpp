@@ -317,80 +317,17 @@ TEST(Plan, ExplainsTheChoice) {
   });
 }
 
-TEST(Plan, RefusesWhatAnAlgorithmCannotDo) {
-  as_threads(2, [](int, const Group& group) {
-    std::vector<float> own(10'000);
-    const auto attempt = [&](size_t count, symm_algorithm_t algorithm) {
-      return allreduce(group, own.data(), own.data(), count, algorithm);
-    };
-    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_LL), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_TWO_SHOT), SYMM_ERR_INVALID_ARGUMENT) << "private memory";
-    EXPECT_EQ(attempt(1000, SYMM_ALGORITHM_HYBRID_CUBE_MESH), SYMM_ERR_INVALID_ARGUMENT) << "two ranks";
-    EXPECT_EQ(attempt(1000, 99), SYMM_ERR_UNSUPPORTED);
-    EXPECT_EQ(attempt(1000, -1), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_NE(std::string(symm_last_error()).find("options.algorithm"), std::string::npos) << symm_last_error();
-    check(attempt(1000, SYMM_ALGORITHM_AUTO));
-  });
-}
-
-TEST(Collective, RefusesOverlapAndNull) {
+TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
   as_threads(2, [](int, const Group& group) {
     std::vector<float> own(100);
     float* data = own.data();
     symm_group_t* g = group.get();
-    EXPECT_EQ(symm_allreduce(g, data, data + 1, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_allreduce(g, nullptr, data, 10, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_allreduce(g, data, data, SIZE_MAX, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
               group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
     // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1
     // goes on.
     if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
-    check(symm_allreduce(g, nullptr, nullptr, 0, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
   });
-}
-
-// Both ranks must get the error, and it must name both sides.
-void expect_mismatch(const std::function<symm_status_t(const Group&, int rank)>& call, const std::string& named,
-                     uint64_t flags = 0) {
-  const auto body = [&](int rank, const Group& group) {
-    symm_status_t status = call(group, rank);
-    // A rank whose algorithm waits for nobody may learn of it only in its next call.
-    if (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, support::within(10'000), nullptr);
-    EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
-    EXPECT_NE(std::string(symm_last_error()).find(named), std::string::npos) << symm_last_error();
-    EXPECT_NE(std::string(symm_last_error()).find("rank 0"), std::string::npos) << symm_last_error();
-    EXPECT_NE(std::string(symm_last_error()).find("rank 1"), std::string::npos) << symm_last_error();
-  };
-  as_threads(2, body, flags);
-}
-
-TEST(Mismatch, OfOperationTypeOrCountIsNamed) {
-  std::vector<std::vector<double>> data(2, std::vector<double>(1000));
-  const auto allreduce = [&](const Group& group, int rank, size_t count, symm_dtype_t dtype, symm_op_t op) {
-    void* p = data[static_cast<size_t>(rank)].data();
-    return symm_allreduce(group.get(), p, p, count, dtype, op, nullptr, nullptr);
-  };
-  expect_mismatch(
-      [&](const Group& g, int rank) { return allreduce(g, rank, 4, SYMM_DTYPE_F32, rank == 0 ? SYMM_OP_SUM : SYMM_OP_MAX); },
-      "max");
-  expect_mismatch(
-      [&](const Group& g, int rank) { return allreduce(g, rank, 4, rank == 0 ? SYMM_DTYPE_F32 : SYMM_DTYPE_I32, SYMM_OP_SUM); },
-      "i32");
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 5, SYMM_DTYPE_F32, SYMM_OP_SUM); },
-                  "count 5");
-  expect_mismatch([&](const Group& g, int rank) { return allreduce(g, rank, rank == 0 ? 4 : 900, SYMM_DTYPE_F64, SYMM_OP_SUM); },
-                  "count 900");
-}
-
-TEST(Mismatch, CheckModeComparesWhereNobodyWaits) {
-  std::vector<std::vector<float>> data(2, std::vector<float>(16));
-  expect_mismatch(
-      [&](const Group& group, int rank) {
-        float* p = data[static_cast<size_t>(rank)].data();
-        return symm_broadcast(group.get(), p, p, 4, SYMM_DTYPE_F32, rank, nullptr, nullptr);
-      },
-      "root 1", SYMM_GROUP_CHECK);
 }
 
 }  // namespace

@@ -116,7 +116,11 @@ TEST_P(Mismatch, IsFoundByWhoWaitsWhenNotChecked) {
     symm_status_t status = SYMM_OK;
     for (int i = 0; i < 3 && status == SYMM_OK; ++i) status = call(group, rank == 1 ? GetParam().odd : GetParam().common);
     while (status == SYMM_OK) status = symm_barrier(group.get(), nullptr, 0, 0, nullptr, nullptr);
-    EXPECT_EQ(status, SYMM_ERR_MISMATCH) << symm_last_error();
+    const std::string message = symm_last_error();
+    EXPECT_EQ(status, SYMM_ERR_MISMATCH) << message;
+    EXPECT_TRUE(names_rank(message, 1) && (names_rank(message, 0) || names_rank(message, 2))) << message;
+    for (const std::string& part : GetParam().said)
+      EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
   });
 }
 

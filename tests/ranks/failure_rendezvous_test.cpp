@@ -160,34 +160,5 @@ TEST(Rendezvous, TagsDiffer) {
   });
 }
 
-TEST(Rendezvous, SizesDiffer) {
-  as_processes(kRanks, [](int rank, const Group& group) {
-    const Footprint before = Footprint::settled();
-    for (int odd = 0; odd < kRanks; ++odd) {
-      const Buffer buffer = group.allocate(rank == odd ? 5000 : 6000);
-      const Outcome outcome = outcome_of([&] { group.rendezvous(buffer); });
-      EXPECT_EQ(outcome.status, SYMM_ERR_MISMATCH);
-      EXPECT_NE(outcome.message.find("5000"), std::string::npos) << outcome.message;
-      EXPECT_NE(outcome.message.find("6000"), std::string::npos) << outcome.message;
-      EXPECT_EQ(group.status().status, SYMM_OK);
-      expect_sum(group);
-    }
-    expect_footprint(before);
-    const Block block = allocate(group, 5000);
-    group.barrier();
-  });
-}
-
-TEST(Allocation, OfMoreThanThereIsNamesTheReason) {
-  as_threads(1, [](int, const Group& group) {
-    symm_buffer_t* buffer = nullptr;
-    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_NE(std::string(symm_last_error()).find(std::to_string(size_t{1} << 60)), std::string::npos) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_EQ(buffer, nullptr);
-    expect_sum(group);
-  });
-}
-
 }  // namespace
 }  // namespace support

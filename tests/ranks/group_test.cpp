@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <filesystem>
 #include <mutex>
 #include <set>
 #include <vector>
 
-#include "tests/support/board_store.hpp"
+#include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
 namespace support {
@@ -31,25 +30,6 @@ TEST(Group, ThreadsMeet) {
   }
 }
 
-TEST(Group, SixtyFourThreadsMeet) {
-  as_threads(64, [](int, const Group& group) {
-    for (int i = 0; i < 3; ++i) group.barrier();
-  });
-}
-
-TEST(Group, ProcessesMeetInADirectoryAndLeaveNothing) {
-  const Bootstrap meeting;
-  const Config config = meeting.processes();
-  as_processes(4, [&](int rank) {
-    for (int i = 0; i < 3; ++i) {
-      const Group group = create(config, rank, 4);
-      group.barrier();
-    }
-  });
-  EXPECT_TRUE(std::filesystem::is_empty(meeting.path()))
-      << "left behind: " << std::filesystem::directory_iterator(meeting.path())->path();
-}
-
 TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
   const Bootstrap meeting;
   as_processes(4, [&](int rank) {
@@ -58,35 +38,6 @@ TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
     const Group group = create(config, rank / 2, 2);
     EXPECT_EQ(group.size(), 2);
     group.barrier();
-  });
-}
-
-TEST(Group, MeetsThroughTheCallersStore) {
-  const Shared<Board> board;
-  as_processes(3, [&](int rank) {
-    BoardStore store{*board};
-    create(store.callbacks(), rank, 3).barrier();
-  });
-}
-
-TEST(Group, TheStoresErrorFailsTheCreation) {
-  const symm_store_t broken{sizeof broken, nullptr,
-                            [](void*, const char*, const void*, size_t, uint64_t) { return SYMM_ERR_SYSTEM + 0; },
-                            [](void*, const char*, void*, size_t, size_t*, uint64_t) { return SYMM_ERR_TIMEOUT + 0; }};
-  const Outcome outcome = outcome_of([&] { create(broken, 0, 2); });
-  EXPECT_EQ(outcome.status, SYMM_ERR_SYSTEM);
-  EXPECT_NE(outcome.message.find("store"), std::string::npos) << outcome.message;
-}
-
-TEST(Group, MissingRanksAreNamed) {
-  const Bootstrap meeting;
-  Config config = meeting.threads();
-  config.create_timeout_ms = 300;
-  as_threads(2, [&](int index) {
-    const int rank = index * 2;  // ranks 0 and 2 of 4
-    const Outcome outcome = outcome_of([&] { create(config, rank, 4); });
-    EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT) << outcome.message;
-    EXPECT_NE(outcome.message.find("1, 3"), std::string::npos) << outcome.message;
   });
 }
 
@@ -155,19 +106,6 @@ TEST(Group, TheFailureOfACreationIsDelivered) {
   EXPECT_NE(std::string(failure.message).find("config.scratch_bytes: 1"), std::string::npos) << failure.message;
 }
 
-TEST(Group, SplitOrdersByKeyAndExcludesNegativeColors) {
-  as_threads(5, [](int rank, const Group& group) {
-    const Group part = group.split(rank == 4 ? -1 : rank % 2, -rank);
-    if (rank == 4) {
-      EXPECT_FALSE(part);
-      return;
-    }
-    EXPECT_EQ(part.size(), 2);
-    EXPECT_EQ(part.rank(), rank < 2 ? 1 : 0) << "the higher rank has the lower key";
-    part.barrier();
-  });
-}
-
 TEST(Group, SplitOfASplitOutlivesItsParents) {
   const Bootstrap meeting;
   as_processes(4, [&](int rank) {
@@ -178,29 +116,6 @@ TEST(Group, SplitOfASplitOutlivesItsParents) {
     half.reset();
     alone.barrier();
     EXPECT_EQ(alone.size(), 1);
-  });
-}
-
-TEST(Group, StatusIsOkUntilRevoked) {
-  as_threads(2, [](int rank, const Group& group) {
-    symm_group_status_t status = group.status();
-    EXPECT_EQ(status.status, SYMM_OK);
-    EXPECT_EQ(status.failed_rank, -1);
-    group.barrier();
-    if (rank == 0) group.abort("enough");
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, support::within(10'000), nullptr), SYMM_ERR_ABORTED);
-    EXPECT_NE(std::string(symm_last_error()).find("rank 0 aborted the group: enough"), std::string::npos) << symm_last_error();
-    status = group.status();
-    EXPECT_EQ(status.status, SYMM_ERR_ABORTED);
-    EXPECT_EQ(status.failed_rank, 0);
-  });
-}
-
-TEST(Group, AfterFinalizeOnlyQueriesWork) {
-  as_threads(3, [](int, const Group& group) {
-    group.finalize(10'000);
-    EXPECT_EQ(symm_barrier(group.get(), nullptr, 0, 0, support::within(1000), nullptr), SYMM_ERR_INVALID_HANDLE);
-    EXPECT_EQ(group.info().size, 3);
   });
 }
 

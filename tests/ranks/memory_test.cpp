@@ -42,10 +42,6 @@ TEST(Memory, InfoTablesAndPads) {
       EXPECT_EQ(reinterpret_cast<uintptr_t>(pointers[peer]) % 4096, 0U);
       EXPECT_EQ(pads[peer], block.memory.signal_pad(peer).data());
     }
-    void* none = nullptr;
-    EXPECT_EQ(symm_memory_pointer(block.memory.get(), 3, &none), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_memory_pointer(block.memory.get(), -1, &none), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(none, nullptr);
     group.barrier();
   });
 }
@@ -278,28 +274,6 @@ TEST(Memory, OutlivesGroupHandleBufferHandleAndPeers) {
   });
 }
 
-TEST(Memory, SizesMustAgree) {
-  as_threads(3, [](int rank, const Group& group) {
-    const Buffer buffer = group.allocate(rank == 2 ? 200 : 100);
-    symm_memory_t* memory = nullptr;
-    EXPECT_EQ(symm_rendezvous(group.get(), buffer.get(), nullptr, &memory), SYMM_ERR_MISMATCH);
-    EXPECT_EQ(memory, nullptr);
-    EXPECT_NE(std::string(symm_last_error()).find("rank 2 brings 200"), std::string::npos) << symm_last_error();
-    const Block good = allocate(group, 100);  // the group is none the worse for it
-    group.barrier();
-  });
-}
-
-TEST(Memory, TooLargeAnAllocationNamesTheLimit) {
-  as_threads(1, [](int, const Group& group) {
-    symm_buffer_t* buffer = nullptr;
-    EXPECT_EQ(symm_alloc(group.get(), size_t{1} << 60, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), SIZE_MAX, nullptr, &buffer), SYMM_ERR_OUT_OF_MEMORY) << symm_last_error();
-    EXPECT_EQ(symm_alloc(group.get(), 0, nullptr, &buffer), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(buffer, nullptr);
-  });
-}
-
 // Node 0 is there wherever there are nodes; a sandbox may forbid to bind memory.
 TEST(Memory, OnANodeThatIsNamed) {
   as_threads(2, [](int rank, const Group& group) {
@@ -340,7 +314,6 @@ TEST(Data, PutGetFillWrite) {
     const size_t bytes = size_t{1} << 20;
     const Block block = allocate(group, bytes);
     const int peer = 1 - rank;
-    symm_memory_t* memory = block.memory.get();
     std::vector<unsigned char> pattern(bytes);
     for (size_t i = 0; i < bytes; ++i) pattern[i] = static_cast<unsigned char>(i * 7 + static_cast<size_t>(rank));
     for (const size_t size : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{1001}, bytes - 5}) {
@@ -362,15 +335,6 @@ TEST(Data, PutGetFillWrite) {
     EXPECT_EQ(block.at<uint32_t>(rank)[1], 17U);
     for (int i = 0; i < 1000; ++i) EXPECT_EQ(block.at<uint32_t>(rank)[2 + i], 0xDEADBEEFU);
     EXPECT_NE(block.at<uint32_t>(rank)[1002], 0xDEADBEEFU);
-
-    EXPECT_EQ(symm_put(memory, peer, bytes - 3, pattern.data(), 4, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_put(memory, peer, SIZE_MAX, pattern.data(), 2, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_get(memory, 2, 0, pattern.data(), 4, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_fill32(memory, peer, 2, 0, 1, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_fill32(memory, peer, 0, 0, SIZE_MAX / 2, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    EXPECT_EQ(symm_write_value32(memory, peer, bytes, 0, nullptr), SYMM_ERR_INVALID_ARGUMENT);
-    int stream = 0;
-    EXPECT_EQ(symm_put(memory, peer, 0, pattern.data(), 4, &stream), SYMM_ERR_INVALID_ARGUMENT);
     group.barrier();
   });
 }

@@ -5,15 +5,12 @@
 #include <thread>
 
 #include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
 
 namespace support {
 namespace {
 
 constexpr uint64_t kHigh = uint64_t{1} << 40;
-
-symm_signal_wait_t awaited(int rank, int channel, symm_compare_t compare, uint64_t value) {
-  return {sizeof(symm_signal_wait_t), rank, channel, compare, value};
-}
 
 TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
   as_threads(2, [](int rank, const Group& group) {
@@ -50,7 +47,7 @@ TEST(SignalValue, OfSeveralAnyOrAll) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 64);
     if (rank == 0) {
-      const symm_signal_wait_t waits[] = {awaited(1, 0, SYMM_COMPARE_GE, 3), awaited(2, 5, SYMM_COMPARE_EQ, kHigh)};
+      const symm_signal_wait_t waits[] = {awaited(1, 0, SYMM_COMPARE_GE, 3).value, awaited(2, 5, SYMM_COMPARE_EQ, kHigh).value};
       size_t index = 9;
       EXPECT_EQ(outcome_of([&] { block.memory.wait_signals(waits, true, 20, nullptr, &index); }).status, SYMM_ERR_TIMEOUT);
       EXPECT_EQ(index, 9U) << "written by a failure";
@@ -106,21 +103,6 @@ TEST(SignalValue, WordsOfTheBlockAreAwaitedWhoeverWritesThem) {
       group.barrier();
       reinterpret_cast<std::atomic<uint64_t>*>(block.at<uint64_t>(0) + 1)->store(kHigh + 1);  // which wakes nobody
     }
-    group.barrier();
-  });
-}
-
-TEST(Signal, AreTestedWithoutWaiting) {
-  as_threads(2, [](int rank, const Group& group) {
-    const Block block = allocate(group, 64);
-    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 0U);
-    group.barrier();
-    for (int i = 0; i < 3; ++i) block.memory.signal(1 - rank, 7);
-    group.barrier();
-    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 3U);
-    block.memory.wait_signal(1 - rank, 7);
-    EXPECT_EQ(block.memory.test_signal(1 - rank, 7), 2U);
-    EXPECT_EQ(block.memory.test_signal_value(1 - rank, 7), 3U);
     group.barrier();
   });
 }
