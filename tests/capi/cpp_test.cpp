@@ -201,25 +201,6 @@ TEST(Cpp, an_error_names_the_call_the_status_and_who_is_to_blame) {
   });
 }
 
-TEST(Cpp, barriers_of_subsets_and_parts_of_a_group) {
-  together(3, [](const symm::Group& group) {
-    if (group.rank() != 1) group.barrier(std::array<int32_t, 2>{2, 0}, 4);
-    if (group.rank() == 1) {
-      EXPECT_EQ(failure_of([&] { group.barrier(std::array<int32_t, 1>{0}); }).status(), SYMM_ERR_INVALID_ARGUMENT);
-    }
-    const symm::Group part = group.split(group.rank() == 1 ? -1 : 0, -group.rank());
-    EXPECT_EQ(static_cast<bool>(part), group.rank() != 1);
-    if (part) {
-      EXPECT_EQ(part.size(), 2);
-      EXPECT_EQ(part.rank(), group.rank() == 2 ? 0 : 1);
-      EXPECT_EQ(part.info().size, 2);
-      part.finalize();
-      EXPECT_EQ(failure_of([&] { part.barrier(); }).status(), SYMM_ERR_INVALID_HANDLE);
-    }
-    group.barrier();
-  });
-}
-
 TEST(Cpp, handles_copy_by_a_reference_and_an_empty_one_is_refused) {
   symm::Group group = join(0, 1);
   symm::Buffer buffer = group.allocate(4096);
