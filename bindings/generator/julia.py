@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
 import re
+import textwrap
 
 TITLE = """# SPDX-License-Identifier: Apache-2.0
 #
@@ -14,7 +15,7 @@ PLAIN = {"size_t": "Csize_t", "char": "UInt8"}  # char arrays are text; UTF-8 is
 def render(header):
     known = {struct.name: struct for struct in header.structs}
     parts = [TITLE]
-    parts.append("\n".join(constant(m.name, integer(m), m.value) for m in header.macros))
+    parts.append(packed([constant(m.name, integer(m), m.value) for m in header.macros]))
     for name, (type_, comment) in header.integers.items():
         parts.append(documented(comment) + f"const {name} = {integer(type_)}\n" + enumeration(header, name))
     typed = {f"{name.removesuffix('_t')}_values" for name in header.integers}
@@ -27,20 +28,26 @@ def render(header):
     parts += [mirror(struct) for struct in header.structs]
     parts.append("const STRUCTS = (" + ", ".join(known) + ")")
     parts.append("\n".join(wrapper(function, known) for function in header.functions))
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+    return "\n".join(part.rstrip() for part in parts) + "\n"
 
 
 def integer(type_):
     return f"{'' if type_.signed else 'U'}Int{8 * type_.bytes}"
 
 
-def constant(name, type_, value, comment=""):
+def constant(name, type_, value):
     literal = f"0x{value:x}" if type_.startswith("UInt") else str(value)
-    return f"const {name} = {type_}({literal}){remark(comment)}"
+    return f"const {name} = {type_}({literal})"
 
 
 def constants(enum, type_):
-    return "\n".join(constant(c.name, type_, c.value, c.comment) for c in enum.constants)
+    return packed([constant(c.name, type_, c.value) for c in enum.constants])
+
+
+def packed(statements, indent=""):
+    """As many on a line as it takes."""
+    return textwrap.fill("; ".join(one.replace(" ", "\0") for one in statements), 160, initial_indent=indent, subsequent_indent=indent,
+                         break_long_words=False, break_on_hyphens=False).replace("\0", " ").replace(";\n", "\n")
 
 
 def enumeration(header, typedef):
@@ -71,8 +78,8 @@ def julia_type(type_):
 
 
 def mirror(struct):
-    lines = [f"    {field.name}::{julia_type(field.type)}{remark(field.comment)}" for field in struct.fields]
-    return documented(struct.comment) + f"struct {struct.name}\n" + "\n".join(lines) + "\nend"
+    fields = packed([f"{field.name}::{julia_type(field.type)}" for field in struct.fields], "    ")
+    return documented(struct.comment) + f"struct {struct.name}\n{fields} end"
 
 
 def calls_back(type_, known):
@@ -104,10 +111,6 @@ def wrapper(function, known):
     return text
 
 
-def remark(comment):
-    return f"  # {one_line(comment)}" if comment else ""
-
-
 def one_line(comment):
     return " ".join(comment.split())
 
@@ -121,4 +124,4 @@ def documented(comment):
     if not comment:
         return ""
     text = one_line(comment).replace("\\", "\\\\").replace('"""', '\\"""').replace("$", "\\$")
-    return '"""' + re.sub('"$', '\\\\"', text) + '"""\n'
+    return '"""' + re.sub('"$', '\\\\"', text) + '""" '

@@ -34,10 +34,10 @@ class Generate(unittest.TestCase):
         self.plant(JULIA, "recv::Ptr{Cvoid}, count::Csize_t", "recv::Ptr{Cvoid}, count::Cint", "count::Csize_t")
 
     def test_a_field_that_became_narrow_in_julia(self):
-        self.plant(JULIA, "    flags::UInt64", "    flags::UInt32", "+    flags::UInt64")
+        self.plant(JULIA, " flags::UInt64;", " flags::UInt32;", " flags::UInt64;")
 
     def test_another_value_in_julia(self):
-        self.plant(JULIA, "const SYMM_OP_MIN = symm_op_t(2)", "const SYMM_OP_MIN = symm_op_t(3)", "+const SYMM_OP_MIN = symm_op_t(2)")
+        self.plant(JULIA, "const SYMM_OP_MIN = symm_op_t(2)", "const SYMM_OP_MIN = symm_op_t(3)", "const SYMM_OP_MIN = symm_op_t(2)")
 
     def test_an_argument_that_is_new_in_the_header(self):
         self.plant(generate.HEADER, "symm_group_retain(symm_group_t *group)", "symm_group_retain(symm_group_t *group, int32_t times)",
