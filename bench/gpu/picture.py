@@ -4,6 +4,7 @@
     bench/gpu/draw gpu-2.json gpu-4.json --out docs/gpu.svg
 """
 import argparse
+import re
 from xml.etree import ElementTree
 
 import report
@@ -97,7 +98,7 @@ def caption(panels, collective, dtype, mode):
 
 
 def shorten(name):
-    """A line an element: the parser joins the lines of attributes, and groups that say nothing go."""
+    """Elements one behind the other in lines of some hundred columns, without groups that say nothing and fonts that only stand in."""
     for prefix, space in (("", "http://www.w3.org/2000/svg"), ("xlink", "http://www.w3.org/1999/xlink")):
         ElementTree.register_namespace(prefix, space)
 
@@ -111,9 +112,10 @@ def shorten(name):
 
     root = ElementTree.parse(name).getroot()
     flatten(root)
-    ElementTree.indent(root, " ")
+    text = re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode")).replace("  ", " ")
+    text = re.sub(r"(font-family: '[^']*')[^;\"]*", r"\1, sans-serif", text)
     with open(name, "w", encoding="utf-8") as file:
-        file.write(ElementTree.tostring(root, encoding="unicode") + "\n")
+        file.write(re.sub(r"(.{300,}?>)(?=<)", r"\1\n", text) + "\n")
 
 
 def main():
