@@ -27,6 +27,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -186,12 +187,13 @@ inline void release(symm_buffer_t *buffer) noexcept { symm_buffer_release(buffer
 inline void release(symm_memory_t *memory) noexcept { symm_memory_release(memory); }
 inline void release(symm_heap_t *heap) noexcept { symm_heap_release(heap); }
 
-// Zero, with struct_size set.
-template <class Struct>
-Struct sized() {
-  Struct made{};
-  made.struct_size = sizeof made;
-  return made;
+// What `function`, which `call` names, leaves where its last argument points to; a struct says its size.
+template <class... Parameters, class... Arguments>
+auto given(const char *call, symm_status_t (*function)(Parameters...), const Arguments &...arguments) {
+  std::remove_pointer_t<std::tuple_element_t<sizeof...(Parameters) - 1, std::tuple<Parameters...>>> out{};
+  if constexpr (std::is_class_v<decltype(out)>) out.struct_size = sizeof out;
+  check(function(arguments..., &out), call);
+  return out;
 }
 
 // Of a look-up.
@@ -288,23 +290,14 @@ class Buffer : public Handle<symm_buffer_t> {
   // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(), symm_buffer_size(). [local]
   template <class T = std::byte>
   Span<T> span() const {
-    void *pointer = nullptr;
-    size_t bytes = 0;
-    check(symm_buffer_pointer(get(), &pointer), "symm_buffer_pointer");
-    check(symm_buffer_size(get(), &bytes), "symm_buffer_size");
-    return {static_cast<T *>(pointer), bytes / sizeof(T)};
+    void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
+    return {static_cast<T *>(pointer), detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
   }
   // symm_buffer_info(). [local]
-  symm_buffer_info_t info() const {
-    auto info = detail::sized<symm_buffer_info_t>();
-    check(symm_buffer_info(get(), &info), "symm_buffer_info");
-    return info;
-  }
+  symm_buffer_info_t info() const { return detail::given("symm_buffer_info", symm_buffer_info, get()); }
   // A descriptor of `size` bytes from `offset` on; the caller's, to close. symm_buffer_export_dmabuf(). [local]
   int32_t export_dmabuf(size_t offset, size_t size) const {
-    int32_t fd = -1;
-    check(symm_buffer_export_dmabuf(get(), offset, size, &fd), "symm_buffer_export_dmabuf");
-    return fd;
+    return detail::given("symm_buffer_export_dmabuf", symm_buffer_export_dmabuf, get(), offset, size);
   }
   // What was issued on `stream` so far uses the block. symm_buffer_record_use(). [local] [stream]
   void record_use(void *stream) const { check(symm_buffer_record_use(get(), stream), "symm_buffer_record_use"); }
@@ -331,16 +324,11 @@ class Memory : public Handle<symm_memory_t> {
   using Handle::Handle;
 
   // symm_memory_info(). [local]
-  symm_memory_info_t info() const {
-    auto info = detail::sized<symm_memory_info_t>();
-    check(symm_memory_info(get(), &info), "symm_memory_info");
-    return info;
-  }
+  symm_memory_info_t info() const { return detail::given("symm_memory_info", symm_memory_info, get()); }
   // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer(). [local]
   template <class T = std::byte>
   Span<T> span(int32_t rank) const {
-    void *pointer = nullptr;
-    check(symm_memory_pointer(get(), rank, &pointer), "symm_memory_pointer");
+    void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
     return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
   }
   // This rank's own block. [local]
@@ -350,22 +338,15 @@ class Memory : public Handle<symm_memory_t> {
   }
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
-    void *pad = nullptr;
-    check(symm_memory_signal_pad(get(), rank, &pad), "symm_memory_signal_pad");
+    void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
     return {static_cast<uint64_t *>(pad), static_cast<size_t>(info().signal_pad_bytes) / sizeof(uint64_t)};
   }
   // For kernels of one's own; see device.cuh. symm_memory_device_view(). [local]
   symm_memory_view_t device_view(uint64_t timeout_ms = 0, const void *stop = nullptr) const {
-    auto view = detail::sized<symm_memory_view_t>();
-    check(symm_memory_device_view(get(), timeout_ms, stop, &view), "symm_memory_device_view");
-    return view;
+    return detail::given("symm_memory_device_view", symm_memory_device_view, get(), timeout_ms, stop);
   }
   // Where there is one, else SYMM_ERR_UNAVAILABLE. symm_memory_multicast_pointer(). [local]
-  void *multicast_pointer() const {
-    void *pointer = nullptr;
-    check(symm_memory_multicast_pointer(get(), &pointer), "symm_memory_multicast_pointer");
-    return pointer;
-  }
+  void *multicast_pointer() const { return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get()); }
 
   // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local] [stream]
   template <class Source>
@@ -444,15 +425,11 @@ class Memory : public Handle<symm_memory_t> {
   }
   // Signals of rank `rank` that are there and not taken; never waits. symm_test_signal(). [local]
   uint64_t test_signal(int32_t rank, int32_t channel = 0) const {
-    uint64_t pending = 0;
-    check(symm_test_signal(get(), rank, channel, &pending), "symm_test_signal");
-    return pending;
+    return detail::given("symm_test_signal", symm_test_signal, get(), rank, channel);
   }
   // The word from rank `rank`. symm_test_signal_value(). [local]
   uint64_t test_signal_value(int32_t rank, int32_t channel = 0) const {
-    uint64_t value = 0;
-    check(symm_test_signal_value(get(), rank, channel, &value), "symm_test_signal_value");
-    return value;
+    return detail::given("symm_test_signal_value", symm_test_signal_value, get(), rank, channel);
   }
 
   using Handle::get;
@@ -491,17 +468,9 @@ class Heap : public Handle<symm_heap_t> {
     return {static_cast<std::byte *>(pointer), size};
   }
   // What the pieces lie in. symm_heap_memory(). [local]
-  Memory memory() const {
-    symm_memory_t *memory = nullptr;
-    check(symm_heap_memory(get(), &memory), "symm_heap_memory");
-    return Memory(memory);
-  }
+  Memory memory() const { return Memory(detail::given("symm_heap_memory", symm_heap_memory, get())); }
   // symm_heap_info(). [local]
-  symm_heap_info_t info() const {
-    auto info = detail::sized<symm_heap_info_t>();
-    check(symm_heap_info(get(), &info), "symm_heap_info");
-    return info;
-  }
+  symm_heap_info_t info() const { return detail::given("symm_heap_info", symm_heap_info, get()); }
 };
 
 // A piece of a heap, which goes back when this goes: on all ranks in the same order, and when nobody uses it any more.
@@ -576,28 +545,20 @@ class Group : public Handle<symm_group_t> {
   }
   // Form a group; without `config`, rank and size come from the launcher. symm_group_create(). [collective] [blocking]
   static Group create(const symm_group_config_t &config = SYMM_GROUP_CONFIG_INIT) {
-    symm_group_t *made = nullptr;
-    check(symm_group_create(&config, &made), "symm_group_create");
-    return Group(made);
+    return Group(detail::given("symm_group_create", symm_group_create, &config));
   }
   // Those that pass the same color, ordered by key; empty where color < 0. symm_group_split(). [collective] [blocking]
   Group split(int32_t color, int32_t key = 0) const {
-    symm_group_t *made = nullptr;
-    check(symm_group_split(get(), color, key, &made), "symm_group_split");
-    return Group(made);
+    return Group(detail::given("symm_group_split", symm_group_split, get(), color, key));
   }
 
   // Of the ranks named, in their order. symm_group_create_from_ranks(). [collective over `ranks`] [blocking]
   Group create_from_ranks(Span<const int32_t> ranks) const {
-    symm_group_t *made = nullptr;
-    check(symm_group_create_from_ranks(get(), ranks.data(), ranks.size(), &made), "symm_group_create_from_ranks");
-    return Group(made);
+    return Group(detail::given("symm_group_create_from_ranks", symm_group_create_from_ranks, get(), ranks.data(), ranks.size()));
   }
   // Of those that live, also when this group is revoked. symm_group_shrink(). [collective over these] [blocking]
   Group shrink(const symm_group_shrink_options_t &options = SYMM_GROUP_SHRINK_OPTIONS_INIT) const {
-    symm_group_t *made = nullptr;
-    check(symm_group_shrink(get(), &options, &made), "symm_group_shrink");
-    return Group(made);
+    return Group(detail::given("symm_group_shrink", symm_group_shrink, get(), &options));
   }
 
   int32_t rank() const noexcept { return rank_; }
@@ -610,17 +571,9 @@ class Group : public Handle<symm_group_t> {
     return found;
   }
   // symm_group_info(). [local]
-  symm_group_info_t info() const {
-    auto info = detail::sized<symm_group_info_t>();
-    check(symm_group_info(get(), &info), "symm_group_info");
-    return info;
-  }
+  symm_group_info_t info() const { return detail::given("symm_group_info", symm_group_info, get()); }
   // Whether the group was revoked, and why; does not throw for that. symm_group_status(). [local]
-  symm_group_status_t status() const {
-    auto status = detail::sized<symm_group_status_t>();
-    check(symm_group_status(get(), &status), "symm_group_status");
-    return status;
-  }
+  symm_group_status_t status() const { return detail::given("symm_group_status", symm_group_status, get()); }
   // The ranks known to be dead or gone, ascending. symm_group_failed_ranks(). [local]
   std::vector<int32_t> failed_ranks() const {
     std::vector<int32_t> ranks(static_cast<size_t>(size_));
@@ -630,23 +583,11 @@ class Group : public Handle<symm_group_t> {
     return ranks;
   }
   // Readable once the group is revoked; the group's own. symm_group_failure_fd(). [local]
-  int32_t failure_fd() const {
-    int32_t fd = -1;
-    check(symm_group_failure_fd(get(), &fd), "symm_group_failure_fd");
-    return fd;
-  }
+  int32_t failure_fd() const { return detail::given("symm_group_failure_fd", symm_group_failure_fd, get()); }
   // symm_peer_info(). [local]
-  symm_peer_info_t peer_info(int32_t rank) const {
-    auto info = detail::sized<symm_peer_info_t>();
-    check(symm_peer_info(get(), rank, &info), "symm_peer_info");
-    return info;
-  }
+  symm_peer_info_t peer_info(int32_t rank) const { return detail::given("symm_peer_info", symm_peer_info, get(), rank); }
   // symm_group_stats(). [local]
-  symm_group_stats_t stats() const {
-    auto stats = detail::sized<symm_group_stats_t>();
-    check(symm_group_stats(get(), &stats), "symm_group_stats");
-    return stats;
-  }
+  symm_group_stats_t stats() const { return detail::given("symm_group_stats", symm_group_stats, get()); }
   // Revoke the group on all ranks; never waits, any thread. symm_group_abort(). [local]
   void abort(const char *reason = nullptr) const { check(symm_group_abort(get(), reason), "symm_group_abort"); }
   // End the group politely. symm_group_finalize(). [collective] [blocking]
@@ -658,11 +599,7 @@ class Group : public Handle<symm_group_t> {
   // [local] [stream]
   void stream_wait(void *stream, void *after) const { check(symm_stream_wait(get(), stream, after), "symm_stream_wait"); }
   // Is all that was issued on `stream` over? symm_stream_query(). [local]
-  bool stream_done(void *stream) const {
-    int32_t done = 0;
-    check(symm_stream_query(get(), stream, &done), "symm_stream_query");
-    return done != 0;
-  }
+  bool stream_done(void *stream) const { return detail::given("symm_stream_query", symm_stream_query, get(), stream) != 0; }
   // Wait for `stream`; throws what went wrong. symm_group_synchronize(). [local] [blocking]
   void synchronize(void *stream = nullptr, uint64_t timeout_ms = 0) const {
     const auto options = detail::within(timeout_ms);
@@ -677,31 +614,23 @@ class Group : public Handle<symm_group_t> {
 
   // A zeroed block of `bytes` bytes. symm_alloc(). [local] [blocking]
   Buffer allocate(size_t bytes, const symm_alloc_options_t &options = SYMM_ALLOC_OPTIONS_INIT) const {
-    symm_buffer_t *made = nullptr;
-    check(symm_alloc(get(), bytes, &options, &made), "symm_alloc");
-    return Buffer(made);
+    return Buffer(detail::given("symm_alloc", symm_alloc, get(), bytes, &options));
   }
   // A buffer of device memory that another library has allocated. symm_buffer_adopt(). [local] [blocking]
   template <class Piece>
   Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
-    symm_buffer_t *made = nullptr;
-    check(symm_buffer_adopt(get(), span.data(), span.size_bytes(), &options, &made), "symm_buffer_adopt");
-    return Buffer(made);
+    return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(), span.size_bytes(), &options));
   }
   // A buffer of a piece of a memfd, whose descriptor stays the caller's. symm_buffer_adopt(). [local] [blocking]
   Buffer adopt_fd(int32_t fd, uint64_t offset, size_t bytes, symm_adopt_options_t options = SYMM_ADOPT_OPTIONS_INIT) const {
     options.fd = fd;
     options.offset = offset;
-    symm_buffer_t *made = nullptr;
-    check(symm_buffer_adopt(get(), nullptr, bytes, &options, &made), "symm_buffer_adopt");
-    return Buffer(made);
+    return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), nullptr, bytes, &options));
   }
   // Exchange blocks of one size; calls with equal tags meet. symm_rendezvous(). [collective] [blocking]
   Memory rendezvous(const Buffer &buffer, const symm_rendezvous_options_t &options = SYMM_RENDEZVOUS_OPTIONS_INIT) const {
-    symm_memory_t *made = nullptr;
-    check(symm_rendezvous(get(), buffer.get(), &options, &made), "symm_rendezvous");
-    return Memory(made);
+    return Memory(detail::given("symm_rendezvous", symm_rendezvous, get(), buffer.get(), &options));
   }
   Memory rendezvous(const Buffer &buffer, uint64_t tag) const {
     symm_rendezvous_options_t options = SYMM_RENDEZVOUS_OPTIONS_INIT;
@@ -710,9 +639,7 @@ class Group : public Handle<symm_group_t> {
   }
   // A heap of `bytes` bytes on every rank. symm_heap_create(). [collective] [blocking]
   Heap heap(size_t bytes, const symm_heap_options_t &options = SYMM_HEAP_OPTIONS_INIT) const {
-    symm_heap_t *made = nullptr;
-    check(symm_heap_create(get(), bytes, &options, &made), "symm_heap_create");
-    return Heap(made);
+    return Heap(detail::given("symm_heap_create", symm_heap_create, get(), bytes, &options));
   }
   // The memory that `buffer` has become on this group; empty before a rendezvous. symm_buffer_memory(). [local]
   Memory memory_of(const Buffer &buffer) const {
@@ -737,27 +664,23 @@ class Group : public Handle<symm_group_t> {
   void allreduce(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_allreduce", "send", data.send.size(), data.recv.size());
-    const auto c = detail::in_c(options, data.result);
-    check(symm_allreduce(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
-          "symm_allreduce");
+    run("symm_allreduce", symm_allreduce, options, data.result, data.send.data(), data.recv.data(), data.recv.size(), data.dtype,
+        op);
   }
   // recv = this rank's part of the op of all ranks' send, which has size() times as many elements. symm_reduce_scatter().
   template <class Send, class Recv>
   void reduce_scatter(const Send &send, Recv &&recv, symm_op_values op, const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     detail::require_elements("symm_reduce_scatter", "send", data.send.size(), data.recv.size() * ranks());
-    const auto c = detail::in_c(options, data.result);
-    check(symm_reduce_scatter(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, op, &c, options.stream),
-          "symm_reduce_scatter");
+    run("symm_reduce_scatter", symm_reduce_scatter, options, data.result, data.send.data(), data.recv.data(), data.recv.size(),
+        data.dtype, op);
   }
   // recv = all ranks' send, one after the other. symm_allgather().
   template <class Send, class Recv>
   void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     detail::require_elements("symm_allgather", "recv", data.recv.size(), data.send.size() * ranks());
-    const auto c = detail::in_c(options);
-    check(symm_allgather(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, &c, options.stream),
-          "symm_allgather");
+    run("symm_allgather", symm_allgather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype);
   }
   // recv = the root's send; elsewhere send may be empty. symm_broadcast().
   template <class Send, class Recv>
@@ -765,18 +688,15 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root || !data.send.empty())
       detail::require_elements("symm_broadcast", "send", data.send.size(), data.recv.size());
-    const auto c = detail::in_c(options);
-    check(symm_broadcast(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root, &c, options.stream),
-          "symm_broadcast");
+    run("symm_broadcast", symm_broadcast, options, 0, data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root);
   }
   // On the root recv[i] = op of all ranks' send[i]; elsewhere recv may be empty. symm_reduce().
   template <class Send, class Recv>
   void reduce(const Send &send, Recv &&recv, symm_op_values op, int32_t root, const Options &options = {}) const {
     const detail::Reduced<Send, Recv> data{send, recv};
     if (rank_ == root || !data.recv.empty()) detail::require_elements("symm_reduce", "recv", data.recv.size(), data.send.size());
-    const auto c = detail::in_c(options, data.result);
-    check(symm_reduce(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, op, root, &c, options.stream),
-          "symm_reduce");
+    run("symm_reduce", symm_reduce, options, data.result, data.send.data(), data.recv.data(), data.send.size(), data.dtype, op,
+        root);
   }
   // Part r of recv = this rank's part of rank r's send; both have size() parts. symm_alltoall().
   template <class Send, class Recv>
@@ -785,8 +705,7 @@ class Group : public Handle<symm_group_t> {
     const size_t count = ranks() == 0 ? 0 : data.recv.size() / ranks();
     detail::require_elements("symm_alltoall", "send", data.send.size(), data.recv.size());
     detail::require_elements("symm_alltoall", "recv", data.recv.size(), count * ranks());
-    const auto c = detail::in_c(options);
-    check(symm_alltoall(get(), data.send.data(), data.recv.data(), count, data.dtype, &c, options.stream), "symm_alltoall");
+    run("symm_alltoall", symm_alltoall, options, 0, data.send.data(), data.recv.data(), count, data.dtype);
   }
   // recv's blocks = all ranks' send, of which this rank's has as many elements as its block. symm_allgatherv().
   template <class Send, class Recv>
@@ -794,10 +713,8 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_allgatherv", "recv", of_recv, data.recv.size());
     detail::require_elements("symm_allgatherv", "send", data.send.size(), of_recv.counts.data()[rank_]);
-    const auto c = detail::in_c(options);
-    check(symm_allgatherv(get(), data.send.data(), data.recv.data(), of_recv.counts.data(), of_recv.at(), data.dtype, &c,
-                          options.stream),
-          "symm_allgatherv");
+    run("symm_allgatherv", symm_allgatherv, options, 0, data.send.data(), data.recv.data(), of_recv.counts.data(), of_recv.at(),
+        data.dtype);
   }
   // recv = the op of all ranks' blocks for this rank. symm_reduce_scatterv().
   template <class Send, class Recv>
@@ -806,10 +723,8 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_reduce_scatterv", "send", of_send, data.send.size());
     detail::require_elements("symm_reduce_scatterv", "recv", data.recv.size(), of_send.counts.data()[rank_]);
-    const auto c = detail::in_c(options);
-    check(symm_reduce_scatterv(get(), data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(), data.dtype, op, &c,
-                               options.stream),
-          "symm_reduce_scatterv");
+    run("symm_reduce_scatterv", symm_reduce_scatterv, options, 0, data.send.data(), of_send.counts.data(), of_send.at(),
+        data.recv.data(), data.dtype, op);
   }
   // Block r of recv = rank r's block for this rank. symm_alltoallv().
   template <class Send, class Recv>
@@ -817,10 +732,8 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     require_blocks("symm_alltoallv", "send", of_send, data.send.size());
     require_blocks("symm_alltoallv", "recv", of_recv, data.recv.size());
-    const auto c = detail::in_c(options);
-    check(symm_alltoallv(get(), data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(), of_recv.counts.data(),
-                         of_recv.at(), data.dtype, &c, options.stream),
-          "symm_alltoallv");
+    run("symm_alltoallv", symm_alltoallv, options, 0, data.send.data(), of_send.counts.data(), of_send.at(), data.recv.data(),
+        of_recv.counts.data(), of_recv.at(), data.dtype);
   }
   // The same with counts that are read when it runs, of blocks that lie within send and recv then. symm_alltoallv_device().
   template <class Send, class Recv>
@@ -829,28 +742,22 @@ class Group : public Handle<symm_group_t> {
     const detail::Operands<Send, Recv> data{send, recv};
     require_numbers("symm_alltoallv_device", "send", of_send);
     require_numbers("symm_alltoallv_device", "recv", of_recv);
-    const auto c = detail::in_c(options);
-    check(symm_alltoallv_device(get(), data.send.data(), data.send.size(), of_send.counts.data(), of_send.at(), data.recv.data(),
-                                data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype, &c, options.stream),
-          "symm_alltoallv_device");
+    run("symm_alltoallv_device", symm_alltoallv_device, options, 0, data.send.data(), data.send.size(), of_send.counts.data(),
+        of_send.at(), data.recv.data(), data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype);
   }
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
   template <class Send, class Recv>
   void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root) detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
-    const auto c = detail::in_c(options);
-    check(symm_gather(get(), data.send.data(), data.recv.data(), data.send.size(), data.dtype, root, &c, options.stream),
-          "symm_gather");
+    run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype, root);
   }
   // recv = this rank's part of the root's send; elsewhere send may be empty. symm_scatter().
   template <class Send, class Recv>
   void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root) detail::require_elements("symm_scatter", "send", data.send.size(), data.recv.size() * ranks());
-    const auto c = detail::in_c(options);
-    check(symm_scatter(get(), data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root, &c, options.stream),
-          "symm_scatter");
+    run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root);
   }
   // Row by row, recv = all ranks' rows of send, one behind the other; from one row of recv to the next are `recv_stride`
   // elements. symm_allgather_rows().
@@ -861,9 +768,8 @@ class Group : public Handle<symm_group_t> {
     detail::require_elements("symm_allgather_rows", "send", data.send.size(), row * rows);
     const size_t needed = row == 0 ? 0 : (rows - 1) * recv_stride + row * ranks();
     if (data.recv.size() < needed) detail::require_elements("symm_allgather_rows", "recv", data.recv.size(), needed);
-    const auto c = detail::in_c(options);
-    check(symm_allgather_rows(get(), data.send.data(), data.recv.data(), rows, row, recv_stride, data.dtype, &c, options.stream),
-          "symm_allgather_rows");
+    run("symm_allgather_rows", symm_allgather_rows, options, 0, data.send.data(), data.recv.data(), rows, row, recv_stride,
+        data.dtype);
   }
   // The algorithm that a collective would use, and why; `count` as in the C call. symm_collective_plan(). [local]
   template <class Send, class Recv>
@@ -873,12 +779,16 @@ class Group : public Handle<symm_group_t> {
     const auto c = detail::in_c(options);
     const symm_collective_call_t call{sizeof call, collective, data.send.data(), data.recv.data(), count,   data.dtype, op,
                                       root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
-    auto info = detail::sized<symm_plan_info_t>();
-    check(symm_collective_plan(get(), &call, &c, &info), "symm_collective_plan");
-    return info;
+    return detail::given("symm_collective_plan", symm_collective_plan, get(), &call, &c);
   }
 
  private:
+  template <class Function, class... Arguments>
+  void run(const char *call, Function function, const Options &options, symm_dtype_t result,
+           const Arguments &...arguments) const {
+    const auto c = detail::in_c(options, result);
+    check(function(get(), arguments..., &c, options.stream), call);
+  }
   template <class Any>
   void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
@@ -900,15 +810,11 @@ class Group : public Handle<symm_group_t> {
 
 // Number of devices of a back end. symm_device_count(). [local]
 inline int32_t device_count(symm_backend_values backend) {
-  int32_t count = 0;
-  check(symm_device_count(backend, &count), "symm_device_count");
-  return count;
+  return detail::given("symm_device_count", symm_device_count, backend);
 }
 // symm_device_info(). [local]
 inline symm_device_info_t device_info(symm_backend_t backend, int32_t device) {
-  auto info = detail::sized<symm_device_info_t>();
-  check(symm_device_info(backend, device, &info), "symm_device_info");
-  return info;
+  return detail::given("symm_device_info", symm_device_info, backend, device);
 }
 
 // ---- ipc --------------------------------------------------------------------------------------------
@@ -965,18 +871,11 @@ class Import {
   // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
   template <class T = std::byte>
   Span<T> span() const {
-    void *pointer = nullptr;
-    size_t bytes = 0;
-    check(symm_ipc_pointer(ipc_, &pointer), "symm_ipc_pointer");
-    check(symm_ipc_size(ipc_, &bytes), "symm_ipc_size");
-    return {static_cast<T *>(pointer), bytes / sizeof(T)};
+    void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
+    return {static_cast<T *>(pointer), detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
   }
   // symm_ipc_info(). [local]
-  symm_ipc_info_t info() const {
-    auto info = detail::sized<symm_ipc_info_t>();
-    check(symm_ipc_info(ipc_, &info), "symm_ipc_info");
-    return info;
-  }
+  symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
 
  private:
   symm_ipc_t *ipc_ = nullptr;
@@ -993,22 +892,12 @@ void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
 template <class Piece>
 symm_ipc_holders_t ipc_holders(const Piece &piece) {
   const Span span(piece);
-  auto holders = detail::sized<symm_ipc_holders_t>();
-  check(symm_ipc_holders(span.data(), span.size_bytes(), &holders), "symm_ipc_holders");
-  return holders;
+  return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes());
 }
 // Free what is provably free; never waits. What all collections have done. symm_ipc_collect(). [local]
-inline symm_ipc_report_t ipc_collect() {
-  auto report = detail::sized<symm_ipc_report_t>();
-  check(symm_ipc_collect(&report), "symm_ipc_collect");
-  return report;
-}
+inline symm_ipc_report_t ipc_collect() { return detail::given("symm_ipc_collect", symm_ipc_collect); }
 // symm_ipc_stats(). [local]
-inline symm_ipc_stats_t ipc_stats() {
-  auto stats = detail::sized<symm_ipc_stats_t>();
-  check(symm_ipc_stats(&stats), "symm_ipc_stats");
-  return stats;
-}
+inline symm_ipc_stats_t ipc_stats() { return detail::given("symm_ipc_stats", symm_ipc_stats); }
 
 }  // namespace v0
 }  // namespace symm
