@@ -10,12 +10,11 @@
 using namespace symm;
 using namespace symm::capi;
 
+SYMM_OPTIONS(symm_group_config, config, SYMM_GROUP_CONFIG_INIT, failure)
+SYMM_OPTIONS(symm_group_shrink_options, options, SYMM_GROUP_SHRINK_OPTIONS_INIT, failure)
+
 namespace {
 
-const symm_group_config_t kDefaults = SYMM_GROUP_CONFIG_INIT;
-const symm_group_shrink_options_t kShrinkDefaults = SYMM_GROUP_SHRINK_OPTIONS_INIT;
-constexpr size_t kShrinkOptionsSize = SYMM_FIRST_SIZE(symm_group_shrink_options_t, failure);
-constexpr size_t kConfigSize = SYMM_FIRST_SIZE(symm_group_config_t, failure);
 constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
@@ -57,19 +56,14 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
 
 }  // namespace
 
-symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) {
-  return init_struct(config, struct_size, kConfigSize, kDefaults, "config");
-}
+symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) { return init(config, struct_size); }
 
 symm_status_t symm_group_create(const symm_group_config_t* config, symm_group_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        StoreCallbacks callbacks;
-        const GroupConfig asked = config_of(read_struct(config, kDefaults, kConfigSize, "config"), callbacks);
-        return make_handle<symm_group_t>(Group::create(asked));
-      },
-      config);
+  return produce(config, out, "out", [&] {
+    StoreCallbacks callbacks;
+    const GroupConfig asked = config_of(read_options(config), callbacks);
+    return make_handle<symm_group_t>(Group::create(asked));
+  });
 }
 
 symm_status_t symm_group_split(symm_group_t* group, int32_t color, int32_t key, symm_group_t** out) {
@@ -90,18 +84,15 @@ symm_status_t symm_group_create_from_ranks(symm_group_t* group, const int32_t* r
 }
 
 symm_status_t symm_group_shrink_options_init(symm_group_shrink_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kShrinkOptionsSize, kShrinkDefaults, "options");
+  return init(options, struct_size);
 }
 
 symm_status_t symm_group_shrink(symm_group_t* group, const symm_group_shrink_options_t* options, symm_group_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        const std::shared_ptr<Group> parent = group_of(group);
-        const symm_group_shrink_options_t given = read_struct(options, kShrinkDefaults, kShrinkOptionsSize, "options");
-        return make_handle<symm_group_t>(parent->shrink(given.timeout_ms, given.name));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    const std::shared_ptr<Group> parent = group_of(group);
+    const symm_group_shrink_options_t given = read_options(options);
+    return make_handle<symm_group_t>(parent->shrink(given.timeout_ms, given.name));
+  });
 }
 
 symm_status_t symm_group_translate_rank(symm_group_t* group, symm_group_t* other, int32_t rank, int32_t* out_rank) {
@@ -226,7 +217,7 @@ symm_status_t symm_group_abort(symm_group_t* group, const char* reason) {
 }
 
 symm_status_t symm_group_finalize(symm_group_t* group, const symm_wait_options_t* options) {
-  return guard([&] { group_of(group)->finalize(read_wait(options).timeout_ms); }, options);
+  return guard(options, [&] { group_of(group)->finalize(read_wait(options).timeout_ms); });
 }
 
 symm_status_t symm_stream_wait(symm_group_t* group, void* stream, void* after_stream) {
@@ -238,12 +229,10 @@ symm_status_t symm_stream_query(symm_group_t* group, void* stream, int32_t* out_
 }
 
 symm_status_t symm_group_synchronize(symm_group_t* group, void* stream, const symm_wait_options_t* options) {
-  return guard([&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); }, options);
+  return guard(options, [&] { group_of(group)->synchronize(stream, read_wait(options).timeout_ms); });
 }
 
-symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kWaitOptionsSize, kWaitDefaults, "options");
-}
+symm_status_t symm_wait_options_init(symm_wait_options_t* options, size_t struct_size) { return init(options, struct_size); }
 
 symm_status_t symm_group_retain(symm_group_t* group) {
   return guard([&] { retain<Group>(group, "group"); });

@@ -17,11 +17,6 @@ namespace symm::capi {
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
 void require_sink(const symm_failure_t& sink);
 
-struct NoOptions {
-  size_t struct_size;
-  symm_failure_t* failure;
-};
-
 // Where the options of a call want its failure; null: nowhere. They are not checked yet.
 template <class Options>
 symm_failure_t* sink_of(const Options* options) noexcept {
@@ -30,8 +25,8 @@ symm_failure_t* sink_of(const Options* options) noexcept {
 }
 
 // A look-up says whether it has found something: that it has not costs no exception.
-template <class Function, class Options = NoOptions>
-symm_status_t guard(Function&& function, const Options* options = nullptr) noexcept {
+template <class Options, class Function>
+symm_status_t guard(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
     if (sink != nullptr) require_sink(*sink);
@@ -46,6 +41,11 @@ symm_status_t guard(Function&& function, const Options* options = nullptr) noexc
   }
 }
 
+template <class Function>
+symm_status_t guard(Function&& function) noexcept {
+  return guard<symm_wait_options_t>(nullptr, function);
+}
+
 template <class T>
 T& require(T* pointer, const char* argument) {
   if (pointer == nullptr) throw Error(Status::invalid_argument, format("%s: is NULL", argument));
@@ -53,14 +53,16 @@ T& require(T* pointer, const char* argument) {
 }
 
 // Write what `make` returns to *out, which is checked before anything is done.
-template <class T, class Make, class Options = NoOptions>
-symm_status_t produce(T* out, const char* argument, Make&& make, const Options* options = nullptr) noexcept {
-  return guard(
-      [&] {
-        require(out, argument);
-        *out = make();
-      },
-      options);
+template <class Options, class T, class Make>
+symm_status_t produce(const Options* options, T* out, const char* argument, Make&& make) noexcept {
+  return guard(options, [&] {
+    require(out, argument);
+    *out = make();
+  });
+}
+template <class T, class Make>
+symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
+  return produce<symm_wait_options_t>(nullptr, out, argument, make);
 }
 
 }  // namespace symm::capi

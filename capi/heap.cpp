@@ -9,26 +9,16 @@
 using namespace symm;
 using namespace symm::capi;
 
-namespace {
+SYMM_OPTIONS(symm_heap_options, options, SYMM_HEAP_OPTIONS_INIT, failure)
 
-const symm_heap_options_t kHeapDefaults = SYMM_HEAP_OPTIONS_INIT;
-constexpr size_t kHeapOptionsSize = SYMM_FIRST_SIZE(symm_heap_options_t, failure);
-
-}  // namespace
-
-symm_status_t symm_heap_options_init(symm_heap_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kHeapOptionsSize, kHeapDefaults, "options");
-}
+symm_status_t symm_heap_options_init(symm_heap_options_t* options, size_t struct_size) { return init(options, struct_size); }
 
 symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_heap_options_t* options, symm_heap_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        const auto& of = group_of(group);
-        const symm_heap_options_t given = read_struct(options, kHeapDefaults, kHeapOptionsSize, "options");
-        return make_handle<symm_heap_t>(Heap::create(of, bytes, {placement_of(given), name_of(given.name), given.timeout_ms}));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    const auto& of = group_of(group);
+    const symm_heap_options_t given = read_options(options);
+    return make_handle<symm_heap_t>(Heap::create(of, bytes, {placement_of(given), name_of(given.name), given.timeout_ms}));
+  });
 }
 
 symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {

@@ -7,63 +7,55 @@
 
 using namespace symm;
 using namespace symm::capi;
+
+SYMM_OPTIONS(symm_ipc_export_options, options, SYMM_IPC_EXPORT_OPTIONS_INIT, failure)
+SYMM_OPTIONS(symm_ipc_import_options, options, SYMM_IPC_IMPORT_OPTIONS_INIT, failure)
 using symm::ipc::HeldLease;
 
 static_assert(SYMM_IPC_TOKEN_MAX_SIZE == ipc::kMaxToken);
 
 namespace {
 
-const symm_ipc_export_options_t kExportDefaults = SYMM_IPC_EXPORT_OPTIONS_INIT;
-const symm_ipc_import_options_t kImportDefaults = SYMM_IPC_IMPORT_OPTIONS_INIT;
-constexpr size_t kExportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_export_options_t, failure);
-constexpr size_t kImportOptionsSize = SYMM_FIRST_SIZE(symm_ipc_import_options_t, failure);
-
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
 
 }  // namespace
 
 symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kExportOptionsSize, kExportDefaults, "options");
+  return init(options, struct_size);
 }
 
 symm_status_t symm_ipc_import_options_init(symm_ipc_import_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kImportOptionsSize, kImportDefaults, "options");
+  return init(options, struct_size);
 }
 
 symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_export_options_t* options, void* out_token,
                               size_t capacity, size_t* out_size, void* stream) {
-  return produce(
-      out_size, "out_size",
-      [&] {
-        if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
-        const symm_ipc_export_options_t given = read_struct(options, kExportDefaults, kExportOptionsSize, "options");
-        const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
-        if (token.size() > capacity) {
-          throw Error(Status::invalid_argument,
-                      format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
-        }
-        std::memcpy(out_token, token.data(), token.size());
-        return token.size();
-      },
-      options);
+  return produce(options, out_size, "out_size", [&] {
+    if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
+    const symm_ipc_export_options_t given = read_options(options);
+    const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
+    if (token.size() > capacity) {
+      throw Error(Status::invalid_argument,
+                  format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
+    }
+    std::memcpy(out_token, token.data(), token.size());
+    return token.size();
+  });
 }
 
 symm_status_t symm_ipc_import(const void* token, size_t token_size, const symm_ipc_import_options_t* options, symm_ipc_t** out,
                               void* stream) {
-  return produce(
-      out, "out",
-      [&] {
-        if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
-        const symm_ipc_import_options_t given = read_struct(options, kImportDefaults, kImportOptionsSize, "options");
-        if (given.device < SYMM_DEVICE_AUTO)
-          throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
-        ipc::ImportOptions asked;
-        asked.timeout_ms = given.timeout_ms;
-        asked.directory = given.directory == nullptr ? "" : given.directory;
-        asked.device = given.device;
-        return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    if (token == nullptr) throw Error(Status::invalid_argument, "token: is NULL");
+    const symm_ipc_import_options_t given = read_options(options);
+    if (given.device < SYMM_DEVICE_AUTO)
+      throw Error(Status::invalid_argument, format("options.device: %d is negative", given.device));
+    ipc::ImportOptions asked;
+    asked.timeout_ms = given.timeout_ms;
+    asked.directory = given.directory == nullptr ? "" : given.directory;
+    asked.device = given.device;
+    return make_handle<symm_ipc_t>(ipc::import_memory({static_cast<const std::byte*>(token), token_size}, asked, stream));
+  });
 }
 
 symm_status_t symm_ipc_pointer(symm_ipc_t* ipc, void** out_pointer) {

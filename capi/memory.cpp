@@ -8,56 +8,39 @@
 using namespace symm;
 using namespace symm::capi;
 
+SYMM_OPTIONS(symm_alloc_options, options, SYMM_ALLOC_OPTIONS_INIT, failure)
+SYMM_OPTIONS(symm_adopt_options, options, SYMM_ADOPT_OPTIONS_INIT, failure)
+SYMM_OPTIONS(symm_rendezvous_options, options, SYMM_RENDEZVOUS_OPTIONS_INIT, failure)
+
 static_assert(SYMM_NODE_NEAREST == Placement::kNearest);
 
-namespace {
+symm_status_t symm_alloc_options_init(symm_alloc_options_t* options, size_t struct_size) { return init(options, struct_size); }
 
-const symm_alloc_options_t kAllocDefaults = SYMM_ALLOC_OPTIONS_INIT;
-const symm_adopt_options_t kAdoptDefaults = SYMM_ADOPT_OPTIONS_INIT;
-const symm_rendezvous_options_t kRendezvousDefaults = SYMM_RENDEZVOUS_OPTIONS_INIT;
-constexpr size_t kAllocOptionsSize = SYMM_FIRST_SIZE(symm_alloc_options_t, failure);
-constexpr size_t kAdoptOptionsSize = SYMM_FIRST_SIZE(symm_adopt_options_t, failure);
-constexpr size_t kRendezvousOptionsSize = SYMM_FIRST_SIZE(symm_rendezvous_options_t, failure);
-
-}  // namespace
-
-symm_status_t symm_alloc_options_init(symm_alloc_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kAllocOptionsSize, kAllocDefaults, "options");
-}
-
-symm_status_t symm_adopt_options_init(symm_adopt_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kAdoptOptionsSize, kAdoptDefaults, "options");
-}
+symm_status_t symm_adopt_options_init(symm_adopt_options_t* options, size_t struct_size) { return init(options, struct_size); }
 
 symm_status_t symm_rendezvous_options_init(symm_rendezvous_options_t* options, size_t struct_size) {
-  return init_struct(options, struct_size, kRendezvousOptionsSize, kRendezvousDefaults, "options");
+  return init(options, struct_size);
 }
 
 symm_status_t symm_alloc(symm_group_t* group, size_t size, const symm_alloc_options_t* options, symm_buffer_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        Group& of = *group_of(group);
-        const symm_alloc_options_t given = read_struct(options, kAllocDefaults, kAllocOptionsSize, "options");
-        return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    Group& of = *group_of(group);
+    const symm_alloc_options_t given = read_options(options);
+    return make_handle<symm_buffer_t>(Buffer::allocate(of, size, placement_of(given), name_of(given.name)));
+  });
 }
 
 symm_status_t symm_buffer_adopt(symm_group_t* group, const void* pointer, size_t size, const symm_adopt_options_t* options,
                                 symm_buffer_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        Group& of = *group_of(group);
-        const symm_adopt_options_t given = read_struct(options, kAdoptDefaults, kAdoptOptionsSize, "options");
-        const std::string name = name_of(given.name);
-        if (given.fd < 0 && given.offset == 0) return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name));
-        if (given.fd < 0) throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
-        if (pointer != nullptr) throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
-        return make_handle<symm_buffer_t>(Buffer::adopt(of, given.fd, given.offset, size, name));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    Group& of = *group_of(group);
+    const symm_adopt_options_t given = read_options(options);
+    const std::string name = name_of(given.name);
+    if (given.fd < 0 && given.offset == 0) return make_handle<symm_buffer_t>(Buffer::adopt(of, pointer, size, name));
+    if (given.fd < 0) throw Error(Status::invalid_argument, "options.offset: goes with options.fd only");
+    if (pointer != nullptr) throw Error(Status::invalid_argument, "pointer: is not NULL, though options.fd is given");
+    return make_handle<symm_buffer_t>(Buffer::adopt(of, given.fd, given.offset, size, name));
+  });
 }
 
 symm_status_t symm_buffer_export_dmabuf(symm_buffer_t* buffer, size_t offset, size_t size, int32_t* out_fd) {
@@ -124,17 +107,14 @@ symm_status_t symm_buffer_memory(symm_buffer_t* buffer, symm_group_t* group, sym
 
 symm_status_t symm_rendezvous(symm_group_t* group, symm_buffer_t* buffer, const symm_rendezvous_options_t* options,
                               symm_memory_t** out) {
-  return produce(
-      out, "out",
-      [&] {
-        const auto& of = group_of(group);
-        const auto& block = buffer_of(buffer);
-        const symm_rendezvous_options_t given = read_struct(options, kRendezvousDefaults, kRendezvousOptionsSize, "options");
-        std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
-        of->keep(memory);
-        return make_handle<symm_memory_t>(std::move(memory));
-      },
-      options);
+  return produce(options, out, "out", [&] {
+    const auto& of = group_of(group);
+    const auto& block = buffer_of(buffer);
+    const symm_rendezvous_options_t given = read_options(options);
+    std::shared_ptr<Memory> memory = Memory::rendezvous(of, block, given.tag, given.timeout_ms, given.channels);
+    of->keep(memory);
+    return make_handle<symm_memory_t>(std::move(memory));
+  });
 }
 
 symm_status_t symm_memory_info(symm_memory_t* memory, symm_memory_info_t* out) {
@@ -216,14 +196,12 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
                            const symm_wait_options_t* options, void* stream) {
-  return guard(
-      [&] {
-        Group& of = *group_of(group);
-        if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
-        if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
-        of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
-      },
-      options);
+  return guard(options, [&] {
+    Group& of = *group_of(group);
+    if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
+    if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
+    of.barrier({ranks, count}, channel, read_wait(options).timeout_ms, stream);
+  });
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
@@ -232,7 +210,7 @@ symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, 
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
                                void* stream) {
-  return guard([&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); }, options);
+  return guard(options, [&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
 }
 
 symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
@@ -242,33 +220,29 @@ symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t cha
 
 symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
                                      const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
-  return guard(
-      [&] {
-        const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
-        memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
-      },
-      options);
+  return guard(options, [&] {
+    const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
+    memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
+  });
 }
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
                                 const symm_wait_options_t* options, size_t* out_index, void* stream) {
-  return guard(
-      [&] {
-        Memory& of = *memory_of(memory);
-        const size_t step = require(waits, "waits").struct_size;
-        if (count == 0 || count > Memory::kMostWaits)
-          throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
-        std::vector<symm::SignalWait> all;
-        for (size_t i = 0; i < count; ++i) {
-          const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
-          if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
-          const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
-          all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
-        }
-        if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
-        of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
-      },
-      options);
+  return guard(options, [&] {
+    Memory& of = *memory_of(memory);
+    const size_t step = require(waits, "waits").struct_size;
+    if (count == 0 || count > Memory::kMostWaits)
+      throw Error(Status::invalid_argument, symm::format("count: %zu is not in 1 .. %zu", count, Memory::kMostWaits));
+    std::vector<symm::SignalWait> all;
+    for (size_t i = 0; i < count; ++i) {
+      const auto& at = *reinterpret_cast<const symm_signal_wait_t*>(reinterpret_cast<const char*>(waits) + i * step);
+      if (at.struct_size != step) throw Error(Status::invalid_argument, "waits: they differ in struct_size");
+      const auto wait = symm::capi::read_struct(&at, {}, SYMM_FIRST_SIZE(symm_signal_wait_t, value), "waits");
+      all.push_back({wait.rank, wait.channel, static_cast<symm::Compare>(wait.compare), wait.value});
+    }
+    if (any != 0 && any != 1) throw Error(Status::invalid_argument, symm::format("any: %d is neither 0 nor 1", any));
+    of.wait_signals(all, any != 0, read_wait(options).timeout_ms, out_index, stream);
+  });
 }
 
 symm_status_t symm_test_signal(symm_memory_t* memory, int32_t rank, int32_t channel, uint64_t* out_pending) {
@@ -324,10 +298,10 @@ void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard([&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); }, options);
+  return guard(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return guard([&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); }, options);
+  return guard(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }

@@ -52,26 +52,41 @@ void write_struct(const T& from, T* to) {
   if (size > sizeof(T)) std::memset(reinterpret_cast<unsigned char*>(to) + sizeof(T), 0, size - sizeof(T));
 }
 
-// The defaults for a caller whose struct has this size.
+// What a struct of options is where nobody sets anything, its size in its first release, and what messages call it.
 template <class T>
-symm_status_t init_struct(T* to, size_t struct_size, size_t first, const T& defaults, const char* argument) noexcept {
+struct OptionsOf;
+template <class T>
+T read_options(const T* from) {
+  return read_struct(from, OptionsOf<T>::kDefaults, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
+}
+template <class T>
+symm_status_t init(T* to, size_t struct_size) noexcept {
   return guard([&] {
-    require(to, argument);
-    require_struct_size(struct_size, first, argument);
+    require(to, OptionsOf<T>::kArgument);
+    require_struct_size(struct_size, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
     to->struct_size = struct_size;
-    write_struct(defaults, to);
+    write_struct(OptionsOf<T>::kDefaults, to);
   });
 }
+#define SYMM_OPTIONS(name, argument, defaults, last_field)                  \
+  template <>                                                               \
+  struct symm::capi::OptionsOf<name##_t> {                                  \
+    static constexpr name##_t kDefaults = defaults;                         \
+    static constexpr size_t kFirst = SYMM_FIRST_SIZE(name##_t, last_field); \
+    static constexpr const char* kArgument = #argument;                     \
+  };
 
 // Write what `fill` returns to a caller's struct, which is checked before anything is done.
-template <class T, class Fill, class Options = NoOptions>
-symm_status_t fill_struct(T* out, size_t first, Fill&& fill, const Options* options = nullptr) noexcept {
-  return guard(
-      [&] {
-        require_struct_size(require(out, "out").struct_size, first, "out");
-        write_struct<T>(fill(), out);
-      },
-      options);
+template <class Options, class T, class Fill>
+symm_status_t fill_struct(const Options* options, T* out, size_t first, Fill&& fill) noexcept {
+  return guard(options, [&] {
+    require_struct_size(require(out, "out").struct_size, first, "out");
+    write_struct<T>(fill(), out);
+  });
+}
+template <class T, class Fill>
+symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
+  return fill_struct<symm_wait_options_t>(nullptr, out, first, fill);
 }
 
 // A bit that a newer library may know.

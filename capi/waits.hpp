@@ -5,13 +5,10 @@
 
 #include "capi/structs.hpp"
 
+SYMM_OPTIONS(symm_wait_options, options, SYMM_WAIT_OPTIONS_INIT, failure)
+
 namespace symm::capi {
 
-inline constexpr symm_wait_options_t kWaitDefaults = SYMM_WAIT_OPTIONS_INIT;
-inline constexpr size_t kWaitOptionsSize = SYMM_FIRST_SIZE(symm_wait_options_t, failure);
-
-inline symm_wait_options_t read_wait(const symm_wait_options_t* options) {
-  return read_struct(options, kWaitDefaults, kWaitOptionsSize, "options");
-}
+inline symm_wait_options_t read_wait(const symm_wait_options_t* options) { return read_options(options); }
 
 }  // namespace symm::capi
