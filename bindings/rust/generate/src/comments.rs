@@ -12,11 +12,14 @@ impl ParseCallbacks for ToMarkdown {
         Some(format!(" {}", markdown(comment).replace('\n', " ")))
     }
 
-    /// The structs of numbers that the safe layer hands out as they are.
     fn add_derives(&self, info: &DeriveInfo<'_>) -> Vec<String> {
-        let plain = matches!(info.name, "symm_ipc_report_t" | "symm_ipc_stats_t");
-        if plain { ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec() } else { Vec::new() }
+        if is_plain(info.name) { ["Default", "PartialEq", "Eq"].map(str::to_owned).to_vec() } else { Vec::new() }
     }
+}
+
+/// The structs of numbers that the safe layer hands out as they are.
+pub fn is_plain(name: &str) -> bool {
+    matches!(name, "symm_ipc_report_t" | "symm_ipc_stats_t")
 }
 
 /// Square brackets would be links, angle brackets tags, and an indented line would be code.

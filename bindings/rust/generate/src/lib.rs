@@ -18,7 +18,13 @@ const HEAD: &str = "// SPDX-License-Identifier: Apache-2.0
 // Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
 // Generated from symm.h by bindings/rust/generate. Do not edit.
 
+use crate::MissingSymbol;
+use core::ffi::{c_char, c_void};
+
 ";
+
+/// Columns of its packed lines.
+const WIDTH: usize = 160;
 
 /// What belongs in [`OUTPUT`].
 pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
@@ -70,7 +76,13 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
                     }
                 },
             },
-            Item::Struct(_) => structs.push(item),
+            Item::Struct(mut one) => {
+                // Its fields are the header's to document, but where the safe layer hands it out as it is.
+                if !comments::is_plain(&one.ident.to_string()) {
+                    one.fields.iter_mut().for_each(|field| field.attrs.clear());
+                }
+                structs.push(Item::Struct(one));
+            }
             Item::ForeignMod(block) => {
                 for function in block.items {
                     functions += &one_line(function);
@@ -81,15 +93,17 @@ pub fn generate(header: &Path) -> Result<String, Box<dyn Error>> {
     }
     // What all structs have is said by the macro.
     let structs = print(structs).replace("#[repr(C)]\n", "").replace("#[derive(Debug, Copy, Clone)]\n", "");
-    let list = |name, text: String| format!("\n{name}! {{\n{text}}}\n");
-    Ok([
-        format!("{HEAD}use crate::MissingSymbol;\n\n{}", print(types)),
+    let plain = |text: &str| text.replace("::core::ffi::", "").replace("::core::option::", "").replace("usize]", "]");
+    let list = |name, text: String| format!("\n{name}! {{\n{}}}\n", pack(&plain(&text)));
+    let text = [
+        HEAD.to_owned(),
+        pack(&plain(&print(types))),
         list("enums", enums.into_iter().map(Enum::print).collect()),
         list("constants", rows(&print(constants), "pub const")),
         list("structs", rows(&structs.replace("Debug, Copy, Clone, ", ""), "    pub")),
-        list("functions", functions),
-    ]
-    .concat())
+        list("functions", rows(&functions, "pub fn")),
+    ];
+    Ok(text.concat())
 }
 
 /// The name of a plain type.
@@ -150,7 +164,24 @@ fn rows(text: &str, kind: &str) -> String {
     out
 }
 
-/// The first sentence of the function's documentation, then all of its declaration in one line.
+/// As much in a line as it takes: documentation stands alone, an item begins a line, and its end ends one.
+fn pack(text: &str) -> String {
+    let (mut out, mut room) = (String::new(), 0);
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (alone, begins) = (line.starts_with("///"), line.ends_with('{') && !out.is_empty());
+        if alone || begins || line.len() >= room {
+            out += if out.is_empty() { "" } else { "\n" };
+            room = WIDTH;
+        } else {
+            out.push(' ');
+        }
+        out += line;
+        room = if alone || line == "}" { 0 } else { room.saturating_sub(line.len() + 1) };
+    }
+    (out + "\n").replace("( ", "(").replace(", )", ")").replace("< unsafe", "<unsafe").replace(", >", ">")
+}
+
+/// The first sentence of the function's documentation, then its declaration.
 fn one_line(function: ForeignItem) -> String {
     let mut block: syn::ItemForeignMod = parse_quote!(
         unsafe extern "C" {}
@@ -159,8 +190,7 @@ fn one_line(function: ForeignItem) -> String {
     let text = print(vec![Item::ForeignMod(block)]);
     let lines = text.lines().map(str::trim).filter(|line| !matches!(*line, "unsafe extern \"C\" {" | "}"));
     let (docs, declaration): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("///"));
-    let declaration = declaration.join(" ").replace("( ", "(").replace(", )", ")");
-    format!("{}\n{declaration}\n", first_sentence(&docs.concat()))
+    format!("{}\n{}\n", first_sentence(&docs.concat()), declaration.join(" "))
 }
 
 /// And what follows of \[local\], \[collective\], \[blocking\]: the rest is the header's and the safe layer's to say.
