@@ -78,18 +78,6 @@ def test_bf16_is_rounded_to_nearest_even():
     )
 
 
-def test_words(ranks):
-    def body(group):
-        memory = group.empty(16, "u32").memory
-        other = 1 - group.rank
-        memory.fill32(other, 8, 5, 3)
-        memory.write_value32(other, 0, 2**32 - 1)
-        group.barrier()
-        return memory.array(6, "u32").numpy().tolist()
-
-    assert ranks(2, body) == [[2**32 - 1, 0, 5, 5, 5, 0]] * 2
-
-
 def test_what_does_not_fit_is_refused(alone):
     array = alone.empty(8)
     with pytest.raises(symm.InvalidArgumentError, match="more than"):
@@ -104,24 +92,3 @@ def test_what_does_not_fit_is_refused(alone):
         array.signal(0, 64)
     with pytest.raises(symm.InvalidArgumentError):
         array.signal(2**40)
-
-
-def test_a_signal_that_does_not_come(alone):
-    array = alone.empty(8)
-    with pytest.raises(symm.DeadlineError, match="channel 5") as caught:
-        array.wait_signal(0, 5, timeout=0.02)
-    assert caught.value.rank == 0
-    assert isinstance(caught.value, TimeoutError)
-    array.signal(0, 5)
-    array.wait_signal(0, 5, timeout=math.inf)
-
-
-def test_barriers_of_sets(ranks):
-    def body(group):
-        if group.rank != 1:
-            group.barrier([2, 0], channel=1)
-        with pytest.raises(symm.InvalidArgumentError, match="ranks"):
-            group.barrier([(group.rank + 1) % 3])
-        group.barrier(range(3))
-
-    ranks(3, body)

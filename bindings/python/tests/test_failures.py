@@ -4,7 +4,6 @@
 import os
 import select
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -13,14 +12,9 @@ from conftest import on_threads
 import symm
 
 CALLS = {
-    "barrier": lambda group, array: group.barrier(),
     "allreduce": lambda group, array: group.allreduce(array),
-    "allreduce of numpy": lambda group, array: group.allreduce(np.ones(100_000, np.float32)),
-    "allgather": lambda group, array: group.allgather(np.ones(4, np.float32), np.ones(12, np.float32)),
     "wait_signal": lambda group, array: array.wait_signal(2),
     "rendezvous": lambda group, array: group.empty(64),
-    "split": lambda group, array: group.split(0),
-    "finalize": lambda group, array: group.finalize(),
 }
 
 
@@ -46,60 +40,6 @@ def test_a_killed_peer_is_named(fork, call):
     processes = fork(3, body)
     assert [process.result() for process in processes[:2]] == [processes[2].pid] * 2
     assert processes[2].reap() == signal.SIGKILL
-
-
-def test_a_silent_peer_is_named(ranks):
-    def body(group):
-        array = group.empty(16)
-        for rank in range(3):
-            array.signal(rank)
-        for rank in range(3):
-            array.wait_signal(rank)
-        if group.rank == 2:
-            while group.status().ok:
-                time.sleep(0.01)
-        else:
-            with pytest.raises(TimeoutError, match="rank 2") as caught:
-                group.barrier(timeout=1)
-            assert caught.value.rank == 2
-        with pytest.raises(symm.DeadlineError):
-            group.barrier()
-        return group.status().failed_rank
-
-    assert ranks(3, body) == [2, 2, 2]
-
-
-def test_ranks_that_disagree(ranks):
-    def body(group):
-        array = group.empty(16)
-        other = 1 - group.rank
-        array.signal(other)
-        if group.rank == 0:
-            array.wait_signal(other)
-        with pytest.raises(symm.MismatchError, match="rank 0") as caught:
-            group.allreduce(np.ones(4 + group.rank, np.float32))
-        assert group.status().status is symm.Status.MISMATCH
-        assert caught.value.rank == group.status().failed_rank
-        return str(caught.value), caught.value.rank
-
-    # Both find it, and say the same.
-    said = ranks(2, body)
-    assert said[0] == said[1]
-    assert said[0][1] == 1
-
-
-def test_blocks_that_differ(ranks):
-    def body(group):
-        with pytest.raises(symm.MismatchError, match="rank"):
-            group.empty(16 + 4096 * group.rank)
-        group.barrier()
-
-    ranks(2, body)
-
-
-def test_too_much_memory(alone):
-    with pytest.raises(MemoryError, match="bytes"):
-        alone.alloc(2**60)
 
 
 def test_messages_belong_to_their_thread(threads):

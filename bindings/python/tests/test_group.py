@@ -29,16 +29,6 @@ def test_properties(ranks):
     assert {name for _, _, name in results} == {"a name"}
 
 
-def test_split(ranks):
-    def body(group):
-        part = group.split(group.rank % 2, key=-group.rank)
-        assert group.split(-1) is None
-        part.barrier()
-        return part.rank, part.size
-
-    assert ranks(3, body) == [(1, 2), (0, 1), (0, 2)]
-
-
 def test_a_context_ends_politely_or_tells_the_others(ranks):
     def polite(group):
         with group:
@@ -115,11 +105,6 @@ def test_bad_configurations():
         symm.Group.join(0, 1, "thread://x", timeout=-1)
     with pytest.raises(ValueError, match="timeout"):
         symm.Group.join(0, 1, "thread://x", timeout=math.nan)
-
-
-def test_missing_ranks_are_named(address):
-    with pytest.raises(symm.DeadlineError, match="rank 1"):
-        symm.Group.join(0, 2, address, backend="host", create_timeout=0.3)
 
 
 class DictStore:

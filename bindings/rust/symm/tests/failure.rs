@@ -56,42 +56,6 @@ fn a_killed_peer_is_named() {
 }
 
 #[test]
-fn a_late_rank_is_named() {
-    threads(2, |group| {
-        let memory = group.memory::<u8>(64).expect("a block each");
-        if group.rank() == 0 {
-            let error = group.with_timeout(Duration::from_millis(50)).barrier().expect_err("rank 1 does not come");
-            assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
-        } else {
-            let error = memory.wait_signal(0, 0).expect_err("rank 0 has given up");
-            assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
-        }
-        let error = group.allreduce_in_place(&mut [1u8], Op::Sum).expect_err("the group is revoked");
-        assert_eq!((error.status, error.rank), (Status::Timeout, Some(1)), "{error}");
-    });
-}
-
-#[test]
-fn who_does_not_signal_is_named() {
-    threads(2, |group| {
-        let (memory, other) = (group.memory::<u8>(64).expect("a block each"), 1 - group.rank());
-        let error = memory.wait_signal_for(other, 0, Duration::from_millis(5)).expect_err("nobody signals");
-        assert_eq!((error.status, error.rank), (Status::Timeout, Some(other)), "{error}");
-        assert_eq!(group.status().expect("it is alive").status, Status::Ok, "a time-out harms nothing");
-        group.barrier().expect("both come");
-    });
-}
-
-#[test]
-fn ranks_that_disagree_are_told() {
-    threads(2, |group| {
-        let error = group.allreduce_in_place(&mut vec![0f32; 8 + group.rank()], Op::Sum).expect_err("they disagree");
-        assert_eq!(error.status, Status::Mismatch, "{error}");
-        assert!(error.message.contains('8') && error.message.contains('9'), "{error}");
-    });
-}
-
-#[test]
 fn another_thread_ends_a_wait() {
     threads(2, |group| {
         let memory = group.memory::<u8>(64).expect("a block each");
