@@ -3,13 +3,11 @@
 // Importers killed at random times within the driver's calls: nothing of the exporter's is lost or stays taken.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <random>
-#include <thread>
-#include <vector>
 
-#include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
@@ -36,16 +34,15 @@ Progress* map_progress(int fd) {
 
 }  // namespace
 
-void importer_role(int device) {
-  use_device(device);
-  send_message(kSocket, 0);
-  const Message shared = expect_message(kSocket, "the progress");
-  const Message memory = expect_message(kSocket, "the memory");
-  Progress* const progress = map_progress(shared.fd.get());
+void importer_role(long device) {
+  use_device(static_cast<int>(device));
+  send_message(kSocket);
+  Progress* const progress = map_progress(expect_message(kSocket, "the progress").get());
+  const symm::Fd memory = expect_message(kSocket, "the memory");
   const auto end = Clock::now() + std::chrono::seconds(20);
   while (Clock::now() < end) {
     progress->step = 0;
-    const CUmemGenericAllocationHandle handle = SharedMemory::import_handle(memory.fd.get());
+    const CUmemGenericAllocationHandle handle = SharedMemory::import_handle(memory.get());
     progress->step = 1;
     const CUdeviceptr address = SharedMemory::map(handle, kBytes);
     progress->step = 2;
@@ -70,13 +67,13 @@ void kill_some(const SharedMemory& memory, int device, unsigned seed, int kills,
   gpu::cuda(cudaSetDevice(0), "cudaSetDevice");
   std::mt19937 random(seed);
   for (int i = 0; i < kills; ++i) {
-    const Descriptor file(memfd_create("answers", MFD_CLOEXEC));
+    const symm::Fd file(memfd_create("answers", MFD_CLOEXEC));
     if (file.get() < 0 || ftruncate(file.get(), sizeof(Progress)) != 0) gpu::give_up("memfd_create");
     Progress* const progress = map_progress(file.get());
     const Child child("importer", device);
     expect_message(child.socket(), "its context");
-    send_message(child.socket(), 0, file.get());
-    send_message(child.socket(), 0, memory.exported().get());
+    send_message(child.socket(), file.get());
+    send_message(child.socket(), memory.exported().get());
     if (!eventually([&] { return progress->cycles > 1; })) gpu::give_up("an importer does not import");
     usleep(static_cast<useconds_t>(random() % 5000));
     child.kill();
@@ -90,7 +87,7 @@ void kill_some(const SharedMemory& memory, int device, unsigned seed, int kills,
 
 }  // namespace
 
-void killed_imports(int gpus) {
+void killed_imports(const Setup& setup) {
   use_device(0);
   const size_t free_at_first = settled_free_memory();
   {
@@ -101,10 +98,8 @@ void killed_imports(int gpus) {
     const size_t before = settled_free_memory();
     const size_t descriptors = support::open_descriptors();
     Killed killed;
-    std::vector<std::thread> threads;
-    for (unsigned t = 0; t < kThreads; ++t)
-      threads.emplace_back([&, t] { kill_some(memory, static_cast<int>(t) % gpus, t + 1, kKills / kThreads, killed); });
-    for (std::thread& thread : threads) thread.join();
+    support::as_threads(
+        kThreads, [&](int t) { kill_some(memory, t % setup.gpus, static_cast<unsigned>(t) + 1, kKills / kThreads, killed); });
     gpu::expect(killed.all == kKills, "as many importers were killed as should be");
     const size_t after = support::open_descriptors();
     gpu::expect(after == descriptors,
@@ -113,9 +108,8 @@ void killed_imports(int gpus) {
     const size_t now = settled_free_memory();
     std::vector<unsigned> words(kCount);
     gpu::cuda(cudaMemcpy(words.data(), memory.words(), kBytes, cudaMemcpyDeviceToHost), "download");
-    bool intact = true;
-    for (const unsigned word : words) intact = intact && word == kPattern;
-    gpu::expect(intact, "the exporter's data is intact after its importers were killed");
+    gpu::expect(std::all_of(words.begin(), words.end(), [](unsigned word) { return word == kPattern; }),
+                "the exporter's data is intact after its importers were killed");
     std::string where;
     for (size_t i = 0; i < std::size(kSteps); ++i)
       where += (i == 0 ? "" : ", ") + std::to_string(killed.in[i]) + " in " + kSteps[i];

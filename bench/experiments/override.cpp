@@ -2,21 +2,20 @@
 //
 // A producer's stream waits for a word that its consumer should write. The consumer is killed; the producer's host writes the
 // word from another stream.
-#include "bench/experiments/questions.hpp"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
 
-void consumer_role() {
+void consumer_role(long) {
   use_device(0);
-  send_message(kSocket, 0);
-  const Message message = expect_message(kSocket, "the memory");
-  const SharedMemory memory(message.fd.get(), SharedMemory::kUnit);
-  send_message(kSocket, 0);
+  send_message(kSocket);
+  const symm::Fd fd = expect_message(kSocket, "the memory");
+  const SharedMemory memory(fd.get(), SharedMemory::kUnit);
+  send_message(kSocket);
   receive_message(kSocket);  // it is killed here
 }
 
-void override_of_wait() {
+void override_of_wait(const Setup&) {
   constexpr uint64_t kKilled = 10;
   constexpr uint64_t kAll = 210;
   use_device(0);
@@ -34,7 +33,7 @@ void override_of_wait() {
     if (turn <= kKilled) {
       child.emplace("consumer", 0);
       expect_message(child->socket(), "its context");
-      send_message(child->socket(), 0, memory.exported().get());
+      send_message(child->socket(), memory.exported().get());
       expect_message(child->socket(), "that it has mapped");
     }
     ANSWERS_CALL(cuStreamWaitValue64, waiting, memory.address(), turn, CU_STREAM_WAIT_VALUE_GEQ);

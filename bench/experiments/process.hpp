@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that can be killed. The program's first process never touches CUDA: it runs each question in a process of its own,
-// and starts further ones at that one's request, so that nobody inherits a context or a descriptor of the driver.
+// Processes that can be killed, and the questions that they are for. Each is this program run anew, so that nobody inherits a
+// context or a descriptor of the driver.
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "core/base/fd.hpp"
-#include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 
 namespace experiments {
 
-using Clock = std::chrono::steady_clock;
+struct Setup {
+  int gpus;    // 1 or 2
+  int trials;  // of the fence
+};
+void fence(const Setup& setup);
+void exporter_killed(const Setup& setup);
+void unread_descriptor(const Setup& setup);
+void abort_latency(const Setup& setup);
+void abort_polling(const Setup& setup);
+void aborted_group(const Setup& setup);
+void killed_imports(const Setup& setup);
+void barriers_on_streams(const Setup& setup);
+void override_of_wait(const Setup& setup);
 
+void counter_role(long device);   // counts words of another process up until it is killed
+void exporter_role(long value);   // makes memory filled with a value, hands out its descriptor, waits
+void importer_role(long device);  // imports, maps, allows, unmaps in a loop until it is killed
+void consumer_role(long);         // holds another process' memory, and does not write the word it should
+
+using Clock = std::chrono::steady_clock;
 inline double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
 }
@@ -27,46 +43,31 @@ inline bool eventually(const std::function<bool()>& so, int limit = 10'000) { re
 // The same without a pause between looks.
 inline bool soon(const std::function<bool()>& so, int limit = 10'000) { return support::eventually(so, limit, 0); }
 
-using Descriptor = symm::Fd;
-
-struct Message {
-  int64_t value = 0;
-  Descriptor fd;
-};
-void send_message(int socket, int64_t value, int fd = -1);
+// A message, with a descriptor or without.
+void send_message(int socket, int fd = -1);
 // Nothing if the other end is closed; gives up after 20 seconds.
-std::optional<Message> receive_message(int socket);
+std::optional<symm::Fd> receive_message(int socket);
 // As above, and gives up if the other end is closed.
-Message expect_message(int socket, const char* what);
+symm::Fd expect_message(int socket, const char* what);
+bool is_readable(int fd);
 
-// Another process of this program, running a role of main.cpp, with one end of a socket.
+// In the process of a role: its end of the socket.
+inline constexpr int kSocket = 3;
+
+// A process that plays a role, with one end of a socket.
 class Child {
  public:
-  Child(const std::string& role, int64_t argument);
+  Child(const char* role, long argument);
   int socket() const { return socket_.get(); }
   int pidfd() const { return pidfd_.get(); }
   void close_socket() { socket_.reset(); }
-  void kill() const;
+  void kill() const { process_->kill(SIGKILL); }
   // Waits until its pidfd says that it is gone; gives up after 10 seconds.
   void await_death() const;
 
  private:
-  Descriptor socket_;
-  Descriptor pidfd_;
+  symm::Fd socket_, pidfd_;
+  std::optional<support::Process> process_;
 };
-
-bool is_readable(int fd);
-
-// What a process was started for: its end of the socket is descriptor 3.
-inline constexpr int kSocket = 3;
-
-struct Totals {
-  int passed = 0;
-  int failed = 0;
-};
-// For the first process: runs a question, starts what it asks for, and ends all of it.
-Totals run_question(const std::string& question, int64_t argument, std::chrono::seconds limit);
-// For the process of a question: what it counted.
-void report_totals(Totals totals);
 
 }  // namespace experiments

@@ -19,11 +19,6 @@ void require(CUresult result, const char* call) {
   if (result != CUDA_SUCCESS) gpu::give_up(std::string(call) + ": " + std::to_string(result));
 }
 
-void use_device(int device) {
-  gpu::cuda(cudaSetDevice(device), "cudaSetDevice");
-  gpu::cuda(cudaFree(nullptr), "a context");
-}
-
 SharedMemory::SharedMemory(size_t bytes) : bytes_(bytes) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -44,10 +39,10 @@ SharedMemory::~SharedMemory() {
   ANSWERS_CALL(cuMemRelease, handle_);
 }
 
-Descriptor SharedMemory::exported() const {
+symm::Fd SharedMemory::exported() const {
   int fd = -1;
   ANSWERS_CALL(cuMemExportToShareableHandle, &fd, handle_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
-  return Descriptor(fd);
+  return symm::Fd(fd);
 }
 
 CUmemGenericAllocationHandle SharedMemory::import_handle(int fd) {
@@ -77,42 +72,22 @@ void SharedMemory::unmap(CUdeviceptr address, size_t bytes) {
   ANSWERS_CALL(cuMemAddressFree, address, bytes);
 }
 
-cudaStream_t new_stream() {
-  cudaStream_t stream = nullptr;
-  gpu::cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  return stream;
-}
-
-namespace {
-size_t free_memory() {
-  size_t available = 0;
-  size_t total = 0;
-  gpu::cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-  return available;
-}
-}  // namespace
-
 size_t settled_free_memory() {
-  size_t last = free_memory();
+  size_t last = gpu::free_memory();
   int same = 0;
-  eventually(
+  support::eventually(
       [&] {
-        usleep(10'000);
-        const size_t now = free_memory();
+        const size_t now = gpu::free_memory();
         same = now == last ? same + 1 : 0;
         last = now;
         return same == 10;
       },
-      3'000);
+      3'000, 10'000);
   return last;
 }
 
 bool memory_comes_back(size_t before) {
-  return eventually([&] { return free_memory() + kSlack >= before; }, 5'000);
-}
-
-void answer(const std::string& question, const std::string& figure) {
-  std::printf("answer: %s: %s\n", question.c_str(), figure.c_str());
+  return eventually([&] { return gpu::free_memory() + kSlack >= before; }, 5'000);
 }
 
 std::string text_of(double value) {

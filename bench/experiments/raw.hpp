@@ -23,7 +23,10 @@ void require(CUresult result, const char* call);
   ::experiments::require(reinterpret_cast<decltype(&name)>(::experiments::driver_entry(ANSWERS_TEXT(name)))(__VA_ARGS__), #name)
 
 // A context on the device, made current.
-void use_device(int device);
+inline void use_device(int device) {
+  gpu::cuda(cudaSetDevice(device), "cudaSetDevice");
+  gpu::cuda(cudaFree(nullptr), "a context");
+}
 
 // An allocation that goes by file descriptor, made here or imported, mapped for the current device.
 class SharedMemory {
@@ -36,7 +39,7 @@ class SharedMemory {
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
-  Descriptor exported() const;
+  symm::Fd exported() const;
   CUdeviceptr address() const { return address_; }
   unsigned* words() const { return reinterpret_cast<unsigned*>(address_); }
 
@@ -78,14 +81,28 @@ T look(const T& word) {
 }
 inline void put(unsigned& word, unsigned value) { __atomic_store_n(&word, value, __ATOMIC_RELEASE); }
 
-cudaStream_t new_stream();
+inline cudaStream_t new_stream() {
+  cudaStream_t stream = nullptr;
+  gpu::cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream;
+}
+// A page of device memory, zero.
+inline unsigned* new_device_words() {
+  void* words = nullptr;
+  gpu::cuda(cudaMalloc(&words, 4096), "cudaMalloc");
+  gpu::cuda(cudaMemset(words, 0, 4096), "cudaMemset");
+  gpu::cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  return static_cast<unsigned*>(words);
+}
 
 // Free memory of the current device when it has stopped changing (contexts come and go).
 size_t settled_free_memory();
 bool memory_comes_back(size_t before);
 inline constexpr size_t kSlack = size_t{32} << 20;
 
-void answer(const std::string& question, const std::string& figure);
+inline void answer(const std::string& question, const std::string& figure) {
+  std::printf("answer: %s: %s\n", question.c_str(), figure.c_str());
+}
 std::string text_of(double value);
 
 class Figures {

@@ -5,25 +5,69 @@
 #include <deque>
 #include <random>
 
-#include "bench/experiments/kernels.hpp"
-#include "bench/experiments/questions.hpp"
+#include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
+namespace {
 
-void counter_role(int device) {
-  use_device(device);
-  load_kernels();
-  cudaStream_t stream = new_stream();
-  send_message(kSocket, 0);
-  Message message = expect_message(kSocket, "the memory");
-  const SharedMemory memory(message.fd.get(), SharedMemory::kUnit);
-  message.fd.reset();
-  count_up(memory.words(), stream);
-  receive_message(kSocket);  // it is killed here
+constexpr int kWatched = 32;        // words that are counted up and watched,
+constexpr int kWatchedStride = 32;  // so many words apart
+
+// Counts each watched word up, as fast as it goes, until the deadline.
+__global__ void count_up(unsigned* words) {
+  const uint64_t deadline = nanoseconds() + kLimit;
+  for (unsigned i = 1; (i & 1023U) != 0 || nanoseconds() < deadline; ++i) store_relaxed(words + blockIdx.x * kWatchedStride, i);
 }
 
-namespace {
+// Samples the watched words without pause. Times are the device's clock, in nanoseconds.
+struct Marks {  // the host says what it has seen
+  unsigned eof, pidfd, stop;
+};
+struct Seen {
+  unsigned begun;  // some word was counted up
+  Ended ended;
+  uint64_t eof_at, pidfd_at;     // when the marks were seen here
+  uint64_t old_until[kWatched];  // the last change came after this,
+  uint64_t new_from[kWatched];   // and before this
+};
+__global__ void watch(const unsigned* words, const Marks* marks, Seen* seen) {
+  __shared__ volatile unsigned over;
+  if (threadIdx.x == 0) over = 0;
+  __syncthreads();
+  if (threadIdx.x == kWatched) {  // a warp of its own, because the host's memory is far
+    const uint64_t deadline = nanoseconds() + kLimit;
+    uint64_t eof = 0;
+    uint64_t pidfd = 0;
+    while (over == 0) {
+      if (eof == 0 && load_relaxed(&marks->eof) != 0) eof = nanoseconds();
+      if (pidfd == 0 && load_relaxed(&marks->pidfd) != 0) pidfd = nanoseconds();
+      if (load_relaxed(&marks->stop) != 0) over = static_cast<unsigned>(Ended::told);
+      if (nanoseconds() > deadline) over = static_cast<unsigned>(Ended::deadline);
+    }
+    seen->eof_at = eof;
+    seen->pidfd_at = pidfd;
+    seen->ended = static_cast<Ended>(over);
+  }
+  if (threadIdx.x >= kWatched) return;
+  unsigned value = 0;
+  uint64_t before = nanoseconds();
+  uint64_t old_until = 0;
+  uint64_t new_from = 0;
+  while (over == 0) {
+    const uint64_t start = nanoseconds();
+    const unsigned now = load_relaxed(words + threadIdx.x * kWatchedStride);
+    if (now != value) {
+      if (value == 0) store_relaxed(&seen->begun, 1U);
+      old_until = before;
+      new_from = nanoseconds();
+      value = now;
+    }
+    before = start;
+  }
+  seen->old_until[threadIdx.x] = old_until;
+  seen->new_from[threadIdx.x] = new_from;
+}
 
 struct Trials {
   Figures eof{}, pidfd{}, from_eof{}, from_pidfd{};
@@ -41,47 +85,38 @@ struct Copy {
     return true;
   }
 };
-void start_copy(const Mapped<Copy>& copy, const SharedMemory& memory, cudaStream_t stream) {
-  gpu::cuda(cudaMemcpyAsync(copy.get(), memory.words(), sizeof(Copy), cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
-}
 
 void one(Child& child, SharedMemory& memory, cudaStream_t stream, cudaStream_t copies, useconds_t delay, Trials& trials) {
   const Mapped<Marks> marks;
   const Mapped<Seen> seen;
-  const Mapped<Copy> at_eof;
-  const Mapped<Copy> at_pidfd;
-  const Mapped<Copy> at_stop;
-  const Mapped<Copy> in_the_end;
+  const Mapped<Copy> at_eof, at_pidfd, at_stop, in_the_end;
+  const auto start_copy = [&](const Mapped<Copy>& copy) {
+    gpu::cuda(cudaMemcpyAsync(copy.get(), memory.words(), sizeof(Copy), cudaMemcpyDeviceToHost, copies), "cudaMemcpyAsync");
+  };
   gpu::cuda(cudaMemsetAsync(memory.words(), 0, SharedMemory::kUnit, stream), "cudaMemsetAsync");
   gpu::cuda(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   expect_message(child.socket(), "its context");
-  watch(memory.words(), marks.get(), seen.get(), stream);
-  send_message(child.socket(), 0, memory.exported().get());
+  watch<<<1, kWatched + 32, 0, stream>>>(memory.words(), marks.get(), seen.get());
+  send_message(child.socket(), memory.exported().get());
   if (!soon([&] { return look(seen->begun) != 0; })) gpu::give_up("the other process' kernel does not count");
   usleep(delay);
 
   const auto start = Clock::now();
   child.kill();
-  bool eof = false;
-  bool gone = false;
+  const auto mark = [&](int fd, unsigned& word, const Mapped<Copy>& copy, Figures& figures) {
+    if (word != 0 || !is_readable(fd)) return word != 0;
+    put(word, 1);
+    start_copy(copy);
+    figures.add(microseconds(start, Clock::now()));
+    return true;
+  };
   if (!soon([&] {
-        if (!eof && is_readable(child.socket())) {
-          put(marks->eof, 1);
-          start_copy(at_eof, memory, copies);
-          eof = true;
-          trials.eof.add(microseconds(start, Clock::now()));
-        }
-        if (!gone && is_readable(child.pidfd())) {
-          put(marks->pidfd, 1);
-          start_copy(at_pidfd, memory, copies);
-          gone = true;
-          trials.pidfd.add(microseconds(start, Clock::now()));
-        }
-        return eof && gone;
+        const bool eof = mark(child.socket(), marks->eof, at_eof, trials.eof);
+        return mark(child.pidfd(), marks->pidfd, at_pidfd, trials.pidfd) && eof;
       }))
     gpu::give_up("a killed process does not end");
   usleep(50'000);
-  start_copy(at_stop, memory, copies);
+  start_copy(at_stop);
   put(marks->stop, 1);
   gpu::cuda(cudaStreamSynchronize(stream), "the watching kernel");
   gpu::expect(seen->ended == Ended::told && seen->eof_at != 0 && seen->pidfd_at != 0, "fence: the watch lasted to its end");
@@ -95,7 +130,7 @@ void one(Child& child, SharedMemory& memory, cudaStream_t stream, cudaStream_t c
   trials.after_pidfd += old > seen->pidfd_at ? 1 : 0;
   trials.maybe_after_pidfd += last > seen->pidfd_at ? 1 : 0;
 
-  start_copy(in_the_end, memory, copies);
+  start_copy(in_the_end);
   gpu::cuda(cudaStreamSynchronize(copies), "copies");
   trials.copied_at_eof += at_eof->equals(*in_the_end.get()) ? 0 : 1;
   trials.copied_at_pidfd += at_pidfd->equals(*in_the_end.get()) ? 0 : 1;
@@ -121,7 +156,7 @@ void series(const std::string& where, int device, int count) {
   trials.pidfd.print(name + "SIGKILL to pidfd");
   trials.from_eof.print(name + "last change seen, after end of file");
   trials.from_pidfd.print(name + "last change seen, after pidfd");
-  const auto count_of = [](int number) { return std::to_string(number); };
+  const auto count_of = [](int trials_so) { return std::to_string(trials_so); };
   answer(name + "trials with changes after end of file",
          count_of(trials.copied_at_eof) + " by a copy started then, " + count_of(trials.after_eof) + " surely by samples," + of);
   answer(name + "trials with changes after pidfd",
@@ -131,11 +166,19 @@ void series(const std::string& where, int device, int count) {
 
 }  // namespace
 
-void fence(int gpus, int trials) {
+void counter_role(long device) {
+  use_device(static_cast<int>(device));
+  cudaStream_t stream = new_stream();
+  send_message(kSocket);
+  const SharedMemory memory(expect_message(kSocket, "the memory").get(), SharedMemory::kUnit);
+  count_up<<<kWatched, 1, 0, stream>>>(memory.words());
+  receive_message(kSocket);  // it is killed here
+}
+
+void fence(const Setup& setup) {
   use_device(0);
-  load_kernels();
-  series("one GPU", 0, trials);
-  if (gpus > 1) series("two GPUs", 1, trials);
+  series("one GPU", 0, setup.trials);
+  if (setup.gpus > 1) series("two GPUs", 1, setup.trials);
 }
 
 }  // namespace experiments

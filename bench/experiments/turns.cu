@@ -4,10 +4,8 @@
 // event; on one stream and on two by turns, eagerly and in a graph.
 #include <array>
 #include <barrier>
-#include <thread>
 
-#include "bench/experiments/kernels.hpp"
-#include "bench/experiments/questions.hpp"
+#include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
@@ -16,17 +14,51 @@ namespace {
 constexpr int kBarriers = 200;
 constexpr int kRepeats = 15;
 
+// One of two sides at a barrier, as a kernel of the library's does it.
+struct Meeting {
+  unsigned *mine, *theirs;  // arrivals of the other side here, and of this side there
+  unsigned *sent, *taken;   // this side's own counters
+  unsigned* late;           // not 0: the other side did not come
+};
+// Both counters are loaded and stored, so one at a time; or a number is claimed atomically, then the other side told by an
+// addition.
+template <bool claims>
+__global__ void __launch_bounds__(32) meet(const Meeting side) {
+  symm::cuda::begin();
+  if (threadIdx.x != 0) return;
+  unsigned wanted;
+  if constexpr (claims) {
+    wanted = symm::cuda::claim(side.taken) + 1;
+    symm::cuda::add_release(side.theirs, 1U);
+  } else {
+    const unsigned mark = load_relaxed(side.sent) + 1;
+    wanted = load_relaxed(side.taken) + 1;
+    symm::cuda::store_release(side.theirs, mark);
+    store_relaxed(side.sent, mark);
+  }
+  uint64_t deadline = 0;
+  for (unsigned looks = 1; static_cast<int>(load_relaxed(side.mine) - wanted) < 0; ++looks) {
+    if ((looks & 1023U) != 0) continue;
+    const uint64_t now = nanoseconds();
+    if (deadline == 0) deadline = now + kLimit;
+    if (now < deadline) continue;
+    store_relaxed(side.late, 1U);
+    return;
+  }
+  symm::cuda::load_acquire(side.mine);
+  symm::cuda::let_next_launch();
+  if constexpr (!claims) store_relaxed(side.taken, wanted);
+}
+
 struct Way {
   const char* name;
-  Count count;
+  void (*kernel)(Meeting);
   bool has_turns;  // an event behind each barrier, awaited by the next one if that is on another stream
   bool is_right_on_two;
 };
-constexpr Way kWays[] = {{"stored", Count::stored, false, false},
-                         {"stored, with turns by an event", Count::stored, true, true},
-                         {"claimed", Count::claimed, false, true},
-                         {"claimed, with turns by an event", Count::claimed, true, true},
-                         {"told, then claimed", Count::told, false, true}};
+constexpr Way kWays[] = {{"stored", meet<false>, false, false},
+                         {"stored, with turns by an event", meet<false>, true, true},
+                         {"claimed", meet<true>, false, true}};
 
 struct Side {
   int device = 0;
@@ -35,11 +67,18 @@ struct Side {
   cudaEvent_t turn = nullptr, fork = nullptr, join = nullptr;
   Meeting meeting{};
 
+  void meet(const Way& way, cudaStream_t stream) const {
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    const cudaLaunchConfig_t config{{1, 1, 1}, {32, 1, 1}, 0, stream, &early, 1};
+    gpu::cuda(cudaLaunchKernelEx(&config, way.kernel, meeting), "meet");
+  }
   void run(const Way& way, int streams_used) const {
     for (int i = 0; i < kBarriers; ++i) {
       cudaStream_t stream = streams[i % streams_used];
       if (way.has_turns && streams_used > 1 && i > 0) gpu::cuda(cudaStreamWaitEvent(stream, turn, 0), "cudaStreamWaitEvent");
-      meet(way.count, meeting, stream);
+      meet(way, stream);
       if (way.has_turns) gpu::cuda(cudaEventRecord(turn, stream), "cudaEventRecord");
     }
   }
@@ -85,9 +124,7 @@ Figures measured(std::array<Side, 2>& sides, const Way& way, int streams_used, b
     }
     if (exec != nullptr) cudaGraphExecDestroy(exec);
   };
-  std::thread other([&] { play(sides[1], false); });
-  play(sides[0], true);
-  other.join();
+  support::as_threads(2, [&](int s) { play(sides[static_cast<size_t>(s)], s == 0); });
   return figures;
 }
 
@@ -103,17 +140,14 @@ bool counts_are_exact(const std::array<Side, 2>& sides) {
 
 }  // namespace
 
-void barriers_on_streams(int gpus) {
+void barriers_on_streams(const Setup& setup) {
   std::array<Side, 2> sides;
   for (int s = 0; s < 2; ++s) {
     Side& side = sides[static_cast<size_t>(s)];
-    side.device = s % gpus;
+    side.device = s % setup.gpus;
     use_device(side.device);
-    if (gpus > 1) gpu::cuda(cudaDeviceEnablePeerAccess(1 - s, 0), "cudaDeviceEnablePeerAccess");
-    load_kernels();
-    void* words = nullptr;
-    gpu::cuda(cudaMalloc(&words, 4096), "cudaMalloc");
-    side.words = static_cast<unsigned*>(words);
+    if (setup.gpus > 1) gpu::cuda(cudaDeviceEnablePeerAccess(1 - s, 0), "cudaDeviceEnablePeerAccess");
+    side.words = new_device_words();
     for (cudaStream_t& stream : side.streams) stream = new_stream();
     for (cudaEvent_t* event : {&side.turn, &side.fork, &side.join})
       gpu::cuda(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "cudaEventCreate");
@@ -127,7 +161,7 @@ void barriers_on_streams(int gpus) {
       for (const Way& way : kWays) {
         if (streams == 2 && !way.is_right_on_two) continue;
         Figures figures = measured(sides, way, streams, in_graph);
-        const std::string name = std::string("a barrier, ") + (gpus > 1 ? "two GPUs, " : "one GPU, ") +
+        const std::string name = std::string("a barrier, ") + (setup.gpus > 1 ? "two GPUs, " : "one GPU, ") +
                                  (in_graph ? "graphs of 200, " : "200 eagerly, ") + std::to_string(streams) +
                                  (streams > 1 ? " streams by turns: " : " stream: ") + way.name;
         gpu::expect(counts_are_exact(sides), name + ": every barrier is counted once");

@@ -4,8 +4,7 @@
 // another.
 #include <random>
 
-#include "bench/experiments/kernels.hpp"
-#include "bench/experiments/questions.hpp"
+#include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
@@ -16,12 +15,24 @@ struct Words {
   unsigned one;
 };
 
-unsigned* new_device_word() {
-  void* word = nullptr;
-  gpu::cuda(cudaMalloc(&word, 4096), "cudaMalloc");
-  gpu::cuda(cudaMemset(word, 0, 4096), "cudaMemset");
-  gpu::cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-  return static_cast<unsigned*>(word);
+// Polls a word of its own in device memory and, every `period` looks, `word`; leaves when that is not 0.
+struct Leaving {
+  unsigned running;
+  Ended ended;
+};
+__global__ void leave_on(const unsigned* word, const unsigned* polled, unsigned period, Leaving* leaving) {
+  const uint64_t deadline = nanoseconds() + kLimit;
+  store_relaxed(&leaving->running, 1U);
+  Ended how = Ended::not_yet;
+  for (unsigned looks = 1; how == Ended::not_yet; ++looks) {
+    if (load_relaxed(polled) != 0) how = Ended::deadline;  // nobody stores there
+    if (looks % period != 0) continue;
+    if (load_relaxed(word) != 0)
+      how = Ended::told;
+    else if (nanoseconds() > deadline)
+      how = Ended::deadline;
+  }
+  end(&leaving->ended, how);
 }
 
 enum class Way {
@@ -32,15 +43,46 @@ enum class Way {
 constexpr const char* kWays[] = {"mapped host memory", "device memory, by a copy on a stream of its own (symm's way)",
                                  "device memory, by cuStreamWriteValue32"};
 
+// One of two sides: waits for the other's number in `mine` and stores it to `theirs`. Every `period` looks it polls `abort`, if
+// `period` is not 0. The first side says how many nanoseconds all rounds took.
+struct PingPong {
+  unsigned *mine, *theirs;
+  const unsigned* abort;
+  unsigned period, rounds, first;
+};
+struct Played {
+  uint64_t nanoseconds;
+  Ended ended;
+};
+__global__ void play(const PingPong side, Played* played) {
+  const uint64_t deadline = nanoseconds() + kLimit;
+  unsigned looks = 0;
+  unsigned since = 0;  // looks since the abort word was polled
+  uint64_t start = 0;
+  for (unsigned round = 1; round <= side.rounds; ++round) {
+    if (round == side.rounds / 10) start = nanoseconds();  // the other side is there by then
+    if (side.first != 0) store_relaxed(side.theirs, round);
+    while (load_relaxed(side.mine) < round) {
+      if (side.period != 0 && ++since >= side.period) {
+        since = 0;
+        if (load_relaxed(side.abort) != 0) return end(&played->ended, Ended::deadline);
+      }
+      if ((++looks & 0xFFFFU) == 0 && nanoseconds() > deadline) return end(&played->ended, Ended::deadline);
+    }
+    if (side.first == 0) store_relaxed(side.theirs, round);
+  }
+  played->nanoseconds = nanoseconds() - start;
+  end(&played->ended, Ended::told);
+}
+
 }  // namespace
 
-void abort_latency() {
+void abort_latency(const Setup&) {
   use_device(0);
-  load_kernels();
   cudaStream_t stream = new_stream();
   cudaStream_t own = new_stream();
-  unsigned* const on_device = new_device_word();
-  unsigned* const polled = new_device_word();
+  unsigned* const on_device = new_device_words();
+  unsigned* const polled = new_device_words();
   const Mapped<Words> words;
   words->one = 1;
   std::mt19937 random(2);
@@ -53,7 +95,7 @@ void abort_latency() {
         put(words->value, 0);
         gpu::cuda(cudaMemsetAsync(on_device, 0, sizeof *on_device, stream), "cudaMemsetAsync");
         const Mapped<Leaving> leaving;
-        leave_on(way == Way::mapped ? &words->value : on_device, polled, period, leaving.get(), stream);
+        leave_on<<<1, 1, 0, stream>>>(way == Way::mapped ? &words->value : on_device, polled, period, leaving.get());
         if (!soon([&] { return look(leaving->running) != 0; })) gpu::give_up("a kernel does not start");
         usleep(static_cast<useconds_t>(50 + random() % 100));
         const auto start = Clock::now();
@@ -77,8 +119,6 @@ void abort_latency() {
       answer(name, "host store to the kernel's last store " + last_store.text() + "; to stream idle " + idle.text());
     }
   }
-  cudaFree(on_device);
-  cudaFree(polled);
 }
 
 namespace {
@@ -108,7 +148,8 @@ double hop(Side (&sides)[2], unsigned period, const unsigned* host_word) {
     const Side& side = sides[s];
     side.use();
     const unsigned* const abort = host_word != nullptr ? host_word : side.abort;
-    play({side.word, sides[1 - s].word, abort, period, kRounds, s == 0 ? 1U : 0U}, played[s].get(), side.stream);
+    const PingPong mine{side.word, sides[1 - s].word, abort, period, kRounds, s == 0 ? 1U : 0U};
+    play<<<1, 1, 0, side.stream>>>(mine, played[s].get());
   }
   for (int s = 0; s < 2; ++s) {
     gpu::cuda(cudaStreamSynchronize(sides[s].stream), "ping-pong");
@@ -119,16 +160,15 @@ double hop(Side (&sides)[2], unsigned period, const unsigned* host_word) {
 
 }  // namespace
 
-void abort_polling(int gpus) {
+void abort_polling(const Setup& setup) {
   Side sides[2];
   for (int s = 0; s < 2; ++s) {
-    sides[s].device = s % gpus;
+    sides[s].device = s % setup.gpus;
     use_device(sides[s].device);
-    if (gpus > 1) gpu::cuda(cudaDeviceEnablePeerAccess(1 - s, 0), "cudaDeviceEnablePeerAccess");
-    load_kernels();
+    if (setup.gpus > 1) gpu::cuda(cudaDeviceEnablePeerAccess(1 - s, 0), "cudaDeviceEnablePeerAccess");
     sides[s].stream = new_stream();
-    sides[s].word = new_device_word();
-    sides[s].abort = new_device_word();
+    sides[s].word = new_device_words();
+    sides[s].abort = new_device_words();
   }
   const Mapped<Words> words;
   struct Case {
@@ -147,7 +187,7 @@ void abort_polling(int gpus) {
     }
   }
   gpu::expect(cases[0].figures.quantile(0) > 0, "ping-pong: time passes");
-  const std::string where = std::string("ping-pong, one way, ") + (gpus > 1 ? "two GPUs" : "one GPU") + ", abort word ";
+  const std::string where = std::string("ping-pong, one way, ") + (setup.gpus > 1 ? "two GPUs" : "one GPU") + ", abort word ";
   for (Case& now : cases) {
     const std::string period = std::to_string(now.period) + (now.period == 1 ? " look" : " looks");
     const std::string memory = now.on_host ? "mapped host" : "device";

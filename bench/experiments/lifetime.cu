@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
-#include "bench/experiments/kernels.hpp"
-#include "bench/experiments/questions.hpp"
+#include <algorithm>
+
+#include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
@@ -12,13 +13,36 @@ constexpr size_t kBytes = size_t{256} << 20;
 constexpr size_t kCount = kBytes / sizeof(unsigned);
 constexpr int kTrials = 3;
 
+struct Reading {
+  unsigned stop, rounds, wrong;
+  Ended ended;
+};
+// Reads all words again and again, and counts those that are not `expected`.
+__global__ void read_on(const unsigned* words, unsigned expected, Reading* reading) {
+  const uint64_t deadline = nanoseconds() + kLimit;
+  __shared__ volatile unsigned over;
+  if (threadIdx.x == 0) over = 0;
+  __syncthreads();
+  while (over == 0) {
+    unsigned wrong = 0;
+    for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < kCount; i += size_t{gridDim.x} * blockDim.x)
+      wrong += load_relaxed(words + i) != expected ? 1U : 0U;
+    if (wrong != 0) atomicAdd_system(&reading->wrong, wrong);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      if (blockIdx.x == 0) atomicAdd_system(&reading->rounds, 1U);
+      if (load_relaxed(&reading->stop) != 0) over = static_cast<unsigned>(Ended::told);
+      if (nanoseconds() > deadline) over = static_cast<unsigned>(Ended::deadline);
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0 && blockIdx.x == 0) end(&reading->ended, static_cast<Ended>(over));
+}
+
 bool holds(const SharedMemory& memory, unsigned expected) {
   std::vector<unsigned> words(kCount);
   gpu::cuda(cudaMemcpy(words.data(), memory.words(), kBytes, cudaMemcpyDeviceToHost), "download");
-  for (const unsigned word : words) {
-    if (word != expected) return false;
-  }
-  return true;
+  return std::all_of(words.begin(), words.end(), [&](unsigned word) { return word == expected; });
 }
 
 // To be asked after its maker's death, whose context must have been cleaned up before free memory says anything.
@@ -28,18 +52,17 @@ bool is_held(size_t before) { return memory_comes_back(before - kBytes) && settl
 
 void exporter_role(long value) {
   use_device(0);
-  send_message(kSocket, 0);
+  send_message(kSocket);
   expect_message(kSocket, "the word to go on");
   const SharedMemory memory(kBytes);
   ANSWERS_CALL(cuMemsetD32, memory.address(), static_cast<unsigned>(value), kCount);
   gpu::cuda(cudaDeviceSynchronize(), "fill");
-  send_message(kSocket, 0, memory.exported().get());
+  send_message(kSocket, memory.exported().get());
   receive_message(kSocket);  // it is killed here
 }
 
-void exporter_killed() {
+void exporter_killed(const Setup&) {
   use_device(0);
-  load_kernels();
   cudaStream_t stream = new_stream();
   Figures back("ms");
   bool held = true;
@@ -49,14 +72,14 @@ void exporter_killed() {
     const size_t before = settled_free_memory();
     Child child("exporter", value);
     expect_message(child.socket(), "its context");
-    send_message(child.socket(), 0);
-    Message message = expect_message(child.socket(), "its memory");
+    send_message(child.socket());
+    symm::Fd fd = expect_message(child.socket(), "its memory");
     Clock::time_point start;
     {
-      const SharedMemory memory(message.fd.get(), kBytes);
-      message.fd.reset();
+      const SharedMemory memory(fd.get(), kBytes);
+      fd.reset();
       const Mapped<Reading> reading;
-      read_on(memory.words(), kCount, value, reading.get(), stream);
+      read_on<<<64, 256, 0, stream>>>(memory.words(), value, reading.get());
       if (!soon([&] { return look(reading->rounds) > 3; })) gpu::give_up("the reading kernel does not start");
       child.kill();
       child.await_death();
@@ -81,7 +104,7 @@ void exporter_killed() {
   back.print("exporter killed: the importer's unmapping to memory free");
 }
 
-void unread_descriptor() {
+void unread_descriptor(const Setup&) {
   use_device(0);
   Figures back("ms");
   int held = 0;
@@ -91,23 +114,22 @@ void unread_descriptor() {
     const size_t before = settled_free_memory();
     Child child("exporter", value);
     expect_message(child.socket(), "its context");
-    send_message(child.socket(), 0);
+    send_message(child.socket());
     if (!eventually([&] { return is_readable(child.socket()); })) gpu::give_up("no descriptor comes");
     child.kill();
     child.await_death();
     held += is_held(before) ? 1 : 0;
     if (trial % 2 == 0) {  // take it after all
-      const Message message = expect_message(child.socket(), "a descriptor sent before the death");
-      const SharedMemory memory(message.fd.get(), kBytes);
-      readable += holds(memory, value) ? 1 : 0;
+      const symm::Fd fd = expect_message(child.socket(), "a descriptor sent before the death");
+      readable += holds(SharedMemory(fd.get(), kBytes), value) ? 1 : 0;
     }
     const auto start = Clock::now();
     child.close_socket();
     gpu::expect(memory_comes_back(before), "memory whose descriptor nobody read is given back when the socket is closed");
     if (trial % 2 == 1) back.add(microseconds(start, Clock::now()) * 1e-3);
   }
-  const std::string of = " of " + std::to_string(2 * kTrials) + " trials";
-  answer("descriptor unread in a dead sender's socket: holds the memory", std::to_string(held) + of);
+  answer("descriptor unread in a dead sender's socket: holds the memory",
+         std::to_string(held) + " of " + std::to_string(2 * kTrials) + " trials");
   answer("descriptor read after the sender's death: memory there, data intact",
          std::to_string(readable) + " of " + std::to_string(kTrials) + " trials");
   back.print("descriptor unread: closing the socket to memory free");
