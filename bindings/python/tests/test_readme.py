@@ -30,5 +30,7 @@ def test_the_tutorial(launch, number):
     program = programs(TUTORIAL)[number]
     if "# CUDA" in program:
         pytest.skip("needs a GPU")
+    if "import torch" in program:
+        pytest.importorskip("torch")
     for status, output in launch(2, sys.executable, "-c", program):
         assert status == 0, output

@@ -1,0 +1,464 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A back end of ``torch.distributed``: ``init_process_group("cpu:symm,cuda:symm")`` after ``import symm.torch``.
+
+A process group has a group of symm's for tensors of the CPU and one for those of CUDA, each made by the first collective that
+needs it. Sums are the same bits on every rank and at every size. Blocking collectives run where they are called: on the calling
+thread, or the current stream. Asynchronous ones run in their order on a thread or a stream of the process group's.
+
+``pg_options`` may be a dict of what `symm.Group.join()` takes: scratch_bytes, multicast, overlapping_devices, channels, check.
+
+Not there, and errors that say so: reductions by bits of integers, sparse tensors, receiving from any source, messages inside of
+CUDA graph captures, and ranks on several machines.
+"""
+# ruff: noqa: B008, D102, N802 - the methods and their defaults are those of torch.distributed.ProcessGroup
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import _create_work_from_future
+from torch.futures import Future
+
+from symm.dtypes import ALL
+from symm.enums import Op
+from symm.errors import InvalidArgumentError, UnsupportedError
+from symm.group import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import timedelta
+    from typing import TypeAlias
+
+    Tensor: TypeAlias = torch.Tensor
+    Body: TypeAlias = Callable[[Group, int], None]
+
+_KNOWN = frozenset(getattr(torch, kind.long_name) for kind in ALL if hasattr(torch, kind.long_name))
+_REDUCE = dist.ReduceOp.RedOpType
+_OPS = {_REDUCE.SUM: Op.SUM, _REDUCE.AVG: Op.AVG, _REDUCE.MIN: Op.MIN, _REDUCE.MAX: Op.MAX, _REDUCE.PRODUCT: Op.PROD}
+_OF_BOOL = _OPS | {_REDUCE.BAND: Op.MIN, _REDUCE.BOR: Op.MAX}
+
+
+def _operation(dtype: torch.dtype, given: Any) -> dict[str, Any]:
+    """An operation of PyTorch's, as arguments of a reduction of symm's."""
+    kind = given.op if isinstance(given, dist.ReduceOp) else given
+    if kind == _REDUCE.PREMUL_SUM:
+        return {"op": Op.SUM, "scale": given.__getstate__()[1]}
+    op = (_OF_BOOL if dtype == torch.bool else _OPS).get(kind)
+    if op is None or not (dtype in _KNOWN or (dtype.is_complex and op in (Op.SUM, Op.AVG))):
+        raise UnsupportedError(f"symm does not reduce {dtype} by {str(kind).rpartition('.')[2]}")
+    return {"op": op}
+
+
+def _plain(dense: Tensor) -> Tensor:
+    """A contiguous tensor as a row of elements that symm knows: complex numbers in parts, others of no known type as bytes."""
+    if dense.dtype in _KNOWN:
+        return dense
+    return torch.view_as_real(dense) if dense.is_complex() else dense.view(-1).view(torch.uint8)
+
+
+def _count(tensor: Tensor) -> int:
+    """Elements of what `_plain()` makes of it."""
+    return int(tensor.numel()) * (1 if tensor.dtype in _KNOWN else 2 if tensor.is_complex() else int(tensor.itemsize))
+
+
+@contextlib.contextmanager
+def _written(tensor: Tensor) -> Iterator[Tensor]:
+    """A plain tensor to write to, and perhaps to read: the memory itself, or a copy that is copied back."""
+    dense = tensor.contiguous()
+    yield _plain(dense)
+    if dense is not tensor:
+        tensor.copy_(dense)
+
+
+def _read(*tensors: Tensor) -> Tensor:
+    """A plain tensor of one tensor, or of several behind each other."""
+    return _plain(tensors[0].contiguous() if len(tensors) == 1 else torch.cat([tensor.reshape(-1) for tensor in tensors]))
+
+
+@contextlib.contextmanager
+def _all_written(tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """A plain tensor that is copied to all of them."""
+    flat = tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+    yield _plain(flat)
+    for tensor, part in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(part.view(tensor.shape))
+
+
+def _one(tensors: Sequence[Any]) -> Any:
+    if len(tensors) != 1:
+        raise UnsupportedError(f"{len(tensors)} tensors: symm has one device for each rank")
+    return tensors[0]
+
+
+class _Work(dist.Work):  # type: ignore[misc]
+    """Several, or none: what was over when its call returned, or is ordered on the stream that the caller is on."""
+
+    def __init__(self, works: Sequence[Any] = ()) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        return all(work.wait() if timeout is None else work.wait(timeout) for work in self._works)
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+
+_DONE = _Work()
+
+
+class _Lane:
+    """A group that is made when it is first needed, and what is asynchronous on it, in order: on a thread, or on a stream."""
+
+    def __init__(self, device: torch.device, make: Callable[[], Group], *, threaded: bool) -> None:
+        self.device = device
+        self._make = make
+        self._threaded = threaded
+        self._lock = threading.Lock()
+        self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._last: Any = None
+        self._side: Any = None
+        self._group: Group | None = None
+
+    @property
+    def group(self) -> Group:
+        with self._lock:
+            if self._group is None:
+                self._group = self._make()
+            return self._group
+
+    def now(self, body: Body) -> None:
+        """On this thread or the current stream, behind what was begun before."""
+        if self._last is not None and not self._last.done():
+            with contextlib.suppress(Exception):  # its own waiter hears of it
+                self._last.wait()
+        body(self.group, 0 if self.device.type == "cpu" else torch.cuda.current_stream(self.device).cuda_stream)
+
+    def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> Any:
+        """Begin it, and return its `Work`. On CUDA it comes behind what is on the current stream."""
+        future = Future(devices=None if self.device.type == "cpu" else [self.device])
+        arrived = None
+        if self.device.type != "cpu":
+            if self._side is None:
+                self._side = torch.cuda.Stream(self.device)
+            arrived = torch.cuda.current_stream(self.device).record_event()
+            for tensor in tensors:
+                tensor.record_stream(self._side)
+        if self._threaded:
+            if arrived is not None and torch.cuda.is_current_stream_capturing():
+                raise UnsupportedError("messages between two ranks cannot be captured into a CUDA graph")
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
+                self._thread.start()
+            self._last = future
+            self._tasks.put((future, arrived, body, result))
+        else:
+            self._run(arrived, body)
+            with torch.cuda.stream(self._side):  # of which the future remembers where it is
+                future.set_result(result)
+        return _create_work_from_future(future)
+
+    def _run(self, arrived: Any, body: Body) -> None:
+        with torch.no_grad():
+            if arrived is None:
+                body(self.group, 0)
+            else:
+                with torch.cuda.stream(self._side):
+                    self._side.wait_event(arrived)
+                    body(self.group, self._side.cuda_stream)
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, arrived, body, result = task
+            try:
+                self._run(arrived, body)
+                with contextlib.nullcontext() if arrived is None else torch.cuda.stream(self._side):
+                    future.set_result(result)
+            except Exception as error:
+                future.set_exception(error)
+            del task, future, body, result
+
+    def close(self, reason: str = "") -> None:
+        self._tasks.put(None)
+        group, self._group = self._group, None
+        if group is not None:
+            if reason:
+                group.abort(reason)
+            group.close()
+
+
+class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """What ``torch.distributed`` makes for the back end "symm"."""
+
+    _device_types = (torch.device("cpu"), torch.device("cuda"))
+    supports_splitting = supports_coalescing = False
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, options: dict[str, Any] | None = None) -> None:
+        super().__init__(rank, size)
+        if options is not None and not isinstance(options, dict):
+            raise InvalidArgumentError("pg_options: is not a dict of what symm.Group.join() takes")
+        self._store, self._rank, self._size = store, rank, size
+        seconds = timeout.total_seconds()
+        self._options = {"timeout": seconds, "create_timeout": seconds, "name": "torch", **(options or {})}
+        self._lanes: dict[Any, _Lane] = {}
+        self._coalesced: list[Any] | None = None
+        self._texts = ["", ""]
+
+    def getBackendName(self) -> str:
+        return "symm"
+
+    # PyTorch keeps these two in its own back ends.
+    def setGroupName(self, name: str) -> None:
+        self._texts[0] = name
+
+    def getGroupName(self) -> str:
+        return self._texts[0]
+
+    def setGroupDesc(self, description: str) -> None:
+        self._texts[1] = description
+
+    def getGroupDesc(self) -> str:
+        return self._texts[1]
+
+    def _get_backend(self, device: torch.device) -> ProcessGroup:  # noqa: ARG002 - PyTorch's signature
+        return self
+
+    def _start_coalescing(self, device: torch.device) -> None:  # noqa: ARG002
+        self._coalesced = []
+
+    def _end_coalescing(self, device: torch.device) -> Any:  # noqa: ARG002
+        works, self._coalesced = self._coalesced, None
+        return _Work(works or ())
+
+    def _begun(self, work: Any) -> Any:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        return work
+
+    def size(self) -> int:
+        return self._size
+
+    def rank(self) -> int:
+        return self._rank
+
+    def group(self, device: torch.device) -> Group:
+        """The group of symm's for tensors on `device`. [collective] the first time, then [local]"""
+        return self._lane(device).group
+
+    def shutdown(self) -> None:
+        for lane in self._lanes.values():
+            lane.close()
+
+    def abort(self) -> None:
+        for lane in self._lanes.values():
+            lane.close("torch.distributed: the process group was aborted")
+
+    def _new_group(self, device: torch.device, rank: int, size: int, name: str) -> Group:
+        # What waits for a key holds the connection, which the clone has to itself.
+        store = self._store.clone() if hasattr(self._store, "clone") else self._store
+        where = {"backend": "host"} if device.type == "cpu" else {"backend": "cuda", "device": device.index}
+        return Group.from_torch(store, rank, size, **(self._options | where | {"name": f"{self._options['name']} {name}"}))
+
+    def _lane(self, device: torch.device) -> _Lane:
+        lane = self._lanes.get(device)
+        if lane is None and device.type == "cuda" and device.index is None:
+            return self._lane(torch.device("cuda", torch.cuda.current_device()))
+        if lane is None:
+            if device.type not in ("cpu", "cuda"):
+                raise UnsupportedError(f"symm has no memory on {device}")
+            if device.type == "cuda" and any(of.type == "cuda" for of in self._lanes if isinstance(of, torch.device)):
+                raise InvalidArgumentError(f"the tensor is on {device}: a rank has one device, and this one began with another")
+            lane = _Lane(
+                device,
+                lambda: self._new_group(device, self._rank, self._size, device.type),
+                threaded=device.type == "cpu",
+            )
+            self._lanes[device] = lane
+        return lane
+
+    def _run(self, opts: Any, tensors: Sequence[Tensor], body: Body, result: Any = None) -> Any:
+        lane = self._lane(tensors[0].device)
+        if getattr(opts, "asyncOp", True):
+            return self._begun(lane.later(body, tensors, tensors if result is None else result))
+        with torch.no_grad():
+            lane.now(body)
+        return _DONE
+
+    # ---- collectives
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = dist.AllreduceOptions()) -> Any:
+        how = _operation(tensors[0].dtype, opts.reduceOp)
+
+        def body(group: Group, stream: int) -> None:
+            for tensor in tensors:
+                with _written(tensor) as x:
+                    group.allreduce(x, stream=stream, **how)
+
+        return self._run(opts, tensors, body)
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
+        def body(group: Group, stream: int) -> None:
+            with _written(_one(tensors)) as x:
+                group.broadcast(x, root=opts.rootRank, stream=stream)
+
+        return self._run(opts, tensors, body)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        how = _operation(tensors[0].dtype, opts.reduceOp)
+
+        def body(group: Group, stream: int) -> None:
+            with _written(_one(tensors)) as x:
+                group.reduce(x, root=opts.rootRank, stream=stream, **how)
+
+        return self._run(opts, tensors, body)
+
+    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
+        def body(group: Group, stream: int) -> None:
+            for output, tensor in zip(outputs, tensors, strict=True):
+                with _written(output) as into:
+                    group.allgather(_read(tensor), into, stream=stream)
+
+        return self._run(opts, [*outputs, *tensors], body, outputs)
+
+    def _allgather_base(self, output: Tensor, tensor: Tensor, opts: Any = None) -> Any:
+        return self.allgather_into_tensor_coalesced([output], [tensor], opts)
+
+    def allgather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None) -> Any:
+        parts, tensor = _one(outputs), _one(tensors)
+
+        def body(group: Group, stream: int) -> None:
+            with _all_written(parts) as into:
+                group.allgatherv(_read(tensor), into, [_count(part) for part in parts], stream=stream)
+
+        return self._run(opts, [*parts, tensor], body, outputs)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any) -> Any:
+        how = _operation(outputs[0].dtype, opts.reduceOp)
+
+        def body(group: Group, stream: int) -> None:
+            for output, tensor in zip(outputs, tensors, strict=True):
+                with _written(output) as into:
+                    group.reduce_scatter(_read(tensor), into, stream=stream, **how)
+
+        return self._run(opts, [*outputs, *tensors], body, outputs)
+
+    def _reduce_scatter_base(self, output: Tensor, tensor: Tensor, opts: Any = dist.ReduceScatterOptions()) -> Any:
+        return self.reduce_scatter_tensor_coalesced([output], [tensor], opts)
+
+    def reduce_scatter(self, outputs: list[Tensor], tensors: list[list[Tensor]], opts: Any) -> Any:
+        output, parts = _one(outputs), _one(tensors)
+        how = _operation(output.dtype, opts.reduceOp)
+
+        def body(group: Group, stream: int) -> None:
+            with _written(output) as into:
+                group.reduce_scatterv(_read(*parts), [_count(part) for part in parts], into, stream=stream, **how)
+
+        return self._run(opts, [output, *parts], body, outputs)
+
+    def alltoall_base(
+        self, output: Tensor, tensor: Tensor, output_splits: list[int], input_splits: list[int], opts: Any = None
+    ) -> Any:
+        def counts(of: Tensor, splits: list[int]) -> list[int]:
+            rows = of.shape[0]
+            if not splits and rows % self._size:
+                raise InvalidArgumentError(f"{rows} rows cannot be divided among {self._size} ranks")
+            return [split * (_count(of) // max(1, rows)) for split in splits or [rows // self._size] * self._size]
+
+        sent, received = counts(tensor, input_splits), counts(output, output_splits)
+
+        def body(group: Group, stream: int) -> None:
+            with _written(output) as into:
+                group.alltoallv(_read(tensor), sent, into, received, stream=stream)
+
+        return self._run(opts, [output, tensor], body, [output])
+
+    def alltoall(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
+        def body(group: Group, stream: int) -> None:
+            sent, received = ([_count(one) for one in several] for several in (tensors, outputs))
+            with _all_written(outputs) as into:
+                group.alltoallv(_read(*tensors), sent, into, received, stream=stream)
+
+        return self._run(opts, [*outputs, *tensors], body, outputs)
+
+    def gather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any) -> Any:
+        tensor = _one(tensors)
+        parts = _one(outputs) if self._rank == opts.rootRank else [tensor]
+
+        def body(group: Group, stream: int) -> None:
+            with _all_written(parts) if self._rank == opts.rootRank else contextlib.nullcontext() as into:
+                group.gather(_read(tensor), into, opts.rootRank, stream=stream)
+
+        return self._run(opts, [tensor, *parts], body, outputs)
+
+    def scatter(self, outputs: list[Tensor], tensors: list[list[Tensor]], opts: Any) -> Any:
+        output = _one(outputs)
+        parts = _one(tensors) if self._rank == opts.rootRank else []
+
+        def body(group: Group, stream: int) -> None:
+            with _written(output) as into:
+                group.scatter(_read(*parts) if parts else None, into, opts.rootRank, stream=stream)
+
+        return self._run(opts, [output, *parts], body, outputs)
+
+    def barrier(self, opts: Any = None) -> Any:
+        there = [device for device in self._lanes if isinstance(device, torch.device) and device.type == "cuda"]
+        lane = self._lane(there[0] if there else torch.device("cpu"))
+
+        def body(group: Group, stream: int) -> None:
+            group.barrier(stream=stream)
+
+        if getattr(opts, "asyncOp", True):
+            return lane.later(body, [], [])
+        lane.now(body)
+        if lane.device.type == "cuda":
+            torch.cuda.current_stream(lane.device).synchronize()  # the caller counts on it, as with NCCL
+        return _DONE
+
+    # ---- messages: for each direction between two ranks, and each tag, a group of these two, in which the sender broadcasts
+
+    def _message(self, tensors: list[Tensor], source: int, target: int, tag: int) -> Any:
+        tensor = _one(tensors)
+        key = (source, target, tag, tensor.device)
+        lane = self._lanes.get(key)
+        if lane is None:
+            if source == target:
+                raise InvalidArgumentError(f"rank {source} cannot send to itself")
+            mine, device = int(self._rank == target), tensor.device
+            lane = _Lane(device, lambda: self._new_group(device, mine, 2, f"{source}-{target} {tag}"), threaded=True)
+            self._lanes[key] = lane
+
+        def body(group: Group, stream: int) -> None:
+            with _written(tensor) as x:
+                group.broadcast(x, stream=stream)
+
+        return self._begun(lane.later(body, tensors, tensors))
+
+    def send(self, tensors: list[Tensor], dst: int, tag: int) -> Any:
+        return self._message(tensors, self._rank, dst, tag)
+
+    def recv(self, tensors: list[Tensor], src: int, tag: int) -> Any:
+        return self._message(tensors, src, self._rank, tag)
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int) -> Any:  # noqa: ARG002 - PyTorch's signature
+        raise UnsupportedError("src: symm receives from a rank that is named, not from any")
+
+    allreduce_coalesced = allreduce
+    # What later versions of PyTorch call the same.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
+
+
+def _create(given: Any, options: Any = None) -> ProcessGroup:
+    return ProcessGroup(given.store, given.group_rank, given.group_size, given.timeout, options)
+
+
+dist.Backend.register_backend("symm", _create, extended_api=True, devices=["cpu", "cuda"])

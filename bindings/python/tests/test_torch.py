@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""symm.torch: operators, the back end of torch.distributed, and what is built on it. On the CPU, and on GPUs if there are two.
+
+Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import symm
+
+SIZE = 2
+CHAPTERS = {}
+
+
+def chapter(function):
+    CHAPTERS[function.__name__] = function
+    return function
+
+
+# ---- operators, each with what it does to all ranks' operands, stacked
+
+OPERATORS = {
+    "sum": (lambda ops, x: ops.all_reduce(x), lambda all_x: [all_x.sum(0)] * SIZE),
+    "avg": (lambda ops, x: ops.all_reduce(x, "avg"), lambda all_x: [all_x.mean(0)] * SIZE),
+    "max": (lambda ops, x: ops.all_reduce(x, "max"), lambda all_x: [all_x.amax(0)] * SIZE),
+    "all_gather": (lambda ops, x: ops.all_gather(x), lambda all_x: [all_x.flatten(0, 1)] * SIZE),
+    "reduce_scatter": (lambda ops, x: ops.reduce_scatter(x), lambda all_x: all_x.sum(0).chunk(SIZE)),
+    "reduce_scatter avg": (lambda ops, x: ops.reduce_scatter(x, "avg"), lambda all_x: all_x.mean(0).chunk(SIZE)),
+    "all_to_all": (lambda ops, x: ops.all_to_all(x), lambda all_x: [a.flatten(0, 1) for a in all_x.chunk(SIZE, 1)]),
+    "all_to_all rows": (
+        lambda ops, x: ops.all_to_all(x, "", [1, 3], [1, 1]) if first(x) else ops.all_to_all(x, "", [1, 3], [3, 3]),
+        lambda all_x: [all_x[:, :1].flatten(0, 1), all_x[:, 1:].flatten(0, 1)],
+    ),
+    "broadcast": (lambda ops, x: ops.broadcast(x, 1), lambda all_x: [all_x[1]] * SIZE),
+}
+
+
+def first(x):
+    from symm.torch import group_of
+
+    return group_of("", x.device).rank == 0
+
+
+@chapter
+def operators(rank, device):
+    import torch
+
+    from symm.torch import forget, use
+
+    group = symm.Group.from_env(backend="host" if device.type == "cpu" else "cuda", timeout=60)
+    ops = torch.ops.symm
+    with pytest.raises(symm.InvalidArgumentError, match=r"symm\.torch\.use"):
+        ops.all_reduce(torch.ones(1, device=device))
+    use(group)
+    compiler = "aot_eager" if device.type == "cpu" else "inductor"
+    for name, (apply, expect) in OPERATORS.items():
+        torch.manual_seed(1)
+        all_x = torch.randn(SIZE, 4, 5, dtype=torch.float64, device=device, requires_grad=True)
+        expected = expect(all_x)
+        weights = [torch.randn_like(one) for one in expected]
+        sum((one * weight).sum() for one, weight in zip(expected, weights, strict=True)).backward()
+        for transformed in (apply, torch.compile(apply, fullgraph=True, backend=compiler)):
+            x = all_x[rank].detach().clone().requires_grad_()
+            y = transformed(ops, x)
+            assert torch.equal(y, expected[rank]), name
+            (y * weights[rank]).sum().backward()
+            assert torch.allclose(x.grad, all_x.grad[rank], rtol=1e-12), name
+
+    def inputs():
+        return torch.randn(4, 3, device=device, requires_grad=True)
+
+    for operator, arguments in (
+        (ops.all_reduce, (inputs(), "avg")),
+        (ops.all_gather, (inputs().T,)),
+        (ops.reduce_scatter, (inputs(),)),
+        (ops.all_to_all, (inputs(),)),
+        (ops.broadcast, (inputs(), 1)),
+        (ops.all_reduce_, (inputs().detach(),)),
+        (ops.barrier, (inputs().detach(),)),
+    ):
+        torch.library.opcheck(operator.default, arguments)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        ops.all_reduce_(inputs())
+    with pytest.raises(symm.InvalidArgumentError, match="3 rows"):
+        ops.reduce_scatter(torch.ones(3, device=device))
+
+    block = group.empty(1 << 16, "f32")  # symmetric memory: in place, and without a copy
+    view = block.torch()
+
+    def step(out):
+        view.fill_(rank + 1)
+        ops.barrier(view)
+        ops.all_reduce_(view)
+        out.add_(ops.all_reduce(view.reshape(2, -1).T))
+
+    out = torch.zeros(1 << 15, 2, device=device)
+    step(out)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step(out)
+        for _ in range(3):
+            graph.replay()
+        torch.cuda.synchronize()
+        assert (out == 4 * 6).all().item()
+    assert (view == 3).all().item()
+    assert torch.equal(out, torch.full_like(out, 6 if device.type == "cpu" else 24))
+    forget()
+    group.finalize()
+
+
+# ---- the back end
+
+
+def begin(rank):
+    import torch.distributed as dist
+
+    __import__("symm.torch")  # registers the back end
+
+    dist.init_process_group(
+        "cpu:symm,cuda:symm", init_method=f"file://{os.environ['SYMM_TEST_STORE']}", rank=rank, world_size=SIZE
+    )
+    return dist
+
+
+@chapter
+def collectives(rank, device):
+    import torch
+
+    dist = begin(rank)
+    other = 1 - rank
+
+    def full(value, *shape, dtype=torch.float32):
+        return torch.full(shape or (6,), value, device=device).to(dtype)
+
+    def all_equal(tensor, *values):
+        assert tensor.flatten().tolist() == list(values), tensor
+
+    reduce_op = dist.ReduceOp
+    types = (torch.float32, torch.bfloat16, torch.float16, torch.float64, torch.int64, torch.uint8, torch.int16)
+    for dtype in types:
+        for op, expected in (
+            (reduce_op.SUM, 5),
+            (reduce_op.MIN, 2),
+            (reduce_op.MAX, 3),
+            (reduce_op.PRODUCT, 6),
+            (reduce_op.AVG, 2.5),
+        ):
+            for asynchronous in (False, True):
+                tensor = full(rank + 2, dtype=dtype)
+                work = dist.all_reduce(tensor, op, async_op=asynchronous)
+                if asynchronous:
+                    work.wait()
+                all_equal(tensor, *([expected if dtype.is_floating_point else int(expected)] * 6))
+    tensor = torch.complex(full(rank), full(1.0))
+    dist.all_reduce(tensor)
+    assert tensor.tolist() == [1 + 2j] * 6
+    tensor = full(rank, dtype=torch.bool)
+    dist.all_reduce(tensor, reduce_op.BAND)
+    assert not tensor.any()
+    for wrong, op in ((full(1, dtype=torch.int32), reduce_op.BXOR), (full(1), reduce_op.BAND)):
+        with pytest.raises(symm.UnsupportedError, match="does not reduce"):
+            dist.all_reduce(wrong, op)
+    tensor = full(rank + 1)
+    dist.all_reduce(tensor, torch.distributed._make_nccl_premul_sum(0.5))
+    all_equal(tensor, *[1.5] * 6)
+    strided = full(rank, 4, 2)[:, 0]
+    dist.all_reduce(strided)
+    all_equal(strided, 1, 1, 1, 1)
+
+    tensor = full(rank)
+    dist.broadcast(tensor, 1)
+    all_equal(tensor, *[1] * 6)
+    tensor = full(rank + 1)
+    dist.reduce(tensor, 1)
+    assert rank == 0 or tensor[0] == 3
+    parts = [full(9), full(9)]
+    dist.all_gather(parts, full(rank))
+    all_equal(torch.stack(parts), *[0] * 6, *[1] * 6)
+    parts = [full(9, 1), full(9, 2)]
+    dist.all_gather(parts, full(rank, rank + 1))
+    all_equal(torch.cat(parts), 0, 1, 1)
+    both = full(9, 4)
+    dist.all_gather_into_tensor(both, full(rank, 2))
+    all_equal(both, 0, 0, 1, 1)
+    own = both[2 * rank : 2 * rank + 2]
+    own.fill_(rank + 5)
+    dist.all_gather_into_tensor(both, own, async_op=True).wait()  # in place
+    all_equal(both, 5, 5, 6, 6)
+    tensor = full(0, 2)
+    dist.reduce_scatter(tensor, [full(1, 2), full(2, 2)])
+    all_equal(tensor, *[2 * rank + 2] * 2)
+    dist.reduce_scatter_tensor(tensor, torch.arange(4.0, device=device), reduce_op.AVG)
+    all_equal(tensor, 2 * rank, 2 * rank + 1)
+    tensor = full(9, 4)
+    dist.all_to_all_single(tensor, torch.arange(4.0, device=device) + 10 * rank)
+    all_equal(tensor, 2 * rank, 2 * rank + 1, 10 + 2 * rank, 11 + 2 * rank)
+    tensor = full(9, 2 * (rank + 1), 2)
+    dist.all_to_all_single(tensor, full(rank, 3, 2), [rank + 1] * 2, [1, 2])
+    all_equal(tensor, *[0] * 2 * (rank + 1), *[1] * 2 * (rank + 1))
+    parts = [full(9, rank + 1), full(9, rank + 1)]
+    dist.all_to_all(parts, [full(rank, 1), full(rank, 2)])
+    all_equal(torch.cat(parts), *[0] * (rank + 1), *[1] * (rank + 1))
+    parts = [full(9), full(9)] if rank == 0 else None
+    dist.gather(full(rank), parts, 0)
+    assert rank or [part[0] for part in parts] == [0, 1]
+    tensor = full(9)
+    dist.scatter(tensor, [full(3), full(4)] if rank else None, 1)
+    all_equal(tensor, *[3 + rank] * 6)
+    tensors = [full(rank), full(rank + 1, 3)]
+    dist.all_reduce_coalesced(tensors)
+    with dist._coalescing_manager(device=device, async_ops=True) as manager:
+        for one in tensors:
+            dist.all_reduce(one)
+    manager.wait()
+    all_equal(tensors[1], 6, 6, 6)
+    dist.barrier()
+    dist.barrier(async_op=True).wait()
+    with pytest.raises(symm.InvalidArgumentError, match="recv"):
+        dist.all_gather_into_tensor(full(0, 3), full(0, 2))
+    for kind in (torch.complex64, torch.float8_e4m3fn):
+        tensor = full(rank).to(kind)
+        dist.broadcast(tensor, 1)
+        assert tensor[0].to(torch.complex64) == 1
+    works = [dist.all_reduce(full(rank, 1000), async_op=True) for _ in range(20)]
+    tensor = full(rank)
+    dist.all_reduce(tensor)  # behind them
+    all_equal(tensor, *[1] * 6)
+    assert all(work.wait() for work in works)
+
+    objects = [None, None]
+    dist.all_gather_object(objects, {"rank": rank})
+    assert objects == [{"rank": 0}, {"rank": 1}]
+    objects = [f"from {rank}"]
+    dist.broadcast_object_list(objects, 1)
+    assert objects == ["from 1"]
+    alone = [dist.new_group([one]) for one in range(SIZE)][rank]
+    both = dist.new_group([0, 1], pg_options={"scratch_bytes": 1 << 20})
+    tensor = full(rank + 1)
+    dist.all_reduce(tensor, group=alone)
+    all_equal(tensor, *[rank + 1] * 6)
+    dist.all_reduce(tensor, group=both)
+    all_equal(tensor, *[3] * 6)
+
+    for tag in (0, 7):
+        tensor = full(9)
+        if rank:
+            dist.recv(tensor, 0, tag=tag)
+            dist.send(tensor + 1, 0, tag=tag)
+        else:
+            dist.send(full(tag), 1, tag=tag)
+            dist.recv(tensor, 1, tag=tag)
+        all_equal(tensor, *[tag + 1 - rank] * 6)
+    sent, received = full(rank, 1 << 18), full(9, 1 << 18)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]):
+        work.wait()
+    assert (received == other).all()
+    with pytest.raises(symm.UnsupportedError, match="any"):
+        dist.recv(tensor)
+
+    y = torch.ops.symm.all_reduce(full(rank + 1.0))  # operators know process groups too
+    all_equal(y, *[3] * 6)
+    from torch.distributed import _functional_collectives as functional
+
+    compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager")
+    all_equal(compiled(full(rank + 1.0)), *[6] * 6)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def model(device):
+    import torch
+
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).to(device)
+
+
+@chapter
+def training(rank, device):
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    dist = begin(rank)
+    torch.manual_seed(3)
+    batches = torch.randn(3, 8, 16, device=device)
+
+    def train(net, mine):
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        for batch in batches:
+            optimizer.zero_grad()
+            net(batch.chunk(SIZE)[rank] if mine else batch).square().mean().backward()
+            optimizer.step()
+        return [p.full_tensor() if isinstance(p, DTensor) else p.detach() for p in net.parameters()]
+
+    expected = train(model(device), False)
+
+    def same(parameters):
+        for one, other in zip(parameters, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+    ids = None if device.type == "cpu" else [device.index]
+    same(train(torch.nn.parallel.DistributedDataParallel(model(device), device_ids=ids), True))
+    mesh = init_device_mesh(device.type, (SIZE,))
+    sharded = model(device)
+    for layer in (sharded[0], sharded[2], sharded):
+        fully_shard(layer, mesh=mesh)
+    same(train(sharded, True))
+    same(train(parallelize_module(model(device), mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()}), False))
+    whole = torch.arange(12.0, device=device).reshape(3, 4)
+    assert torch.equal(distribute_tensor(whole, mesh, [Shard(0)]).redistribute(mesh, [Shard(1)]).full_tensor(), whole)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+# ---- starting them
+
+
+@pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_torch(name, kind, launch, monkeypatch, tmp_path):
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("PyTorch is not installed")
+    if kind == "cuda":
+        import torch
+
+        if torch.cuda.device_count() < SIZE:
+            pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
+    monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300):
+        assert status == 0, output
+
+
+if __name__ == "__main__":
+    import torch
+
+    own = int(os.environ["SYMM_RANK"])
+    where = torch.device(sys.argv[2], own if sys.argv[2] == "cuda" else None)
+    if where.type == "cuda":
+        torch.cuda.set_device(where)
+    CHAPTERS[sys.argv[1]](own, where)
