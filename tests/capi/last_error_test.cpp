@@ -253,6 +253,15 @@ TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {
   EXPECT_NE(std::string(symm_last_error()).find("SYMM_BACKEND"), std::string::npos) << symm_last_error();
 }
 
+TEST(Backend, a_device_says_why_not) {
+  symm_device_info_t info{};
+  info.struct_size = sizeof info;
+  ASSERT_EQ(symm_device_info(SYMM_BACKEND_HOST, 0, &info), SYMM_OK);
+  EXPECT_EQ(info.multicast != 0, std::string(info.multicast_reason).empty());
+  EXPECT_EQ(info.dmabuf != 0, std::string(info.dmabuf_reason).empty());
+  EXPECT_STRNE(info.name, "");
+}
+
 TEST(Version, header_and_library_agree) {
   EXPECT_EQ(symm_version(), static_cast<uint32_t>(SYMM_VERSION));
   const std::string info = symm_build_info();

@@ -44,6 +44,7 @@ class World {
   }
   void* out_token() { return poisoned(kToken); }
   float* destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
+  bool has_outputs() const { return !places_.empty(); }
   bool outputs_untouched() const;
   void forget_outputs() { places_.clear(), kept_.clear(); }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <ostream>
 #include <string>
 
@@ -106,6 +107,33 @@ void expect_refusal(symm_status_t got, symm_status_t expected, const char* param
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   EXPECT_TRUE(world.outputs_untouched()) << "an output was written";
   world.forget_outputs();
+}
+
+// A program without a launcher is a group of one, on which every call works, or says why not.
+TEST(Call, right_arguments) {
+  const std::map<std::string, symm_status_t> otherwise = {{"symm_buffer_adopt", SYMM_ERR_UNSUPPORTED},
+                                                          {"symm_buffer_export_dmabuf", SYMM_ERR_UNAVAILABLE},
+                                                          {"symm_heap_alloc", SYMM_ERR_OUT_OF_MEMORY},
+                                                          {"symm_ipc_withdraw", SYMM_ERR_TIMEOUT},
+                                                          {"symm_memory_device_view", SYMM_ERR_UNSUPPORTED},
+                                                          {"symm_memory_multicast_pointer", SYMM_ERR_UNAVAILABLE},
+                                                          {"symm_wait_signal", SYMM_ERR_TIMEOUT},
+                                                          {"symm_wait_signal_value", SYMM_ERR_TIMEOUT},
+                                                          {"symm_wait_signals", SYMM_ERR_TIMEOUT},
+                                                          {"symm_wait_value32", SYMM_ERR_TIMEOUT},
+                                                          {"symm_wait_value64", SYMM_ERR_TIMEOUT}};
+  for (const Call& call : calls()) {
+    World world;
+    SCOPED_TRACE(call.function);
+    const auto found = otherwise.find(call.function);
+    const symm_status_t expected = found != otherwise.end() ? found->second : SYMM_OK;
+    EXPECT_EQ(call.call(world, SIZE_MAX, 0), expected) << symm_last_error();
+    EXPECT_EQ(world.outputs_untouched(), expected != SYMM_OK || !world.has_outputs());
+  }
+  World world;
+  symm_group_t* none = world.group;
+  EXPECT_EQ(symm_group_split(world.group, -1, 0, &none), SYMM_OK) << symm_last_error();
+  EXPECT_EQ(none, nullptr);
 }
 
 TEST(Refusal, wrong_arguments) {

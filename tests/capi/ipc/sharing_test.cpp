@@ -71,7 +71,9 @@ TEST_F(Sharing, TheExportingProcessMayImport) {
     mine.reset();
     EXPECT_EQ(ipc_stats().leased, 0U);
     EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
-    EXPECT_EQ(ipc_collect().blocks_freed, 1U);
+    const symm_ipc_report_t report = ipc_collect();
+    EXPECT_EQ(report.blocks_freed, 1U);
+    EXPECT_EQ(report.leases_ended, 1U);
   });
 }
 
