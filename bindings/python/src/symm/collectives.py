@@ -133,6 +133,11 @@ class Collectives:
             raise InvalidArgumentError(f"send: {elements} elements cannot be divided among {self.size} ranks")
         return elements // self.size
 
+    def _part_at(self, part: AnyOperand, whole: AnyOperand, rank: int) -> tuple[int, int]:
+        """Address and elements of `part`, which in place is `rank`'s of `whole`."""
+        count = self._part(whole.size) if part is whole else part.size
+        return part.pointer + (rank * count * part.dtype.itemsize if part is whole else 0), count
+
     def allreduce(
         self,
         send: Any,
@@ -209,12 +214,8 @@ class Collectives:
             **options: algorithm, timeout, stream; see `allreduce()`.
         """
         source, target, how, number = self._begin(recv if send is None else send, recv, **options)
-        count = source.size
-        pointer = source.pointer
-        if target is source:
-            count = self._part(target.size)
-            pointer += self.rank * count * source.dtype.itemsize
-        else:
+        pointer, count = self._part_at(source, target, self.rank)
+        if target is not source:
             _require(target, source, factor=self.size)
         raw.symm_allgather(self._handle, pointer, target.pointer, count, target.code, how, number)
 
@@ -355,18 +356,8 @@ class Collectives:
         self._require_blocks("recv", target, recv_counts, recv_displacements)
         if target.dtype is not source.dtype:
             raise InvalidArgumentError(f"recv: is of {target.dtype!r}, send of {source.dtype!r}")
-        raw.symm_alltoallv(
-            self._handle,
-            source.pointer,
-            send_counts,
-            send_displacements,
-            target.pointer,
-            recv_counts,
-            recv_displacements,
-            source.code,
-            how,
-            number,
-        )
+        blocks = (source.pointer, send_counts, send_displacements, target.pointer, recv_counts, recv_displacements)
+        raw.symm_alltoallv(self._handle, *blocks, source.code, how, number)
 
     def alltoallv_device(
         self,
@@ -403,20 +394,10 @@ class Collectives:
                 raise InvalidArgumentError(f"{name}: is {operand.size} elements of {operand.dtype!r}, not an i64 for each rank")
             return operand.pointer
 
-        raw.symm_alltoallv_device(
-            self._handle,
-            source.pointer,
-            source.size,
-            numbers(send_counts, "send_counts"),
-            numbers(send_displacements, "send_displacements"),
-            target.pointer,
-            target.size,
-            numbers(recv_counts, "recv_counts"),
-            numbers(recv_displacements, "recv_displacements"),
-            source.code,
-            how,
-            number,
-        )
+        of_send = (numbers(send_counts, "send_counts"), numbers(send_displacements, "send_displacements"))
+        of_recv = (numbers(recv_counts, "recv_counts"), numbers(recv_displacements, "recv_displacements"))
+        blocks = (source.pointer, source.size, *of_send, target.pointer, target.size, *of_recv)
+        raw.symm_alltoallv_device(self._handle, *blocks, source.code, how, number)
 
     def gather(self, send: Any, recv: Any = None, root: int = 0, **options: Unpack[CallOptions]) -> None:
         """``recv[r * n + i]`` = rank r's ``send[i]``, i < n, on the root.
@@ -432,11 +413,8 @@ class Collectives:
             raw.symm_gather(self._handle, source.pointer, None, source.size, source.code, root, how, number)
             return
         source, target, how, number = self._begin(recv if send is None else send, recv, **options)
-        count, pointer = source.size, source.pointer
-        if target is source:
-            count = self._part(source.size)
-            pointer += root * count * source.dtype.itemsize
-        else:
+        pointer, count = self._part_at(source, target, root)
+        if target is not source:
             _require(target, source, factor=self.size)
         raw.symm_gather(self._handle, pointer, target.pointer, count, source.code, root, how, number)
 
@@ -454,11 +432,8 @@ class Collectives:
             raw.symm_scatter(self._handle, None, target.pointer, target.size, target.code, root, how, number)
             return
         source, target, how, number = self._begin(send, recv, **options)
-        count, pointer = target.size, target.pointer
-        if target is source:
-            count = self._part(source.size)
-            pointer += root * count * source.dtype.itemsize
-        else:
+        pointer, count = self._part_at(target, source, root)
+        if target is not source:
             _require(target, source, divisor=self.size)
         raw.symm_scatter(self._handle, source.pointer, pointer, count, target.code, root, how, number)
 

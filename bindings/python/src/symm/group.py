@@ -147,27 +147,12 @@ class Group(Collectives, Owned):
             PeerFailedError: a rank died meanwhile.
             MismatchError: ranks gave different arguments.
         """
-        flags = (
-            (GroupFlag.CHECK if check else 0)
-            | (GroupFlag.OVERLAPPING_DEVICES if overlapping_devices else 0)
-            | (GroupFlag.MULTICAST if multicast else 0)
-        )
+        asked = {GroupFlag.CHECK: check, GroupFlag.OVERLAPPING_DEVICES: overlapping_devices, GroupFlag.MULTICAST: multicast}
+        flags = sum(int(flag) for flag, wanted in asked.items() if wanted)
         kind, ordinal = _where(member(Backend, backend), device)
-        config = (
-            rank,
-            size,
-            int(kind),
-            ordinal,
-            int(flags),
-            address,
-            _store,
-            milliseconds(create_timeout),
-            milliseconds(timeout),
-            name,
-            scratch_bytes,
-            channels,
-        )
-        return cls(raw.symm_group_create(config))
+        meeting = (rank, size, int(kind), ordinal, flags, address, _store)
+        limits = (milliseconds(create_timeout), milliseconds(timeout), name, scratch_bytes, channels)
+        return cls(raw.symm_group_create((*meeting, *limits)))
 
     @classmethod
     def from_store(cls, store: stores.Store, rank: int, size: int, **options: Any) -> Group:

@@ -184,24 +184,16 @@ known! {
     /// What is known of a buffer.
     #[derive(Debug, Clone)]
     pub struct BufferInfo of symm_buffer_info_t {
-        /// Host or CUDA.
-        pub backend: Backend;
-        /// The device; 0 on the host.
-        pub device: usize;
-        /// Asked for.
-        pub bytes: u64;
-        /// Of address space, and of memory where it was not adopted.
-        pub mapped_bytes: u64;
-        /// `SYMM_BUFFER_*` of [`symm_sys`].
-        pub flags: u64;
-        /// The NUMA node that was asked for.
-        pub numa_node: Option<usize>;
-        /// What it has become, and lives.
-        pub memories: usize;
-        /// Size of the pages of its memory; 0 if that is not known, as of adopted memory of a device.
-        pub page_bytes: u64;
-        /// Its name.
-        pub name: String;
+        pub backend: Backend = "Host or CUDA.";
+        pub device: usize = "The device; 0 on the host.";
+        pub bytes: u64 = "Asked for.";
+        pub mapped_bytes: u64 = "Of address space, and of memory where it was not adopted.";
+        pub flags: u64 = "`SYMM_BUFFER_*` of [`symm_sys`].";
+        pub numa_node: Option<usize> = "The NUMA node that was asked for.";
+        pub memories: usize = "What it has become, and lives.";
+        pub page_bytes: u64 =
+            "Size of the pages of its memory; 0 if that is not known, as of adopted memory of a device.";
+        pub name: String = "Its name.";
     }
 }
 
@@ -224,9 +216,6 @@ pub fn find_buffer<T>(address: *const T) -> Result<Option<(BufferInfo, usize)>> 
 
 impl<T: Element> Buffer<T> {
     /// What is known of it.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn info(&self) -> Result<BufferInfo> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         unsafe { filled(|api, out| api.symm_buffer_info(self.as_raw(), out)) }.map(BufferInfo::from)

@@ -9,28 +9,19 @@ known! {
     /// What is known of one device.
     #[derive(Debug, Clone)]
     pub struct DeviceInfo of symm_device_info_t {
-        /// Host or CUDA.
-        pub backend: Backend;
-        /// Its number.
-        pub device: usize;
-        /// Total memory.
-        pub memory_bytes: u64;
-        /// Processors that this process may use, or multiprocessors.
-        pub compute_units: usize;
-        /// Product name.
-        pub name: String;
-        /// GPU UUID; for the host, the boot id.
-        pub uuid: String;
-        /// Whether multicast addresses can be had.
-        pub multicast: Feature, or multicast_reason;
-        /// Whether memory can be shared across machines.
-        pub fabric: Feature, or fabric_reason;
-        /// Whether memory can be exported as DMA-BUF.
-        pub dmabuf: Feature, or dmabuf_reason;
-        /// Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.
-        pub host_memory: Feature, or host_memory_reason;
-        /// The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.
-        pub numa_node: Option<usize>;
+        pub backend: Backend = "Host or CUDA.";
+        pub device: usize = "Its number.";
+        pub memory_bytes: u64 = "Total memory.";
+        pub compute_units: usize = "Processors that this process may use, or multiprocessors.";
+        pub name: String = "Product name.";
+        pub uuid: String = "GPU UUID; for the host, the boot id.";
+        pub multicast: Feature, or multicast_reason = "Whether multicast addresses can be had.";
+        pub fabric: Feature, or fabric_reason = "Whether memory can be shared across machines.";
+        pub dmabuf: Feature, or dmabuf_reason = "Whether memory can be exported as DMA-BUF.";
+        pub host_memory: Feature, or host_memory_reason =
+            "Whether [`Group::alloc_on_host`](crate::Group::alloc_on_host) can be had.";
+        pub numa_node: Option<usize> =
+            "The NUMA node of the host that is nearest to the device, where that is known; the host itself has none.";
     }
 }
 

@@ -16,26 +16,16 @@ known! {
     /// What is known of a heap.
     #[derive(Debug, Clone)]
     pub struct HeapInfo of symm_heap_info_t {
-        /// Of each rank's block.
-        pub bytes: u64;
-        /// In pieces, each a multiple of 256.
-        pub used_bytes: u64;
-        /// The most that were ever used at once.
-        pub peak_bytes: u64;
-        /// The rest.
-        pub free_bytes: u64;
-        /// Bytes of the largest free piece: more cannot be had at once.
-        pub largest_free: u64;
-        /// In use.
-        pub pieces: u64;
-        /// That the free bytes lie in.
-        pub free_pieces: u64;
-        /// Pieces taken and given back so far.
-        pub calls: u64;
-        /// Per mille of the free bytes that are not in the largest free piece.
-        pub fragmentation: u64;
-        /// Of its configuration.
-        pub name: String;
+        pub bytes: u64 = "Of each rank's block.";
+        pub used_bytes: u64 = "In pieces, each a multiple of 256.";
+        pub peak_bytes: u64 = "The most that were ever used at once.";
+        pub free_bytes: u64 = "The rest.";
+        pub largest_free: u64 = "Bytes of the largest free piece: more cannot be had at once.";
+        pub pieces: u64 = "In use.";
+        pub free_pieces: u64 = "That the free bytes lie in.";
+        pub calls: u64 = "Pieces taken and given back so far.";
+        pub fragmentation: u64 = "Per mille of the free bytes that are not in the largest free piece.";
+        pub name: String = "Of its configuration.";
     }
 }
 
@@ -122,9 +112,6 @@ impl Heap {
     }
 
     /// Offset and length in bytes of the piece that contains an address of this rank's block, if there is one.
-    ///
-    /// # Errors
-    /// `InvalidHandle` after a fork.
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
         let mut size = 0;
         // SAFETY: the handle is alive; the address is only looked up.
@@ -145,9 +132,6 @@ impl Heap {
     }
 
     /// Describes it.
-    ///
-    /// # Errors
-    /// `InvalidHandle` after a fork.
     pub fn info(&self) -> Result<HeapInfo> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         let info: sys::symm_heap_info_t = unsafe { filled(|api, out| api.symm_heap_info(self.as_raw(), out)) }?;

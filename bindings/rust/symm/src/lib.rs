@@ -19,7 +19,7 @@
 //! Every call that can fail returns [`Error`]: a [`Status`], one line that names the argument, rank or process, and the rank
 //! that is to blame, with its process id. Every wait has a deadline. When a rank dies, hangs, aborts or calls something different from the others, the group is
 //! *revoked*: pending and later calls fail with the same status on all ranks, and [`Group::status`] says why.
-//! Nothing in this crate panics on what the library or another rank does.
+//! In a forked child every call on what its parent made is `InvalidHandle`. Nothing in this crate panics on what the library or another rank does.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 
 #[macro_use]

@@ -56,12 +56,12 @@ macro_rules! setters {
 /// [`Feature`](crate::Feature) also of the reason why it is not there.
 macro_rules! known {
     ($(#[$meta:meta])* pub struct $name:ident of $c:ident {
-        $($(#[$doc:meta])* pub $field:ident: $type:ty $(, or $reason:ident)?;)*
+        $(pub $field:ident: $type:ty $(, or $reason:ident)? = $doc:literal;)*
     }) => {
         $(#[$meta])*
         #[non_exhaustive]
         pub struct $name {
-            $($(#[$doc])* pub $field: $type,)*
+            $(#[doc = $doc] pub $field: $type,)*
         }
 
         impl From<symm_sys::$c> for $name {

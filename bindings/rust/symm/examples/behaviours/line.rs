@@ -83,10 +83,11 @@ impl Line {
     }
 
     /// The keys that are given are as seen.
-    pub fn compare(&self, seen: &[(&str, usize)]) {
+    pub fn compare(&self, seen: &[(&str, usize)]) -> symm::Result<()> {
         for (key, seen) in seen {
             assert_eq!(*seen, self.get_or(key, *seen), "{key}");
         }
+        Ok(())
     }
 
     /// A key that nobody asked for is a mistake in the table or here.

@@ -53,8 +53,7 @@ type Verb = fn(&mut Runner, &Line) -> Result<()>;
 const VERBS: &[(&str, Verb)] = &[
     ("expect_group", |r, line| {
         let info = r.group(line).info()?;
-        line.compare(&[("rank", info.rank), ("size", info.size), ("channels", info.channels)]);
-        Ok(())
+        line.compare(&[("rank", info.rank), ("size", info.size), ("channels", info.channels)])
     }),
     ("expect_status", |r, line| r.expect_status(line, Duration::ZERO)),
     ("await", |r, line| r.expect_status(line, Duration::from_secs(20))),
@@ -123,7 +122,7 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("take", |r, line| {
         let piece = r.heap(line).alloc_aligned(line.get("bytes"), line.get_or("alignment", 0))?;
-        line.compare(&[("offset", piece.offset())]);
+        line.compare(&[("offset", piece.offset())])?;
         r.pieces(line).push(piece);
         Ok(())
     }),
@@ -134,16 +133,14 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("expect_piece", |r, line| {
         let (offset, bytes) = r.heap(line).find(r.address(line, "at"))?.unwrap_or((0, 0));
-        line.compare(&[("offset", offset), ("bytes", bytes)]);
-        Ok(())
+        line.compare(&[("offset", offset), ("bytes", bytes)])
     }),
     ("expect_heap", |r, line| {
         let info = r.heap(line).info()?;
         let sizes = [("used_bytes", info.used_bytes), ("free_bytes", info.free_bytes), ("pieces", info.pieces)];
-        line.compare(&sizes.map(|(name, value)| (name, value as usize)));
+        line.compare(&sizes.map(|(name, value)| (name, value as usize)))?;
         let sizes = [("largest_free", info.largest_free), ("fragmentation", info.fragmentation)];
-        line.compare(&sizes.map(|(name, value)| (name, value as usize)));
-        Ok(())
+        line.compare(&sizes.map(|(name, value)| (name, value as usize)))
     }),
     ("release", |r, line| {
         let gone = Thing::Gone(r.thing(line.text("name")).raw());
@@ -166,22 +163,19 @@ const VERBS: &[(&str, Verb)] = &[
         let Thing::Import(import) = r.thing(line.text("import")) else { panic!("that is no import") };
         let info = import.info()?;
         let host_memory = usize::from(info.host_memory);
-        line.compare(&[("bytes", info.bytes as usize), ("offset", info.offset as usize), ("host_memory", host_memory)]);
-        Ok(())
+        line.compare(&[("bytes", info.bytes as usize), ("offset", info.offset as usize), ("host_memory", host_memory)])
     }),
     ("expect_holders", |r, line| {
         let held = r.with_piece(line, ipc::holders)?;
         let quarantined = usize::try_from(held.quarantined).expect("a flag");
         let seen =
             [("leases", held.leases as usize), ("processes", held.processes as usize), ("quarantined", quarantined)];
-        line.compare(&seen);
-        Ok(())
+        line.compare(&seen)
     }),
     ("withdraw", |r, line| r.with_piece(line, |piece| ipc::withdraw(piece, timeout(line)))),
     ("expect_memory", |r, line| {
         let m = r.block(line);
-        line.compare(&[("rank", m.rank()), ("size", m.size()), ("bytes", m.len()), ("channels", m.channels())]);
-        Ok(())
+        line.compare(&[("rank", m.rank()), ("size", m.size()), ("bytes", m.len()), ("channels", m.channels())])
     }),
     ("find", |r, line| {
         let address = r.address(line, "at").cast_const();
@@ -190,8 +184,7 @@ const VERBS: &[(&str, Verb)] = &[
             return Ok(());
         };
         assert_eq!(found.memory.id(), r.block(line).id(), "id");
-        line.compare(&[("rank", found.rank), ("offset", found.offset)]);
-        Ok(())
+        line.compare(&[("rank", found.rank), ("offset", found.offset)])
     }),
     ("write", |r, line| {
         let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address("at"));
@@ -244,8 +237,7 @@ const VERBS: &[(&str, Verb)] = &[
     ("wait_signal_value", |r, line| {
         let (rank, channel, compare) = (line.get("rank"), line.get("channel"), compare(line));
         let seen = r.block(line).wait_signal_value(rank, channel, compare, line.get("value"), timeout(line))?;
-        expect_count(line, seen.expect("on the host"));
-        Ok(())
+        expect_count(line, seen.expect("on the host"))
     }),
     ("wait_signals", |r, line| {
         let (channel, compare, value) = (line.get("channel"), compare(line), line.get("value"));
@@ -255,36 +247,30 @@ const VERBS: &[(&str, Verb)] = &[
             return r.block(line).wait_all_signals(&waits, timeout(line));
         }
         let first = r.block(line).wait_any_signal(&waits, timeout(line))?;
-        expect_count(line, first.expect("on the host") as u64);
-        Ok(())
+        expect_count(line, first.expect("on the host") as u64)
     }),
-    ("test_signal", |r, line| {
-        expect_count(line, r.block(line).test_signal(line.get("rank"), line.get("channel"))?);
-        Ok(())
-    }),
+    ("test_signal", |r, line| expect_count(line, r.block(line).test_signal(line.get("rank"), line.get("channel"))?)),
     ("test_signal_value", |r, line| {
-        expect_count(line, r.block(line).test_signal_value(line.get("rank"), line.get("channel"))?);
-        Ok(())
+        expect_count(line, r.block(line).test_signal_value(line.get("rank"), line.get("channel"))?)
     }),
-    // Words: the safe layer counts in them.
     ("write_value64", |r, line| {
-        let (memory, word) = (r.block(line).cast::<u64>(), line.get::<usize>("offset") / 8);
+        let (memory, word) = word::<u64>(r, line);
         memory.write_value(line.get("rank"), word, line.get("value"))
     }),
     ("wait_value32", |r, line| {
-        let (memory, word) = (r.block(line).cast::<u32>(), line.get::<usize>("offset") / 4);
+        let (memory, word) = word::<u32>(r, line);
         memory.wait_value(word, compare(line), line.get("value"), timeout(line))
     }),
     ("wait_value64", |r, line| {
-        let (memory, word) = (r.block(line).cast::<u64>(), line.get::<usize>("offset") / 8);
+        let (memory, word) = word::<u64>(r, line);
         memory.wait_value(word, compare(line), line.get("value"), timeout(line))
     }),
     ("fill32", |r, line| {
-        let (memory, word) = (r.block(line).cast::<u32>(), line.get::<usize>("offset") / 4);
+        let (memory, word) = word::<u32>(r, line);
         memory.fill(line.get("rank"), word, line.get("value"), line.get("count"))
     }),
     ("write_value32", |r, line| {
-        let (memory, word) = (r.block(line).cast::<u32>(), line.get::<usize>("offset") / 4);
+        let (memory, word) = word::<u32>(r, line);
         memory.write_value(line.get("rank"), word, line.get("value"))
     }),
 ];
@@ -293,8 +279,14 @@ fn compare(line: &Line) -> Compare {
     line.named("compare", Compare::from_raw)
 }
 
-fn expect_count(line: &Line, seen: u64) {
+fn expect_count(line: &Line, seen: u64) -> Result<()> {
     assert_eq!(seen, line.get_or("expected", seen), "what was seen");
+    Ok(())
+}
+
+/// The memory as words, and the one at `offset`: the safe layer counts in them.
+fn word<T: Element>(r: &Runner, line: &Line) -> (Memory<T>, usize) {
+    (r.block(line).cast(), line.get::<usize>("offset") / size_of::<T>())
 }
 
 struct Runner {

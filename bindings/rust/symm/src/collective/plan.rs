@@ -12,16 +12,11 @@ known! {
     /// The algorithm chosen for a call, and why.
     #[derive(Debug, Clone)]
     pub struct Plan of symm_plan_info_t {
-        /// What would be used.
-        pub algorithm: Algorithm;
-        /// Parts into which the work is divided among the ranks.
-        pub slices: usize;
-        /// Bytes moved per step and rank when staged, else 0.
-        pub chunk_bytes: u64;
-        /// Whether results bypass the cache.
-        pub nontemporal: bool;
-        /// The reason, in words.
-        pub reason: String;
+        pub algorithm: Algorithm = "What would be used.";
+        pub slices: usize = "Parts into which the work is divided among the ranks.";
+        pub chunk_bytes: u64 = "Bytes moved per step and rank when staged, else 0.";
+        pub nontemporal: bool = "Whether results bypass the cache.";
+        pub reason: String = "The reason, in words.";
     }
 }
 

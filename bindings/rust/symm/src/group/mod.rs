@@ -71,17 +71,11 @@ impl Group {
     }
 
     /// What is known of the group.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn info(&self) -> Result<GroupInfo> {
         GroupInfo::of(&self.shared.handle)
     }
 
     /// Whether the group was revoked, and why. Never waits.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn status(&self) -> Result<GroupStatus> {
         GroupStatus::of(&self.shared.handle)
     }
@@ -191,9 +185,6 @@ impl Group {
     }
 
     /// The ranks that this rank knows to be dead, or to have released the group, ascending. Never waits.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn failed_ranks(&self) -> Result<Vec<usize>> {
         let mut ranks = vec![0; self.size()];
         // SAFETY: the handle is alive, and the list has that many elements.
@@ -224,9 +215,6 @@ impl Group {
     }
 
     /// What this rank has done on the group so far.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn stats(&self) -> Result<GroupStats> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         unsafe { filled(|api, out| api.symm_group_stats(self.as_raw(), out)) }.map(GroupStats::from)

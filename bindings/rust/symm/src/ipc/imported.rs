@@ -54,22 +54,14 @@ known! {
     /// What is known of an import.
     #[derive(Debug, Clone)]
     pub struct ImportInfo of symm_ipc_info_t {
-        /// Host or CUDA.
-        pub backend: Backend;
-        /// The device for which it is mapped here; 0 on the host.
-        pub device: usize;
-        /// Bytes of the piece.
-        pub bytes: u64;
-        /// Of the piece in the exporter's block.
-        pub offset: u64;
-        /// Bytes of that block.
-        pub block_bytes: u64;
-        /// The exporter's process id, as it knows itself.
-        pub exporter_pid: i64;
-        /// Whether its death or departure was not noticed yet.
-        pub exporter_alive: bool;
-        /// Whether the host may touch it, though it may be mapped for a device.
-        pub host_memory: bool;
+        pub backend: Backend = "Host or CUDA.";
+        pub device: usize = "The device for which it is mapped here; 0 on the host.";
+        pub bytes: u64 = "Bytes of the piece.";
+        pub offset: u64 = "Of the piece in the exporter's block.";
+        pub block_bytes: u64 = "Bytes of that block.";
+        pub exporter_pid: i64 = "The exporter's process id, as it knows itself.";
+        pub exporter_alive: bool = "Whether its death or departure was not noticed yet.";
+        pub host_memory: bool = "Whether the host may touch it, though it may be mapped for a device.";
     }
 }
 
@@ -122,9 +114,6 @@ impl<T: Element> Import<T> {
     }
 
     /// What is known of it.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn info(&self) -> Result<ImportInfo> {
         self.lease.info()
     }

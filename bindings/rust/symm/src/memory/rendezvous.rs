@@ -53,9 +53,6 @@ impl Group {
     }
 
     /// Finds the memory of this group that maps an address, which may lie anywhere inside any rank's block.
-    ///
-    /// # Errors
-    /// `InvalidHandle` in a forked child.
     pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
         // SAFETY: the handle is alive; the address is only looked up.
