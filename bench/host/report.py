@@ -61,14 +61,13 @@ def allreduce_head(table):
     return ["size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private", others, "ratio symmetric"]
 
 
-def peer_rows(table, place, field):
-    names = table.mpi + table.others
-    rows = []
-    for size in table.sizes("allreduce"):
-        rows.append([size_name(size), us(table.of("symm", "allreduce", "symmetric", place, size, field)),
-                     us(table.of("symm", "allreduce", "private", place, size, field)),
-                     *(us(table.of(name, "allreduce", "private", place, size, field)) for name in names)])
-    return ["size", "symm, symmetric", "symm, private", *names], rows
+def by_library(table, fields):
+    """A row a library, of all-reduce out of place: these fields in the cell of each size."""
+    sizes = table.sizes("allreduce")
+    ways = [(f"symm, {memory}", "symm", memory) for memory in ("symmetric", "private")] + [(name, name, "private") for name in table.mpi + table.others]
+    rows = [[title] + [" / ".join(us(table.of(name, "allreduce", memory, "out", size, field)) for field in fields) for size in sizes]
+            for title, name, memory in ways]
+    return ["library", *map(size_name, sizes)], rows
 
 
 def other_rows(table):
@@ -85,19 +84,6 @@ def other_rows(table):
     head = ["operation", "size", "symm, symmetric", "symm, private", "best MPI", "which", "ratio symmetric", "ratio private",
             table.others[0] if table.others else "others"]
     return head, rows
-
-
-def crowd_rows(table):
-    rows = []
-    for size in table.sizes("allreduce"):
-        for memory in ("symmetric", "private"):
-            rows.append([size_name(size), f"symm, {memory}"] +
-                        [us(table.of("symm", "allreduce", memory, "out", size, field)) for field in ("p50", "p99", "max")])
-        for name in table.mpi + table.others:
-            if table.of(name, "allreduce", "private", "out", size) is not None:
-                rows.append([size_name(size), name] + [us(table.of(name, "allreduce", "private", "out", size, field))
-                                                       for field in ("p50", "p99", "max")])
-    return ["size", "library", "p50", "p99", "max"], rows
 
 
 def efficiency(results, table):
@@ -155,10 +141,9 @@ def sections(results):
         if other.sizes("allreduce"):
             yield (f"All-reduce, f32 sum, 2 ranks, out of place, processors {name}", "Microseconds, median.", allreduce_head(other),
                    allreduce_rows(other, "out"))
-    yield "Every library, out of place", "Median, microseconds.", *peer_rows(table, "out", "p50")
-    yield "Every library, out of place, 99th percentile", "Microseconds.", *peer_rows(table, "out", "p99")
+    yield "Every library, out of place", "Microseconds: median / 99th percentile.", *by_library(table, ("p50", "p99"))
     yield "Other operations, 2 ranks", "Microseconds, median; sizes are those of the larger operand.", *other_rows(table)
-    yield "4 ranks on 2 processors, all-reduce", "Microseconds.", *crowd_rows(crowd)
+    yield "4 ranks on 2 processors, all-reduce", "Microseconds: median / 99th percentile / most.", *by_library(crowd, ("p50", "p99", "max"))
     found = efficiency(results, table)
     if found:
         rows = [["all-reduce of 64 MB, symmetric, out of place", f"{found['rate']:.1f}", ""]]
