@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
 import re
-import textwrap
+
+from header import packed
 
 TITLE = """# SPDX-License-Identifier: Apache-2.0
 #
@@ -44,12 +45,6 @@ def constants(enum, type_):
     return packed([constant(c.name, type_, c.value) for c in enum.constants])
 
 
-def packed(statements, indent=""):
-    """As many on a line as it takes."""
-    return textwrap.fill("; ".join(one.replace(" ", "\0") for one in statements), 160, initial_indent=indent, subsequent_indent=indent,
-                         break_long_words=False, break_on_hyphens=False).replace("\0", " ").replace(";\n", "\n")
-
-
 def enumeration(header, typedef):
     """The header keeps an enum beside each integer type: symm_op_t has symm_op_values."""
     name = typedef.removesuffix("_t") + "_values"
@@ -78,7 +73,7 @@ def julia_type(type_):
 
 
 def mirror(struct):
-    fields = packed([f"{field.name}::{julia_type(field.type)}" for field in struct.fields], "    ")
+    fields = packed([f"{field.name}::{julia_type(field.type)}" for field in struct.fields], "    ", "    ")
     return documented(struct.comment) + f"struct {struct.name}\n{fields} end"
 
 

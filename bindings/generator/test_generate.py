@@ -47,7 +47,7 @@ class Generate(unittest.TestCase):
         self.plant(generate.HEADER, "symm_version(void)", "symm_release_number(void)", "-uint32_t symm_version(void)")
 
     def test_an_offset_in_the_golden_layout(self):
-        self.plant(LAYOUT, "  slices offset 12 size 4", "  slices offset 16 size 4", "+  slices offset 12 size 4")
+        self.plant(LAYOUT, " slices offset 12 size 4", " slices offset 16 size 4", " slices offset 12 size 4")
 
     def test_a_function_of_the_header_is_one_of_the_layer(self):
         self.plant(generate.HEADER, "symm_version(void)", "symm_release_number(void)", "@call symm_release_number()::UInt32")

@@ -11,10 +11,14 @@ from pathlib import Path
 LAYOUT = Path(__file__).with_name("layout.txt")
 
 
+def text_of(path):
+    return Path(path).read_text(encoding="utf-8").replace("; ", "\n  ")
+
+
 def functions(path=LAYOUT):
     """name -> [(type, name)] of its parameters."""
     found = {}
-    for name, inside in re.findall(r"^(?!typedef).*?\b(symm_\w+)\((.*)\)$", Path(path).read_text(encoding="utf-8"), flags=re.M):
+    for name, inside in re.findall(r"^(?!typedef).*?\b(symm_\w+)\((.*)\)$", text_of(path), flags=re.M):
         parameters = [] if inside == "void" else inside.split(", ")
         found[name] = [re.fullmatch(r"(.*?)\s*(\w+)", parameter).groups() for parameter in parameters]
     return found
@@ -23,7 +27,7 @@ def functions(path=LAYOUT):
 def program(path):
     """A line that is not understood is an error."""
     asserted, declared, struct = [], [], None
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
+    for line in text_of(path).splitlines():
         if match := re.fullmatch(r"typedef (\w+) size (\d+) signed (\d)", line):
             asserted.append(f"sizeof({match[1]}) == {match[2]} && (({match[1]})-1 < 0) == {match[3]}")
         elif match := re.fullmatch(r"struct (\w+) size (\d+) align (\d+)", line):
