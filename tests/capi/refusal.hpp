@@ -45,6 +45,9 @@ class World {
   void* out_token() { return poisoned(kToken); }
   float* destination() { return static_cast<float*>(poisoned(64 * sizeof(float))); }
   bool has_outputs() const { return !places_.empty(); }
+  // The struct_size that the last place was given, and the word at byte `at` of the first.
+  size_t given_size() const { return word_of(places_.back().before, 0); }
+  uint64_t first_word(size_t at) const { return word_of(places_.front().bytes, at); }
   bool outputs_untouched() const;
   void forget_outputs() { places_.clear(), kept_.clear(); }
 
@@ -78,6 +81,11 @@ class World {
     std::array<std::byte, 2048> before;
   };
   void* poisoned(size_t size);
+  static uint64_t word_of(const std::array<std::byte, 2048>& bytes, size_t at) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + at, sizeof word);
+    return word;
+  }
   std::deque<Place> places_;
   std::deque<std::shared_ptr<void>> kept_;
 };
@@ -111,6 +119,12 @@ struct Refusal {
   const char* named;  // in the message; nullptr: the parameter
 };
 
+// A struct that is cut short, and two of a newer header: one asks for something that this library has never heard of.
+struct Struct {
+  const char* type;
+  const void *cut_short, *newer, *unused;
+};
+
 // A call that is wrong in more than one argument, or in a field of one.
 struct WrongCall {
   const char* function;
@@ -129,6 +143,7 @@ struct Exemption {
 
 const std::vector<Call>& calls();
 const std::vector<Refusal>& refusals();
+const std::vector<Struct>& structs();
 const std::vector<WrongCall>& wrong_calls();
 const std::vector<Exemption>& exemptions();
 

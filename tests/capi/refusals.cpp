@@ -14,9 +14,7 @@
     nullptr, parameter, how, SYMM_ERR_##status, [](World& w) { return w.bits(value); }, nullptr \
   }
 #define SYMM_REFUSE_NULL(parameter) SYMM_REFUSE_ALL(parameter, "NULL", INVALID_ARGUMENT, nullptr)
-#define SYMM_REFUSE_SIZES(type)                                                     \
-  SYMM_REFUSE_ALL("const " #type "*", "short", INVALID_ARGUMENT, short_of<type>()), \
-      SYMM_REFUSE_ALL("const " #type "*", "newer", UNSUPPORTED, newer_than<type>())
+#define SYMM_STRUCT(type, ...) struct_of<type>("const " #type "*", type __VA_ARGS__)
 // Every struct ends with a field of less than 9 bytes.
 #define SYMM_REFUSE_INIT(kind, parameter)                                        \
   SYMM_REFUSE(symm_##kind##_init, parameter, "NULL", INVALID_ARGUMENT, nullptr), \
@@ -47,22 +45,17 @@ void* stream() {  // of some other library; the host back end has none
   return &somebody_elses;
 }
 
-// A struct that is cut short, and one of a newer header, which asks for something that this library has never heard of.
 template <class T>
-support::Passed<T> short_of() {
-  support::Passed<T> made{};
-  made.value.struct_size = sizeof(size_t);
-  return made;
-}
-template <class T>
-const T* newer_than() {
+Struct struct_of(const char* type, T known) {
   struct Newer {
     T known;
     uint64_t appended;
   };
-  static Newer newer{{}, 1};
-  newer.known.struct_size = sizeof newer;
-  return &newer.known;
+  static T cut = known;
+  static Newer used{known, 1}, unused{known, 0};
+  cut.struct_size = sizeof(size_t);
+  used.known.struct_size = unused.known.struct_size = sizeof(Newer);
+  return {type, &cut, &used, &unused};
 }
 
 support::Passed<symm_heap_options_t> heap_with(uint64_t flags, int32_t node, uint64_t alignment) {
@@ -96,6 +89,7 @@ const std::vector<Refusal>& refusals() {
   static const std::vector<Refusal> rows = {
       SYMM_REFUSE_NULL(kAnyOutput),
       SYMM_REFUSE_ALL(kOutputStruct, "struct_size 0", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0)),
+      SYMM_REFUSE_ALL(kOutputStruct, "not initialised", INVALID_ARGUMENT, w.out_struct<symm_failure_t>(0x5A5A5A5A)),
       SYMM_REFUSE_NULL("callback"),
       SYMM_REFUSE_NULL("pointer"),
       SYMM_REFUSE_NULL("token"),
@@ -134,18 +128,6 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE_ALL("symm_backend_t", "unknown", UNSUPPORTED, 3),
       SYMM_REFUSE_ALL("symm_log_level_t", "0", UNSUPPORTED, 0),
       SYMM_REFUSE_ALL("symm_log_level_t", "one too many", UNSUPPORTED, SYMM_LOG_DEBUG + 1),
-      SYMM_REFUSE_SIZES(symm_group_config_t),
-      SYMM_REFUSE_SIZES(symm_group_shrink_options_t),
-      SYMM_REFUSE_SIZES(symm_alloc_options_t),
-      SYMM_REFUSE_SIZES(symm_adopt_options_t),
-      SYMM_REFUSE_SIZES(symm_rendezvous_options_t),
-      SYMM_REFUSE_SIZES(symm_wait_options_t),
-      SYMM_REFUSE_SIZES(symm_heap_options_t),
-      SYMM_REFUSE_SIZES(symm_signal_wait_t),
-      SYMM_REFUSE_SIZES(symm_collective_options_t),
-      SYMM_REFUSE_SIZES(symm_collective_call_t),
-      SYMM_REFUSE_SIZES(symm_ipc_export_options_t),
-      SYMM_REFUSE_SIZES(symm_ipc_import_options_t),
       {nullptr, "const symm_collective_options_t*", "algorithm unknown", SYMM_ERR_UNSUPPORTED,
        [](World& w) { return w.bits(by(99)); }, "algorithm"},
 
@@ -269,6 +251,24 @@ const std::vector<Refusal>& refusals() {
       SYMM_REFUSE(symm_ipc_withdraw, pointer, "of no buffer", INVALID_ARGUMENT, w.source.data()),
       SYMM_REFUSE(symm_ipc_withdraw, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
       SYMM_REFUSE(symm_ipc_holders, size, "beyond the end", INVALID_ARGUMENT, kBytes + 1),
+  };
+  return rows;
+}
+
+const std::vector<Struct>& structs() {
+  static const std::vector<Struct> rows = {
+      SYMM_STRUCT(symm_group_config_t, SYMM_GROUP_CONFIG_INIT),
+      SYMM_STRUCT(symm_group_shrink_options_t, SYMM_GROUP_SHRINK_OPTIONS_INIT),
+      SYMM_STRUCT(symm_alloc_options_t, SYMM_ALLOC_OPTIONS_INIT),
+      SYMM_STRUCT(symm_adopt_options_t, SYMM_ADOPT_OPTIONS_INIT),
+      SYMM_STRUCT(symm_rendezvous_options_t, SYMM_RENDEZVOUS_OPTIONS_INIT),
+      SYMM_STRUCT(symm_wait_options_t, SYMM_WAIT_OPTIONS_INIT),
+      SYMM_STRUCT(symm_heap_options_t, SYMM_HEAP_OPTIONS_INIT),
+      SYMM_STRUCT(symm_signal_wait_t, {sizeof(symm_signal_wait_t), 0, 0, SYMM_COMPARE_EQ, 0}),
+      SYMM_STRUCT(symm_collective_options_t, SYMM_COLLECTIVE_OPTIONS_INIT),
+      SYMM_STRUCT(symm_collective_call_t, SYMM_COLLECTIVE_CALL_INIT),
+      SYMM_STRUCT(symm_ipc_export_options_t, SYMM_IPC_EXPORT_OPTIONS_INIT),
+      SYMM_STRUCT(symm_ipc_import_options_t, SYMM_IPC_IMPORT_OPTIONS_INIT),
   };
   return rows;
 }
