@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HEADER = "capi/include/symm/symm.h"
 TARGETS = {
     "tests/abi/layout.txt": golden.render,
-    "bindings/julia/Symm.jl/src/generated.jl": julia.render,
+    "bindings/julia/LibSymm.jl/src/generated.jl": julia.render,
 }
 PYTHON = {"_generated.py": python.classes, "_raw.pyi": python.stub}
 

@@ -9,7 +9,7 @@ import generate
 import header
 
 LAYOUT = "tests/abi/layout.txt"
-JULIA = "bindings/julia/Symm.jl/src/generated.jl"
+JULIA = "bindings/julia/LibSymm.jl/src/generated.jl"
 
 
 class Generate(unittest.TestCase):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this package and by the bare function, by turns.
-using Symm
+using LibSymm
 
 const CALLS = 20_000
 const ROUNDS = 21
@@ -12,9 +12,9 @@ by_package(to, from, group) = (allreduce!(to, from, +, group); nothing)
 function by_pointer(entry, to, from, group)
     status = ccall(
         entry, Int32, (Ptr{Cvoid}, Ptr{Cvoid}, Ptr{Cvoid}, Csize_t, Int32, Int32, Ptr{Cvoid}, Ptr{Cvoid}),
-        group, from, to, 1, Symm.SYMM_DTYPE_F64, Symm.SYMM_OP_SUM, C_NULL, C_NULL,
+        group, from, to, 1, LibSymm.SYMM_DTYPE_F64, LibSymm.SYMM_OP_SUM, C_NULL, C_NULL,
     )
-    status == Symm.SYMM_OK || error("status $status")
+    status == LibSymm.SYMM_OK || error("status $status")
     return nothing
 end
 
@@ -31,7 +31,7 @@ median(samples) = sort(samples)[(end + 1) ÷ 2]
 function main()
     group = Group(0, 1, "thread://overhead"; backend=:host)
     from, to = [1.5], [0.0]
-    entry, raw = Symm.address(Symm.index_of(:symm_allreduce)), Ptr{Cvoid}(group.handle)
+    entry, raw = LibSymm.address(LibSymm.index_of(:symm_allreduce)), Ptr{Cvoid}(group.handle)
     package, bare = Float64[], Float64[]
     GC.@preserve from to for round in 0:ROUNDS
         mine = nanoseconds(by_package, to, from, group)
@@ -40,7 +40,7 @@ function main()
     end
     mine, other = median(package), median(bare)
     shown(ns) = "$(round(ns; digits=1)) ns"
-    println("8-byte all-reduce, one rank: Symm.jl $(shown(mine)), raw call $(shown(other)), difference $(shown(mine - other))")
+    println("8-byte all-reduce, one rank: LibSymm.jl $(shown(mine)), raw call $(shown(other)), difference $(shown(mine - other))")
 end
 
 main()

@@ -3,8 +3,8 @@
 # One rank of a group on GPUs whose other ranks may be written in other languages, with raw device pointers and a stream of the driver's. Each
 # writes its part, puts some of it into its neighbour's block and signals it, all-reduces, compares every bit with a computation on the host, and
 # hands its block to the next rank by a token. `run` starts it.
-using Symm
-include(joinpath(@__DIR__, "..", "..", "..", "bindings", "julia", "Symm.jl", "test", "driver.jl"))
+using LibSymm
+include(joinpath(@__DIR__, "..", "..", "..", "bindings", "julia", "LibSymm.jl", "test", "driver.jl"))
 
 const FLOATS = 131072        # the first half of a block of 1 MiB
 const HALF = 4 * FLOATS      # where the second half begins, in bytes
@@ -45,7 +45,7 @@ end
 function main()
     group = Group(backend=:cuda, overlapping_devices=true)  # where there are fewer GPUs than ranks
     rank, right, left = group.rank, mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)
-    device = Symm.info(group).device
+    device = LibSymm.info(group).device
     stream = use_device(device)
     memory = SymmMemory(group, 2 * HALF)
     at = pointer(memory)

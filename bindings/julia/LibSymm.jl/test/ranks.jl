@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One of three ranks: first what is Julia's own, then the table of behaviours that all languages run, which ends with the death of rank 2.
-using Symm
+using LibSymm
 using Test
 
 include("behaviours.jl")
@@ -143,7 +143,7 @@ close(group)
 scenarios = Behaviours.run_table(ARGS[1], parse(Int, ENV["SYMM_RANK"]))
 
 # The death of rank 2 is told by the library's own thread.
-Symm.flush_log()
+LibSymm.flush_log()
 told = any(message -> occursin("rank 2", message), messages)
 on_log(nothing)
 told || (println("no message of rank 2 among ", messages); exit(1))

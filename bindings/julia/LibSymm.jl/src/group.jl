@@ -50,7 +50,7 @@ function Group(
 )
     backend, device = where_to_work(backend, device)
     config = Ref{symm_group_config_t}()
-    Symm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
+    LibSymm.check(symm_group_config_init(config, sizeof(symm_group_config_t)))
     name = Base.cconvert(Cstring, String(name))
     address = meet isa AbstractString ? Base.cconvert(Cstring, String(meet)) : ""
     call = StoreCall(meet isa Store ? meet : Store(nothing, nothing), nothing)
@@ -183,7 +183,7 @@ What this rank has done on the group so far, as a named tuple; element `value + 
 stats(group::Group) = filled(symm_group_stats_t, symm_group_stats, group)
 
 """
-    Symm.info(group)
+    LibSymm.info(group)
 
 What is known of a group, as a named tuple: `channels`, `bootstrap`, `id`, ...
 """
@@ -192,7 +192,7 @@ info(group::Group) = filled(symm_group_info_t, symm_group_info, group)
 """
     status(group)
 
-Health of a group, as a named tuple: `status` (`Symm.SYMM_OK`, or why the group was revoked), `failed_rank` (-1 if none), `failed_pid`,
+Health of a group, as a named tuple: `status` (`LibSymm.SYMM_OK`, or why the group was revoked), `failed_rank` (-1 if none), `failed_pid`,
 `message`. Never waits.
 """
 status(group::Group) = filled(symm_group_status_t, symm_group_status, group)

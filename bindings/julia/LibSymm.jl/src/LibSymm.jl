@@ -6,9 +6,9 @@ these arrays, and on any other dense ones.
 
 Ranks are counted from 0, as in MPI and in every other language that may be in the group; elements from 1.
 
-The functions of `symm.h` are all there under their own names (`Symm.symm_allreduce`); the header has their documentation.
+The functions of `symm.h` are all there under their own names (`LibSymm.symm_allreduce`); the header has their documentation.
 """
-module Symm
+module LibSymm
 
 import FileWatching
 import Libdl

@@ -10,18 +10,18 @@
     go = Base.Event()
     tasks = map(1:count) do task
         Threads.@spawn begin
-            failure = Symm.sized(Symm.symm_failure_t)
+            failure = LibSymm.sized(LibSymm.symm_failure_t)
             thread = Threads.threadid()
             GC.@preserve failure begin
-                address = Base.unsafe_convert(Ptr{Symm.symm_failure_t}, failure)
-                options = Symm.sized_with(Symm.symm_wait_options_t, 0, address)
-                Symm.symm_barrier(group, C_NULL, 0, 1000 + task, options, C_NULL)  # there is no such channel
+                address = Base.unsafe_convert(Ptr{LibSymm.symm_failure_t}, failure)
+                options = LibSymm.sized_with(LibSymm.symm_wait_options_t, 0, address)
+                LibSymm.symm_barrier(group, C_NULL, 0, 1000 + task, options, C_NULL)  # there is no such channel
             end
             wait(go)  # until all have called
             Threads.threadid() == thread || Threads.atomic_add!(moved, 1)
             own = "channel: $(1000 + task) "
-            startswith(Symm.fields(failure).message, own) || Threads.atomic_add!(wrong, 1)
-            startswith(Symm.last_failure().message, own) || Threads.atomic_add!(misled, 1)
+            startswith(LibSymm.fields(failure).message, own) || Threads.atomic_add!(wrong, 1)
+            startswith(LibSymm.last_failure().message, own) || Threads.atomic_add!(misled, 1)
         end
     end
     while any(task -> !istaskdone(task) && !istaskstarted(task), tasks)

@@ -7,10 +7,10 @@ Symmetric memory that is handed out in pieces without a word to the other ranks.
 `page_bytes` and `name` are as in [`Buffer`](@ref), and `alignment`, a power of two, is the most that a piece can have (0: 4096 bytes).
 
     A = SymmArray{Float32}(heap, 100, 100)    # a piece as an array; local, and its elements are whatever was there
-    offset = Symm.alloc(heap, bytes; alignment=0)
-    Symm.free(heap, A); Symm.free(heap, offset)
+    offset = LibSymm.alloc(heap, bytes; alignment=0)
+    LibSymm.free(heap, A); LibSymm.free(heap, offset)
 
-Ranks that make the same calls in the same order get the same offsets. So pieces go back by `Symm.free`, and not when garbage is collected, which every
+Ranks that make the same calls in the same order get the same offsets. So pieces go back by `LibSymm.free`, and not when garbage is collected, which every
 rank does in its own time; `close(heap)` ends all of them. What is freed may be handed out again at once: no rank may use it any more (a
 barrier says so), and on a device what was issued with it must be ahead of what uses the next piece, as it is on one stream.
 `heap.memory` is what the pieces lie in: `CuArray{T}(heap.memory, dims; offset)` is one on a device.
@@ -35,7 +35,7 @@ function Heap(group::Group, bytes::Integer; name::AbstractString="", timeout=not
 end
 
 """
-    Symm.alloc(heap, bytes; alignment=0)
+    LibSymm.alloc(heap, bytes; alignment=0)
 
 Offset of a new piece in this rank's block, a multiple of 256 and of `alignment`. Local. Without room it fails with `SYMM_ERR_OUT_OF_MEMORY` and
 says what was asked for, what is free, and the largest free piece.
@@ -47,8 +47,8 @@ function alloc(heap::Heap, bytes::Integer; alignment::Integer=0)
 end
 
 """
-    Symm.free(heap, A)
-    Symm.free(heap, offset)
+    LibSymm.free(heap, A)
+    LibSymm.free(heap, offset)
 
 Give a piece back: see [`Heap`](@ref). Local; never waits.
 """
@@ -63,7 +63,7 @@ function SymmArray{T}(heap::Heap, dims::Dims; alignment::Integer=0) where {T}
 end
 
 """
-    Symm.find(heap, address)
+    LibSymm.find(heap, address)
 
 Offset and length in bytes of the piece that contains an address of this rank's block; `nothing` if there is none.
 """

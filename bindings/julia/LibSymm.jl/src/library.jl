@@ -13,17 +13,24 @@ end
 const OPENED = Ref{Ptr{Cvoid}}(C_NULL)
 
 """
-    Symm.candidates()
+    LibSymm.candidates()
 
-Where the library is sought: the file that `SYMM_LIB` names, and nothing else if it is set; the build tree beside this package; the
-system's loader (`LD_LIBRARY_PATH`, `ldconfig`).
+Where the library is sought: the file that `SYMM_LIB` names, else the preference `library`, and nothing else if it is named; the build
+tree beside this package; the system's loader (`LD_LIBRARY_PATH`, `ldconfig`).
 """
 function candidates()
     named = get(ENV, "SYMM_LIB", "")
+    isempty(named) && (named = preference("library"))
     isempty(named) || return [named]
     root = normpath(@__DIR__, "..", "..", "..", "..")
     built = [joinpath(root, "build", preset, "lib", "libsymm.so.0") for preset in ("release", "debug")]
     return [filter(isfile, built); "libsymm.so.0"]
+end
+
+# What `LocalPreferences.toml` of the active project, or one that it stands on, says of this package; Julia 1.6 and later.
+function preference(key)
+    isdefined(Base, :get_preferences) || return ""
+    return get(Base.get_preferences(Base.PkgId(@__MODULE__).uuid), key, "")
 end
 
 function open_library()

@@ -18,7 +18,7 @@ Base.eltype(::Type{Span{T}}) where {T} = T
 Base.cconvert(::Type{Ptr{Cvoid}}, span::Span) = span.address
 
 """
-    Symm.operand(x)
+    LibSymm.operand(x)
 
 What is passed to the library for `x`, kept alive by `ccall` for the call. CUDA.jl's arrays have a method in the package extension.
 """

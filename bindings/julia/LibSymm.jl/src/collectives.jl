@@ -33,7 +33,7 @@ end
 @inline same_type(A, B) = eltype(A) === eltype(B) || differ_in_type(A, B)
 
 """
-    allreduce!(A, op, group=Symm.group_of(A))
+    allreduce!(A, op, group=LibSymm.group_of(A))
     allreduce!(destination, source, op, group)
 
 `destination[i] = op` over all ranks' `source[i]`, on every rank; the first form in place. `op` is `+`, `*`, `min`, `max` or `avg`. Ranks are combined
@@ -47,7 +47,7 @@ in the order 0, 1, ..., so the result has the same bits everywhere.
 end
 
 """
-    allreduce(A, op, group=Symm.group_of(A))
+    allreduce(A, op, group=LibSymm.group_of(A))
 
 As [`allreduce!`](@ref), into a new array.
 """
@@ -55,7 +55,7 @@ allreduce(A::AbstractArray, op, group::Group=group_of(A); keywords...) = allredu
 
 """
     reduce_scatter!(destination, source, op, group)
-    reduce_scatter!(A, op, group=Symm.group_of(A))
+    reduce_scatter!(A, op, group=LibSymm.group_of(A))
 
 Rank r receives the r-th part of the reduction of all ranks' `source`, which has `size` parts of the length of `destination`. The second form puts it
 in place, into the r-th part of `A`, and returns a view of that.
@@ -69,7 +69,7 @@ reduce_scatter!(A, op, group::Group=group_of(A); keywords...) = reduce_scatter!(
 
 """
     allgather!(destination, source, group)
-    allgather!(A, group=Symm.group_of(A))
+    allgather!(A, group=LibSymm.group_of(A))
 
 `destination` receives all ranks' `source`, one after the other. The second form is in place: rank r's source is the r-th part of `A`.
 """
@@ -108,7 +108,7 @@ function broadcast_from!(to, from, group; root::Integer=0, keywords...)
 end
 
 """
-    reduce!(A, op, group=Symm.group_of(A); root=0)
+    reduce!(A, op, group=LibSymm.group_of(A); root=0)
     reduce!(destination, source, op, group; root=0)
 
 As [`allreduce!`](@ref), on the root only. `destination` may be `nothing` elsewhere.
@@ -123,7 +123,7 @@ function reduce!(to, from, op, group::Group=group_of(to, from); root::Integer=0,
 end
 
 """
-    alltoall!(A, group=Symm.group_of(A))
+    alltoall!(A, group=LibSymm.group_of(A))
     alltoall!(destination, source, group)
 
 The r-th part of `source` goes to rank r; the r-th part of `destination` comes from rank r.
@@ -160,7 +160,7 @@ end
 
 """
     allgatherv!(destination, counts, source, group; displacements=nothing)
-    allgatherv!(A, counts, group=Symm.group_of(A); displacements=nothing)
+    allgatherv!(A, counts, group=LibSymm.group_of(A); displacements=nothing)
 
 Block r of `destination`, of `counts[r + 1]` elements, receives rank r's `source`. The counts are the same on all ranks. `displacements` says how many
 elements lie before each block; `nothing`: one behind the other. The second form is in place: rank r's source is its block of `A`.

@@ -9,7 +9,7 @@
         x = reinterpret(T, code)
         @test Float32(x) ≈ value
         # Results saturate, so no infinity comes back.
-        T <: Symm.Float8 && isinf(value) || @test T(value) === x
+        T <: LibSymm.Float8 && isinf(value) || @test T(value) === x
     end
     @test isnan(Float32(reinterpret(Float8E4M3, 0x7f))) && isnan(Float32(reinterpret(Float8E5M2, 0x7e)))
     @test all(isnan(Float32(T(NaN32))) for T in (BFloat16, Float8E4M3, Float8E5M2))
@@ -24,7 +24,7 @@
 
     @test BFloat16(3) == BFloat16(3.0) && Float64(BFloat16(3)) === 3.0
     @test_throws Exception BFloat16(1) + BFloat16(1)  # storage, without arithmetic
-    @test Symm.dtype(BFloat16) == Symm.SYMM_DTYPE_BF16 && Symm.dtype(UInt32) == Symm.SYMM_DTYPE_U32
-    @test_throws ArgumentError Symm.dtype(Complex{Float32})
-    @test_throws ArgumentError Symm.reduction(-)
+    @test LibSymm.dtype(BFloat16) == LibSymm.SYMM_DTYPE_BF16 && LibSymm.dtype(UInt32) == LibSymm.SYMM_DTYPE_U32
+    @test_throws ArgumentError LibSymm.dtype(Complex{Float32})
+    @test_throws ArgumentError LibSymm.reduction(-)
 end

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA.jl's arrays, pointers and streams as operands of Symm, and symmetric device memory as a `CuArray`."""
-module SymmCUDAExt
+"""CUDA.jl's arrays, pointers and streams as operands of LibSymm, and symmetric device memory as a `CuArray`."""
+module LibSymmCUDAExt
 
 import CUDA
-import Symm
+import LibSymm
 using CUDA: CuArray, CuPtr, CuStream
-using Symm: SymmMemory, Span
+using LibSymm: SymmMemory, Span
 
 address(p::CuPtr) = reinterpret(Ptr{Cvoid}, p)
 
-Symm.operand(A::CuArray) = Symm.KeepAlive(A, address(pointer(A)))
-Symm.operand(p::CuPtr) = address(p)
-Symm.Span{T}(p::CuPtr, length::Integer) where {T} = Span{T}(address(p), length)
-Symm.stream_handle(stream::CuStream) = Ptr{Cvoid}(stream.handle)
-Symm.part(A::CuArray, first, count) = view(vec(A), (first + 1):(first + count))
+LibSymm.operand(A::CuArray) = LibSymm.KeepAlive(A, address(pointer(A)))
+LibSymm.operand(p::CuPtr) = address(p)
+LibSymm.Span{T}(p::CuPtr, length::Integer) where {T} = Span{T}(address(p), length)
+LibSymm.stream_handle(stream::CuStream) = Ptr{Cvoid}(stream.handle)
+LibSymm.part(A::CuArray, first, count) = view(vec(A), (first + 1):(first + count))
 
 # A call on a CUDA group that names no stream is ordered with everything else that the current task does.
-task_stream() = Symm.stream_handle(CUDA.stream())
+task_stream() = LibSymm.stream_handle(CUDA.stream())
 
 """
     CuArray{T}(memory, dims; rank=memory.rank, offset=0)
@@ -25,13 +25,13 @@ The block of a rank as a CUDA.jl array, `offset` bytes from its start. The array
 do not, once it is gone.
 """
 function CUDA.CuArray{T}(memory::SymmMemory, dims::Dims; rank::Integer=memory.rank, offset::Integer=0) where {T}
-    Symm.dtype(T)
-    Symm.require_within(T, memory.bytes, dims, offset)
+    LibSymm.dtype(T)
+    LibSymm.require_within(T, memory.bytes, dims, offset)
     pointer_ = reinterpret(CuPtr{T}, pointer(memory, rank) + offset)
-    return Symm.hold(unsafe_wrap(CuArray, pointer_, dims; own=false), memory)
+    return LibSymm.hold(unsafe_wrap(CuArray, pointer_, dims; own=false), memory)
 end
 CUDA.CuArray{T}(memory::SymmMemory, dims::Integer...; options...) where {T} = CuArray{T}(memory, Dims(dims); options...)
 
-__init__() = Symm.TASK_STREAM[] = task_stream
+__init__() = LibSymm.TASK_STREAM[] = task_stream
 
 end

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Narrow floats that Julia lacks, as storage: they convert from and to Float32, and have no arithmetic. A package that has it can name its
-# own types to symm, see `Symm.dtype`.
+# own types to symm, see `LibSymm.dtype`.
 
 """Storage for bfloat16: the upper half of a Float32."""
 primitive type BFloat16 <: AbstractFloat 16 end

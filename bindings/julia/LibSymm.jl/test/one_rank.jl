@@ -3,8 +3,8 @@
 @testset "a group of one" begin
     group = Group(backend=:host, name="alone", timeout=20, create_timeout=20)
     @test (group.rank, group.size, group.backend) == (0, 1, :host)
-    @test Symm.info(group).name == "alone" && Symm.info(group).channels > 0
-    @test status(group) == (status=Symm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
+    @test LibSymm.info(group).name == "alone" && LibSymm.info(group).channels > 0
+    @test status(group) == (status=LibSymm.SYMM_OK, failed_rank=-1, failed_pid=0, message="")
     @test sprint(show, group) == "Group(rank 0 of 1, host)"
     barrier(group)
 
@@ -24,27 +24,27 @@
         @test_throws ArgumentError SymmArray{Float32}(A.memory, typemax(Int) ÷ 2, 8)
         @test_throws ArgumentError SymmArray{Complex{Float32}}(group, 4)
         @test_throws BoundsError A[21]
-        found = Symm.find(group, pointer(A, 4))
+        found = LibSymm.find(group, pointer(A, 4))
         @test (found.rank, found.offset, found.memory.bytes) == (0, 12, 80)
-        @test Symm.info(A.memory).bytes == 80 && unsafe_load(Symm.signal_pad(A.memory, 0)) == 0
-        @test unsafe_load(Symm.pointer_table(A.memory)) == pointer(A.memory)
-        @test unsafe_load(Symm.signal_pad_table(A.memory)) == Symm.signal_pad(A.memory, 0)
-        why = error_of(() -> Symm.multicast_pointer(A.memory))
-        @test why.status == Symm.SYMM_ERR_UNAVAILABLE && occursin(Symm.info(A.memory).multicast_reason, why.message)
-        @test Symm.info(Group(backend=:host, multicast=true)).multicast == 0
+        @test LibSymm.info(A.memory).bytes == 80 && unsafe_load(LibSymm.signal_pad(A.memory, 0)) == 0
+        @test unsafe_load(LibSymm.pointer_table(A.memory)) == pointer(A.memory)
+        @test unsafe_load(LibSymm.signal_pad_table(A.memory)) == LibSymm.signal_pad(A.memory, 0)
+        why = error_of(() -> LibSymm.multicast_pointer(A.memory))
+        @test why.status == LibSymm.SYMM_ERR_UNAVAILABLE && occursin(LibSymm.info(A.memory).multicast_reason, why.message)
+        @test LibSymm.info(Group(backend=:host, multicast=true)).multicast == 0
     end
 
     @testset "kinds of memory" begin
         buffer = Buffer(group, 4096; host=true)
         @test buffer.bytes == 4096 && unsafe_load(Ptr{UInt8}(pointer(buffer))) == 0
         refused(f, status, words="") = (why = error_of(f); why.status == status && occursin(words, why.message))
-        @test refused(() -> Symm.export_dmabuf(buffer), Symm.SYMM_ERR_UNAVAILABLE, "DMA-BUF")
-        @test refused(() -> Symm.export_dmabuf(buffer; offset=8), Symm.SYMM_ERR_INVALID_ARGUMENT, "offset")
-        @test refused(() -> Symm.adopt(group, pointer(buffer), 16), Symm.SYMM_ERR_UNSUPPORTED, "pointer")
+        @test refused(() -> LibSymm.export_dmabuf(buffer), LibSymm.SYMM_ERR_UNAVAILABLE, "DMA-BUF")
+        @test refused(() -> LibSymm.export_dmabuf(buffer; offset=8), LibSymm.SYMM_ERR_INVALID_ARGUMENT, "offset")
+        @test refused(() -> LibSymm.adopt(group, pointer(buffer), 16), LibSymm.SYMM_ERR_UNSUPPORTED, "pointer")
         bound() = Buffer(group, 64; host=true, node=0)
-        @test refused(bound, Symm.SYMM_OK) || refused(bound, Symm.SYMM_ERR_UNAVAILABLE, "mbind")
-        @test refused(() -> Buffer(group, 64; host=true, node=65534), Symm.SYMM_ERR_INVALID_ARGUMENT)
-        @test refused(() -> Buffer(group, 64; node=0), Symm.SYMM_ERR_INVALID_ARGUMENT)
+        @test refused(bound, LibSymm.SYMM_OK) || refused(bound, LibSymm.SYMM_ERR_UNAVAILABLE, "mbind")
+        @test refused(() -> Buffer(group, 64; host=true, node=65534), LibSymm.SYMM_ERR_INVALID_ARGUMENT)
+        @test refused(() -> Buffer(group, 64; node=0), LibSymm.SYMM_ERR_INVALID_ARGUMENT)
         @test_throws ArgumentError Buffer(group, 64; host=true, node=-1)
         about = only(devices(:host))
         @test about.host_memory == 1 && about.numa_node == -1 && about.host_memory_reason == ""
@@ -55,16 +55,16 @@
         heap = Heap(group, 10000; name="small")
         A = SymmArray{Float64}(heap, 5, 100; alignment=4096)
         A .= 3
-        @test sum(A) == 1500 && A.offset == 0 && Symm.info(heap).name == "small" && Symm.info(heap).pieces == 1
-        @test Symm.find(heap, pointer(A, 500)) == (offset=0, bytes=4000) && Symm.find(heap, pointer(heap.memory) + 4000) === nothing
+        @test sum(A) == 1500 && A.offset == 0 && LibSymm.info(heap).name == "small" && LibSymm.info(heap).pieces == 1
+        @test LibSymm.find(heap, pointer(A, 500)) == (offset=0, bytes=4000) && LibSymm.find(heap, pointer(heap.memory) + 4000) === nothing
         full = error_of(() -> SymmArray{UInt8}(heap, 6145))
-        @test full.status == Symm.SYMM_ERR_OUT_OF_MEMORY && occursin("6144 of 10240 are free", full.message)
-        Symm.free(heap, A)
-        @test error_of(() -> Symm.free(heap, A)).status == Symm.SYMM_ERR_INVALID_ARGUMENT
-        @test isempty(SymmArray{Int}(heap, 0)) && Symm.alloc(heap, 1) == 0
+        @test full.status == LibSymm.SYMM_ERR_OUT_OF_MEMORY && occursin("6144 of 10240 are free", full.message)
+        LibSymm.free(heap, A)
+        @test error_of(() -> LibSymm.free(heap, A)).status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
+        @test isempty(SymmArray{Int}(heap, 0)) && LibSymm.alloc(heap, 1) == 0
         close(heap)
         @test sum(A) == 1500 && sprint(show, heap) == "Heap(10240 bytes of each of 1 ranks, closed)"
-        @test error_of(() -> Symm.alloc(heap, 1)).status == Symm.SYMM_ERR_INVALID_HANDLE
+        @test error_of(() -> LibSymm.alloc(heap, 1)).status == LibSymm.SYMM_ERR_INVALID_HANDLE
     end
 
     @testset "operands" begin
@@ -98,17 +98,17 @@
     @testset "errors" begin
         A = SymmArray{Float32}(group, 4)
         why = error_of(() -> signal!(A, 7))
-        @test why.status == Symm.SYMM_ERR_INVALID_ARGUMENT && occursin("rank: 7", why.message)
-        @test error_of(() -> wait_signal(A, 0; timeout=0.01)).status == Symm.SYMM_ERR_TIMEOUT
-        @test status(group).status == Symm.SYMM_OK
-        @test error_of(() -> Group(0, 2, "dir://relative")).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test why.status == LibSymm.SYMM_ERR_INVALID_ARGUMENT && occursin("rank: 7", why.message)
+        @test error_of(() -> wait_signal(A, 0; timeout=0.01)).status == LibSymm.SYMM_ERR_TIMEOUT
+        @test status(group).status == LibSymm.SYMM_OK
+        @test error_of(() -> Group(0, 2, "dir://relative")).status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
         @test_throws ArgumentError Group(backend=:quantum)
         other = Group(backend=:host)
         abort(other, "enough")
-        @test status(other).status == Symm.SYMM_ERR_ABORTED && occursin("enough", error_of(() -> barrier(other)).message)
+        @test status(other).status == LibSymm.SYMM_ERR_ABORTED && occursin("enough", error_of(() -> barrier(other)).message)
         close(other)
         close(other)
-        @test !isopen(other) && error_of(() -> barrier(other)).status == Symm.SYMM_ERR_INVALID_HANDLE
+        @test !isopen(other) && error_of(() -> barrier(other)).status == LibSymm.SYMM_ERR_INVALID_HANDLE
     end
 
     # In a function, so that nothing but the variables is alive.
@@ -142,7 +142,7 @@
         broken = Store((key, value, seconds) -> error("no ink"), (key, seconds) -> nothing)
         @test_throws ErrorException("no ink") Group(0, 2, broken; create_timeout=5)
         silent = Store((key, value, seconds) -> nothing, (key, seconds) -> nothing)
-        @test error_of(() -> Group(0, 2, silent; create_timeout=0.2, backend=:host)).status == Symm.SYMM_ERR_TIMEOUT
+        @test error_of(() -> Group(0, 2, silent; create_timeout=0.2, backend=:host)).status == LibSymm.SYMM_ERR_TIMEOUT
     end
 
     @testset "devices" begin
@@ -154,9 +154,9 @@
         A = SymmArray(group, collect(Float32, 1:100))
         before = ipc_stats().leased
         token = export_token(A)
-        @test 0 < length(token) <= Symm.SYMM_IPC_TOKEN_MAX_SIZE
+        @test 0 < length(token) <= LibSymm.SYMM_IPC_TOKEN_MAX_SIZE
         B = import_token(Float32, token)
-        @test B isa DenseArray && B == A && Symm.info(B).bytes == 400
+        @test B isa DenseArray && B == A && LibSymm.info(B).bytes == 400
         B[7] = -1
         @test A[7] == -1
         C = import_token(Float32, export_token(view(A, 3:6)), 2, 2)
@@ -169,10 +169,10 @@
         record_use(made)
         @test made.bytes == 400 && unsafe_load(Ptr{Float32}(pointer(made))) == 1
         close(made)
-        @test error_of(() -> export_token(zeros(4))).status == Symm.SYMM_ERR_INVALID_ARGUMENT
+        @test error_of(() -> export_token(zeros(4))).status == LibSymm.SYMM_ERR_INVALID_ARGUMENT
         @test ipc_collect().bytes_in_limbo == 0
     end
 
     finalize_group(group; timeout=5)
-    @test error_of(() -> barrier(group)).status == Symm.SYMM_ERR_INVALID_HANDLE
+    @test error_of(() -> barrier(group)).status == LibSymm.SYMM_ERR_INVALID_HANDLE
 end

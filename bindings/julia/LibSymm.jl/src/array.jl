@@ -81,7 +81,7 @@ owner(A::Union{SubArray,Base.ReshapedArray,Base.ReinterpretArray}) = owner(paren
 owner(A) = nothing
 
 """
-    Symm.group_of(A, ...)
+    LibSymm.group_of(A, ...)
 
 The group of the first that is symmetric memory, or a part of such an array.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # One rank of a group on GPUs, with nothing but the driver: raw device pointers and a raw stream. Started by
-#   symm run -n 4 -- julia --project=bindings/julia/Symm.jl bindings/julia/Symm.jl/test/gpu.jl
+#   symm run -n 4 -- julia --project=bindings/julia/LibSymm.jl bindings/julia/LibSymm.jl/test/gpu.jl
 # Ranks may be more than GPUs. Ends with "N passed, N failed", or "skipped: <reason>" where there is no GPU or the library cannot use it.
-using Symm
+using LibSymm
 using Test
 include("driver.jl")
 
@@ -67,9 +67,9 @@ function refusals(memory, stream)
     catch e
         e
     end
-    @test why isa SymmError && why.status == Symm.SYMM_ERR_INVALID_ARGUMENT && occursin("99", why.message)
+    @test why isa SymmError && why.status == LibSymm.SYMM_ERR_INVALID_ARGUMENT && occursin("99", why.message)
     @test_throws ArgumentError SymmArray{Float32}(memory, 8)
-    found = Symm.find(memory.group, pointer(memory) + 100)
+    found = LibSymm.find(memory.group, pointer(memory) + 100)
     @test (found.rank, found.offset) == (memory.rank, 100)
 end
 
@@ -78,7 +78,7 @@ function tokens(memory, stream, right, left)
     token = try
         export_token(memory; stream=stream)
     catch why
-        why isa SymmError && why.status in (Symm.SYMM_ERR_UNSUPPORTED, Symm.SYMM_ERR_UNAVAILABLE) || rethrow()
+        why isa SymmError && why.status in (LibSymm.SYMM_ERR_UNSUPPORTED, LibSymm.SYMM_ERR_UNAVAILABLE) || rethrow()
         return println("rank ", memory.rank, ": no tokens for device memory: ", why.message)
     end
     private = device_memory(4096)
@@ -96,15 +96,15 @@ function main()
     group = try
         Group(backend=:cuda, overlapping_devices=true, timeout=30, create_timeout=60)
     catch why
-        why isa SymmError && why.status == Symm.SYMM_ERR_UNAVAILABLE || rethrow()
+        why isa SymmError && why.status == LibSymm.SYMM_ERR_UNAVAILABLE || rethrow()
         skip(why.message)
     end
-    stream = use_device(Symm.info(group).device)
+    stream = use_device(LibSymm.info(group).device)
     memory = SymmMemory(group, BYTES)
     to_device(pointer(memory), numbers(group.rank, BYTES ÷ 4), stream)
     barrier(group; stream=stream)
     right, left = mod(group.rank + 1, group.size), mod(group.rank - 1, group.size)
-    results = @testset "rank $(group.rank) of $(group.size) on GPU $(Symm.info(group).device)" begin
+    results = @testset "rank $(group.rank) of $(group.size) on GPU $(LibSymm.info(group).device)" begin
         refusals(memory, stream)
         collectives(memory, stream)
         neighbours(memory, stream, right, left)

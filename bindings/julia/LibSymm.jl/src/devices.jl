@@ -29,14 +29,14 @@ function topology(backend::Symbol=:auto)
 end
 
 """
-    Symm.version()
+    LibSymm.version()
 
 Version of the loaded library.
 """
 version() = VersionNumber(dotted(symm_version()))
 
 """
-    Symm.build_info()
+    LibSymm.build_info()
 
 How the library was built: a JSON object.
 """

@@ -31,14 +31,14 @@ function Buffer(group::Group, bytes::Integer; name::AbstractString="", where_to_
 end
 
 """
-    Symm.adopt(group, address, bytes; name="")
+    LibSymm.adopt(group, address, bytes; name="")
 
 A buffer of device memory that another library has made by `cuMemCreate`, on the group's device and for a POSIX file descriptor. It keeps the physical
 memory, so the owner may free its own at any time, and is never touched. Local.
 
 `address` is anywhere inside a mapped allocation, a multiple of 16; `pointer(buffer)` is a new address of the same bytes.
 
-    Symm.adopt(group, fd::RawFD, bytes; offset=0, name="")
+    LibSymm.adopt(group, fd::RawFD, bytes; offset=0, name="")
 
 A buffer of a piece of a memfd, in a host group: open for reading and writing, and sealed against shrinking. The descriptor stays its owner's.
 """
@@ -51,7 +51,7 @@ adopt(group, address, fd, offset, bytes, name) = with_text(name) do text
 end
 
 """
-    Symm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
+    LibSymm.export_dmabuf(buffer; offset=0, bytes=buffer.bytes - offset)
 
 A descriptor, an `RawFD`, of a piece of a buffer as DMA-BUF, for a device of another kind to map. The caller closes it, before the buffer and the memories of
 it go. The address at `offset` must be a multiple of the page size; the size is rounded up to whole pages.
@@ -67,7 +67,7 @@ A buffer after the exchange: every rank's block is mapped here. Collective; the 
 `channels` is the number of its signal channels, the same on all ranks, 0 for as many as the group has. A
 second call with the same buffer is local and gives the same memory, for as long as neither group nor buffer was closed.
 
-`pointer(memory, rank)` is the address of a rank's block, `Symm.signal_pad(memory, rank)` that of its signal pad. On the host a
+`pointer(memory, rank)` is the address of a rank's block, `LibSymm.signal_pad(memory, rank)` that of its signal pad. On the host a
 [`SymmArray`](@ref) makes an array of it; with CUDA.jl, `CuArray(memory, T, dims)`.
 (`Memory` is Julia's own since 1.11.)
 """
@@ -100,7 +100,7 @@ function SymmMemory(group::Group, bytes::Integer; options...)
 end
 
 """
-    Symm.hold(x, memory)
+    LibSymm.hold(x, memory)
 
 `x`, which borrows a block, keeps it mapped by a reference of its own: a loop over its elements may have only `x` in hand while `memory` is
 collected. (A finalizer that merely knew `memory` would not do, since what only finalizers know is garbage.)
@@ -124,15 +124,15 @@ Base.pointer(buffer::Buffer) = given(Ptr{Cvoid}, symm_buffer_pointer, buffer)
 Base.pointer(memory::SymmMemory, rank::Integer=memory.rank) = given(Ptr{Cvoid}, symm_memory_pointer, memory, rank)
 
 """
-    Symm.signal_pad(memory, rank)
+    LibSymm.signal_pad(memory, rank)
 
 Address of a rank's signal pad, `UInt64[size, channels]` in Julia's order, indexed by source rank and channel.
 """
 signal_pad(memory::SymmMemory, rank::Integer) = Ptr{UInt64}(given(Ptr{Cvoid}, symm_memory_signal_pad, memory, rank))
 
 """
-    Symm.pointer_table(memory)
-    Symm.signal_pad_table(memory)
+    LibSymm.pointer_table(memory)
+    LibSymm.signal_pad_table(memory)
 
 Address of the table of all ranks' blocks or pads, readable by the group's device: for kernels of your own.
 """
@@ -140,7 +140,7 @@ pointer_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_pointer_t
 signal_pad_table(memory::SymmMemory) = given(Ptr{Ptr{Cvoid}}, symm_memory_signal_pad_table, memory)
 
 """
-    Symm.device_view(memory; timeout=nothing, stop=C_NULL)
+    LibSymm.device_view(memory; timeout=nothing, stop=C_NULL)
 
 The memory as kernels of your own see it, a `symm_memory_view_t` to be passed by value: `symm::device::Memory` of device.cuh. `stop` is the device
 address of a word of 32 bits that ends all waits when it becomes other than 0.
@@ -152,24 +152,24 @@ function device_view(memory::SymmMemory; timeout=nothing, stop=C_NULL)
 end
 
 """
-    Symm.multicast_pointer(memory)
+    LibSymm.multicast_pointer(memory)
 
 Address by which the multimem instructions of the device reach all ranks' blocks at once. Without one the call fails with
-`SYMM_ERR_UNAVAILABLE` and the reason, which `Symm.info(memory).multicast_reason` is too.
+`SYMM_ERR_UNAVAILABLE` and the reason, which `LibSymm.info(memory).multicast_reason` is too.
 """
 multicast_pointer(memory::SymmMemory) = given(Ptr{Cvoid}, symm_memory_multicast_pointer, memory)
 
 info(memory::SymmMemory) = filled(symm_memory_info_t, symm_memory_info, memory)
 
 """
-    Symm.info(buffer)
+    LibSymm.info(buffer)
 
 What is known of a buffer, as a named tuple: `bytes`, `mapped_bytes`, `flags`, `memories`, `name`, ...
 """
 info(buffer::Buffer) = filled(symm_buffer_info_t, symm_buffer_info, buffer)
 
 """
-    Symm.find_buffer(address)
+    LibSymm.find_buffer(address)
 
 The buffer of this process that an address lies in, and how many bytes from its start: `(buffer, offset)`; `nothing` if there is none.
 """
@@ -180,7 +180,7 @@ function find_buffer(address)
 end
 
 """
-    Symm.memory_of(group, buffer)
+    LibSymm.memory_of(group, buffer)
 
 The memory that a buffer has become on a group; `nothing` before there is one.
 """
@@ -190,7 +190,7 @@ function memory_of(group::Group, buffer::Buffer)
 end
 
 """
-    Symm.find(group, address)
+    LibSymm.find(group, address)
 
 The memory of `group` that maps an address, whose block it is in, and how many bytes from its start: `(memory, rank, offset)`; `nothing`
 if there is none.

@@ -2,10 +2,10 @@
 #
 # Needs SYMM_LIB (or a built tree) and, for several ranks, SYMM_TOOL, the launcher `symm`. Two threads, or the test of threads is skipped:
 #   SYMM_LIB=... SYMM_TOOL=... julia -t 2 --project=. test/runtests.jl
-using Symm
+using LibSymm
 using Test
 
-@testset "Symm" begin
+@testset "LibSymm" begin
     include("formats.jl")
     include("library.jl")
     include("layout.jl")

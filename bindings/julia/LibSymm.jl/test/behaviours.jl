@@ -5,7 +5,7 @@ own calls, but for a data type and an operation that do not exist, which Julia's
 """
 module Behaviours
 
-using Symm
+using LibSymm
 
 struct Line
     ranks::Any
@@ -56,7 +56,7 @@ seconds(r) = has(r, "timeout_ms") && word(r, "timeout_ms") == "now" ? 0 : (ms = 
 function constant(prefix, text)
     name = Symbol("SYMM_", prefix, "_", text)
     prefix == "STATUS" && (name = text == "OK" ? :SYMM_OK : Symbol("SYMM_ERR_", text))
-    return isdefined(Symm, name) ? getfield(Symm, name) : Int32(parse(Int, text))
+    return isdefined(LibSymm, name) ? getfield(LibSymm, name) : Int32(parse(Int, text))
 end
 
 memory_of(x) = x
@@ -75,7 +75,7 @@ piece(r) = Span{UInt8}(address(r, "at"), number(r, "bytes"))
 # ---- elements, bit by bit ----------------------------------------------------------------------------------
 
 const TYPES = Dict(
-    Symm.dtype(T) => T for
+    LibSymm.dtype(T) => T for
     T in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2)
 )
 const FORMATS = Dict(
@@ -131,10 +131,10 @@ same(what, seen, expected) = seen == expected || error("$what is $seen, not $exp
 same_fields(r, info, names) = foreach(name -> same(name, getfield(info, Symbol(name)), number(r, name, getfield(info, Symbol(name)))), names)
 
 const VERBS = Dict{String,Function}(
-    "expect_group" => r -> same_fields(r, Symm.info(group(r)), ("rank", "size", "channels")),
-    "expect_memory" => r -> same_fields(r, Symm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
+    "expect_group" => r -> same_fields(r, LibSymm.info(group(r)), ("rank", "size", "channels")),
+    "expect_memory" => r -> same_fields(r, LibSymm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
-    "await" => r -> (timedwait(() -> status(group(r)).status != Symm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
+    "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
     "create" => r -> (r.things[word(r, "as")] = Group(backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r))),
     "split" => r -> split_group(r),
     "create_from_ranks" => r -> (r.things[word(r, "as")] = create_from_ranks(group(r), among(r, "ranks"))),
@@ -154,13 +154,13 @@ const VERBS = Dict{String,Function}(
         r.things[word(r, "as")] = SymmMemory(group(r), thing(r, "buffer"); tag=tag, channels=channels)
     end,
     "heap" => r -> (r.things[word(r, "as")] = Heap(group(r), number(r, "bytes"))),
-    "take" => r -> (at = Symm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
-    "give" => r -> (heap = thing(r, "heap"); Symm.free(heap, address(r, "at") - pointer(heap.memory))),
-    "expect_piece" => r -> same_fields(r, something(Symm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
-    "expect_heap" => r -> same_fields(r, Symm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
+    "take" => r -> (at = LibSymm.alloc(thing(r, "heap"), number(r, "bytes"); alignment=number(r, "alignment", 0)); same("offset", at, number(r, "offset"))),
+    "give" => r -> (heap = thing(r, "heap"); LibSymm.free(heap, address(r, "at") - pointer(heap.memory))),
+    "expect_piece" => r -> same_fields(r, something(LibSymm.find(thing(r, "heap"), address(r, "at")), (offset=0, bytes=0)), ("offset", "bytes")),
+    "expect_heap" => r -> same_fields(r, LibSymm.info(thing(r, "heap")), ("used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")),
     "export" => r -> (ms = number(r, "hold_ms", 0); r.things[word(r, "as")] = export_token(piece(r); hold=ms == 0 ? nothing : ms / 1000)),
     "import" => r -> (r.things[word(r, "as")] = import_token(thing(r, "token"))),
-    "expect_import" => r -> same_fields(r, Symm.info(thing(r, "import")), ("bytes", "offset", "host_memory")),
+    "expect_import" => r -> same_fields(r, LibSymm.info(thing(r, "import")), ("bytes", "offset", "host_memory")),
     "expect_holders" => r -> same_fields(r, ipc_holders(piece(r)), ("leases", "processes", "quarantined")),
     "withdraw" => r -> ipc_withdraw(piece(r); timeout=seconds(r)),
     "rendezvous_again" => r -> begin
@@ -263,16 +263,16 @@ function split_group(r)
 end
 
 function find(r)
-    found, buffer = Symm.find(group(r), address(r, "at")), Symm.find_buffer(address(r, "at"))
+    found, buffer = LibSymm.find(group(r), address(r, "at")), LibSymm.find_buffer(address(r, "at"))
     if !has(r, "memory")
         found === nothing && buffer === nothing || error("found where there is nothing")
         return
     end
     if number(r, "rank") == r.rank
         same("offset in the buffer", buffer.offset, number(r, "offset"))
-        same("id by the buffer", Symm.info(Symm.memory_of(group(r), buffer.buffer)).id, Symm.info(memory_of(thing(r, "memory"))).id)
+        same("id by the buffer", LibSymm.info(LibSymm.memory_of(group(r), buffer.buffer)).id, LibSymm.info(memory_of(thing(r, "memory"))).id)
     end
-    same("id", Symm.info(found.memory).id, Symm.info(memory_of(thing(r, "memory"))).id)
+    same("id", LibSymm.info(found.memory).id, LibSymm.info(memory_of(thing(r, "memory"))).id)
     same("rank", found.rank, number(r, "rank"))
     same("offset", found.offset, number(r, "offset"))
 end
@@ -288,7 +288,7 @@ end
 options(r) = has(r, "algorithm") ? (algorithm=Symbol(lowercase(word(r, "algorithm"))),) : NamedTuple()
 
 const OPS = Dict(
-    Symm.SYMM_OP_SUM => +, Symm.SYMM_OP_AVG => avg, Symm.SYMM_OP_MIN => min, Symm.SYMM_OP_MAX => max, Symm.SYMM_OP_PROD => *
+    LibSymm.SYMM_OP_SUM => +, LibSymm.SYMM_OP_AVG => avg, LibSymm.SYMM_OP_MIN => min, LibSymm.SYMM_OP_MAX => max, LibSymm.SYMM_OP_PROD => *
 )
 
 function scaling(r)
@@ -303,8 +303,8 @@ function reducing(r, call; to=1, from=1)
     op = constant("OP", word(r, "op"))
     if receive === nothing || !haskey(OPS, op)
         r.line.verb == "allreduce" || error("only all-reduce is called with what does not exist")
-        return Symm.check(
-            Symm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
+        return LibSymm.check(
+            LibSymm.symm_allreduce(group(r), address(r, "send"), address(r, "recv"), number(r, "count"), code, op, C_NULL, C_NULL)
         )
     end
     return call(receive, send, OPS[op]; options(r)..., scaling(r)...)

@@ -3,7 +3,7 @@
 """
     SymmError(status, message, rank=nothing, pid=nothing, os_error=nothing, cuda_result=nothing)
 
-What a failed call throws. `status` is one of `Symm.SYMM_ERR_*`; `message` is the library's own: one line that names the argument, the rank
+What a failed call throws. `status` is one of `LibSymm.SYMM_ERR_*`; `message` is the library's own: one line that names the argument, the rank
 or the system call. `rank` is the rank to blame, as numbered in the group of the call, `pid` its process; `nothing` if nobody in particular, or not known.
 `os_error` is the errno of the system call that failed there, `cuda_result` the CUresult of the driver call; `nothing` if it was none.
 """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
 """
-    Symm.dtype(T)
+    LibSymm.dtype(T)
 
-The data type of the library (`Symm.SYMM_DTYPE_*`) that a Julia type is stored as. A package with a narrow float of its own may add a
-method: `Symm.dtype(::Type{MyBFloat16}) = Symm.SYMM_DTYPE_BF16`.
+The data type of the library (`LibSymm.SYMM_DTYPE_*`) that a Julia type is stored as. A package with a narrow float of its own may add a
+method: `LibSymm.dtype(::Type{MyBFloat16}) = LibSymm.SYMM_DTYPE_BF16`.
 """
 dtype(::Type{Int8}) = SYMM_DTYPE_I8
 dtype(::Type{Bool}) = SYMM_DTYPE_BOOL

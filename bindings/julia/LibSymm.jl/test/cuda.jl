@@ -5,7 +5,7 @@
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))
 import CUDA
 @static if VERSION < v"1.9"
-    include(joinpath(@__DIR__, "..", "ext", "SymmCUDAExt.jl"))
+    include(joinpath(@__DIR__, "..", "ext", "LibSymmCUDAExt.jl"))
 end
 popfirst!(LOAD_PATH)
 
@@ -24,7 +24,7 @@ popfirst!(LOAD_PATH)
     view_ = CUDA.CuArray{Float32}(memory, 2, 2; offset=16)
     @test pointer(view_) == reinterpret(CUDA.CuPtr{Float32}, pointer(memory) + 16) && Array(view_) == [1 3; 2 4]
     @test Array(get!(y, memory, 0; offset=20))[1:3] == 2:4
-    @test Symm.find(group, pointer(view_)).offset == 16
+    @test LibSymm.find(group, pointer(view_)).offset == 16
     @test Array(import_token(Float32, export_token(view_))) == 1:4
     @test_throws ArgumentError CUDA.CuArray{Float32}(memory, 16; offset=16)
     # The array keeps the memory.
@@ -34,11 +34,11 @@ popfirst!(LOAD_PATH)
 
     # The current task's stream, where the group has streams.
     CUDA.CURRENT[] = CUDA.CuStream(Ptr{Cvoid}(UInt(0x1234)))
-    @test Symm.stream_for(nothing, group) == C_NULL
+    @test LibSymm.stream_for(nothing, group) == C_NULL
     group.backend = :cuda
-    @test Symm.stream_for(nothing, group) == Ptr{Cvoid}(UInt(0x1234))
-    @test Symm.stream_for(CUDA.CuStream(Ptr{Cvoid}(UInt(0x99))), group) == Ptr{Cvoid}(UInt(0x99))
-    @test Symm.stream_for(UInt(0x77), group) == Ptr{Cvoid}(UInt(0x77))
+    @test LibSymm.stream_for(nothing, group) == Ptr{Cvoid}(UInt(0x1234))
+    @test LibSymm.stream_for(CUDA.CuStream(Ptr{Cvoid}(UInt(0x99))), group) == Ptr{Cvoid}(UInt(0x99))
+    @test LibSymm.stream_for(UInt(0x77), group) == Ptr{Cvoid}(UInt(0x77))
     @test_throws ArgumentError SymmArray{Float32}(memory, 1)
     CUDA.CURRENT[] = CUDA.CuStream(C_NULL)
     close(group)

@@ -19,7 +19,7 @@ const O_NONBLOCK, O_CLOEXEC = 0o4000, 0o2000000  # as Linux has them
     on_log(nothing)
 
 Call `f(level::Symbol, message::String)` for every message of the library of at most `level` (`:error`, `:warning`, `:info`, `:debug`), for the whole
-process; `nothing` stops it. `f` runs in a task of Julia's, so as soon as the current task waits or yields; [`Symm.flush_log`](@ref) does
+process; `nothing` stops it. `f` runs in a task of Julia's, so as soon as the current task waits or yields; [`LibSymm.flush_log`](@ref) does
 not wait for that.
 """
 function on_log(f, level::Symbol=:info)
@@ -41,7 +41,7 @@ function on_log(::Nothing)
 end
 
 """
-    Symm.flush_log()
+    LibSymm.flush_log()
 
 Deliver the messages that the library has written so far, now and on this task.
 """
