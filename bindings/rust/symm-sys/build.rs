@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! With feature `linked`: tells the linker where libsymm is. Otherwise there is nothing to do.
-
-use std::process::Command;
+//! With feature `link`: tells the linker where libsymm is, which `vendored` has built. Otherwise there is nothing to do.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -9,9 +7,12 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     // docs.rs has no libsymm, and documentation needs no linker.
-    if std::env::var_os("CARGO_FEATURE_LINKED").is_none() || std::env::var_os("DOCS_RS").is_some() {
+    if std::env::var_os("CARGO_FEATURE_LINK").is_none() || std::env::var_os("DOCS_RS").is_some() {
         return;
     }
+    #[cfg(feature = "vendored")]
+    return build();
+    #[cfg(not(feature = "vendored"))]
     match directories() {
         Ok(directories) => {
             for directory in directories {
@@ -20,20 +21,40 @@ fn main() {
             println!("cargo:rustc-link-lib=dylib=symm");
         }
         Err(why) => {
-            eprintln!("symm-sys, feature `linked`: {why}");
+            eprintln!("libsymm-sys, feature `link`: {why}");
             eprintln!("Set SYMM_LIB_DIR to the directory of libsymm.so, or PKG_CONFIG_PATH to that of symm.pc.");
             std::process::exit(1);
         }
     }
 }
 
+/// From the sources that are packed with the crate, or the repository around it.
+#[cfg(feature = "vendored")]
+fn build() {
+    let here = std::path::PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let packed = here.join("vendor");
+    let source = if packed.exists() { packed } else { here.join("../../..") };
+    for folder in ["capi", "cmake", "core", "kernels"] {
+        println!("cargo:rerun-if-changed={}", source.join(folder).display());
+    }
+    let mut config = cmake::Config::new(&source);
+    config.profile("Release").define("SYMM_STATIC", "ON").define("CMAKE_INSTALL_LIBDIR", "lib");
+    for part in ["SYMM_TESTS", "SYMM_TOOL", "SYMM_BENCH"] {
+        config.define(part, "OFF");
+    }
+    println!("cargo:rustc-link-search=native={}", config.build().join("lib").display());
+    println!("cargo:rustc-link-lib=static=symm");
+    println!("cargo:rustc-link-lib=stdc++");
+}
+
 /// Where to search, besides the linker's own directories.
+#[cfg(not(feature = "vendored"))]
 fn directories() -> Result<Vec<String>, String> {
     if let Ok(directory) = std::env::var("SYMM_LIB_DIR") {
         return Ok(vec![directory]);
     }
     let program = std::env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".into());
-    let output = Command::new(&program)
+    let output = std::process::Command::new(&program)
         .args(["--libs-only-L", "symm >= 0.2", "symm < 1"])
         .output()
         .map_err(|error| format!("{program}: {error}"))?;

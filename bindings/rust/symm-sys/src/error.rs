@@ -87,7 +87,12 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { path, cause } => {
-                write!(f, "cannot load libsymm from {}: {}", path.display(), Reason(cause))
+                write!(
+                    f,
+                    "cannot load libsymm from {}: {} (SYMM_LIB names the file to load)",
+                    path.display(),
+                    Reason(cause)
+                )
             }
             Self::NotSymm { path, missing } => {
                 write!(f, "{} is not libsymm: it has no function {}", path.display(), missing.name)

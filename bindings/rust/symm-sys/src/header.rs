@@ -121,7 +121,7 @@ macro_rules! functions {
             }
 
             /// The functions that the linker found.
-            #[cfg(feature = "linked")]
+            #[cfg(feature = "link")]
             pub(crate) fn linked() -> Self {
                 Self { $($name: Some(linked::$name),)* }
             }
@@ -143,7 +143,7 @@ macro_rules! functions {
         }
 
         /// The functions, for the linker.
-        #[cfg(feature = "linked")]
+        #[cfg(feature = "link")]
         pub mod linked {
             use super::*;
             unsafe extern "C" {

@@ -15,12 +15,12 @@ pub fn api() -> Result<&'static Api, &'static LoadError> {
     API.get_or_init(find).as_ref()
 }
 
-#[cfg(feature = "linked")]
+#[cfg(feature = "link")]
 fn find() -> Result<Api, LoadError> {
     check(Api::linked(), Path::new("the linked libsymm"))
 }
 
-#[cfg(not(feature = "linked"))]
+#[cfg(not(feature = "link"))]
 fn find() -> Result<Api, LoadError> {
     if let Some(path) = std::env::var_os("SYMM_LIB").filter(|value| !value.is_empty()) {
         // SAFETY: whoever set SYMM_LIB vouches for that library, as with LD_PRELOAD.
@@ -32,7 +32,7 @@ fn find() -> Result<Api, LoadError> {
     unsafe { Api::open(&beside.unwrap_or_else(|| PathBuf::from("libsymm.so.0"))) }
 }
 
-#[cfg(not(feature = "linked"))]
+#[cfg(not(feature = "link"))]
 fn beside_executable() -> Vec<PathBuf> {
     let Ok(executable) = std::env::current_exe() else { return Vec::new() };
     let Some(here) = executable.parent() else { return Vec::new() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where the library is sought. Each case is a process of its own, since a process searches once.
-#![cfg(not(feature = "linked"))]
+#![cfg(not(feature = "link"))]
 
 mod library;
 

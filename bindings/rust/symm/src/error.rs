@@ -11,7 +11,7 @@ use symm_sys::{Api, LoadError, MissingSymbol, symm_failure_t, symm_status_t};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A call failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
     /// The kind of failure.
@@ -62,6 +62,13 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.status, self.message)
+    }
+}
+
+/// For people too: it is what they see of an error that `main` returns.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

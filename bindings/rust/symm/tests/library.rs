@@ -70,15 +70,15 @@ fn answer() {
     println!("{:?}", symm::log_to(LogLevel::Error, |_, _| ()).err());
 }
 
-#[cfg(not(feature = "linked"))]
+#[cfg(not(feature = "link"))]
 #[test]
 fn without_the_library_calls_say_so() {
     let said = asked(Path::new("/nowhere/libsymm.so"));
-    assert_eq!(said.matches("Unavailable").count(), 3, "{said}");
+    assert_eq!(said.matches("(unavailable: cannot load libsymm").count(), 3, "{said}");
     assert_eq!(said.matches("/nowhere/libsymm.so").count(), 3 * 2, "{said}");
 }
 
-#[cfg(not(feature = "linked"))]
+#[cfg(not(feature = "link"))]
 #[test]
 fn an_older_library_says_what_it_lacks() {
     let directory = ranks::Directory::new("older");
