@@ -3,17 +3,16 @@
 # Writes generated/build_info.hpp: what symm_build_info() says. The git revision is looked up in every build, the rest here.
 
 # Which instruction sets the arithmetic is compiled for is decided by Highway's headers for this compiler and these flags, so ask them.
-find_path(SYMM_HWY_INCLUDE hwy/detect_targets.h)
-mark_as_advanced(SYMM_HWY_INCLUDE)
+get_target_property(symm_highway_include symm_highway INTERFACE_INCLUDE_DIRECTORIES)
 separate_arguments(symm_cxx_flags UNIX_COMMAND "${CMAKE_CXX_FLAGS}")
 execute_process(
-  COMMAND ${CMAKE_CXX_COMPILER} ${symm_cxx_flags} -std=c++20 -E -P -I${SYMM_HWY_INCLUDE} -I${PROJECT_SOURCE_DIR}
+  COMMAND ${CMAKE_CXX_COMPILER} ${symm_cxx_flags} -std=c++20 -E -P -I${symm_highway_include} -I${PROJECT_SOURCE_DIR}
           -x c++ ${CMAKE_CURRENT_LIST_DIR}/simd_targets.in
   OUTPUT_VARIABLE symm_simd_output
   ERROR_VARIABLE symm_simd_error
   RESULT_VARIABLE symm_simd_result)
 if(NOT symm_simd_result EQUAL 0)
-  message(FATAL_ERROR "cannot ask Highway for its targets (is libhwy-dev installed?): ${symm_simd_error}")
+  message(FATAL_ERROR "cannot ask Highway for its targets: ${symm_simd_error}")
 endif()
 string(REGEX MATCHALL "simd_target [a-z0-9]+" symm_simd_lines "${symm_simd_output}")
 string(REPLACE "simd_target " "" symm_simd_targets "${symm_simd_lines}")

@@ -5,6 +5,8 @@
 # always built. `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment
 # keeps it from that, and -DSYMM_CUDA=off keeps CMake from using one.
 set(SYMM_CUDA_ARCHITECTURES "80;90;100" CACHE STRING "Compute capabilities to compile kernels for; the last one also as PTX")
+set(SYMM_NVCC_CCBIN ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler that nvcc preprocesses with")
+mark_as_advanced(SYMM_NVCC_CCBIN)
 if(NOT SYMM_CUDA MATCHES "^(auto|on|off)$")
   message(FATAL_ERROR "SYMM_CUDA is '${SYMM_CUDA}'; known are auto, on and off")
 endif()

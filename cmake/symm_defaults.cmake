@@ -12,13 +12,14 @@ set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
-if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+# Whatever else is set in this file is this directory's own.
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
 endif()
 
 # build/<preset>/bin/symm, build/<preset>/lib/libsymm.so
-set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
 # Installed programs find the library beside them, wherever the prefix is moved.
 file(RELATIVE_PATH symm_libdir_from_bindir ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
@@ -27,7 +28,7 @@ set(CMAKE_INSTALL_RPATH "$ORIGIN/${symm_libdir_from_bindir}")
 find_program(SYMM_CCACHE ccache)
 mark_as_advanced(SYMM_CCACHE)
 foreach(language IN ITEMS C CXX)
-  if(SYMM_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
+  if(PROJECT_IS_TOP_LEVEL AND SYMM_CCACHE AND NOT DEFINED CMAKE_${language}_COMPILER_LAUNCHER)
     # Objects are shared between checkouts (base directory, no directory hashed) and with precompiled headers (sloppiness).
     set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros ${SYMM_CCACHE})

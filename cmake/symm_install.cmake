@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What `cmake --install` installs: headers, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
-# prefix, so the tree can be moved.
+# prefix, so the tree can be moved. cpack makes archives and packages of it.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(symm PROPERTIES INSTALL_RPATH "") # it needs libc only
-install(TARGETS symm EXPORT symm-targets
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+install(TARGETS symm symm_headers EXPORT symm-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY capi/include/symm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp"
         PATTERN "*.cuh")
@@ -28,8 +28,31 @@ file(RELATIVE_PATH symm_pc_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE
 file(RELATIVE_PATH symm_pc_libdir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_LIBDIR})
 file(RELATIVE_PATH symm_pc_includedir ${CMAKE_INSTALL_PREFIX} ${CMAKE_INSTALL_FULL_INCLUDEDIR})
 string(REGEX REPLACE "/$" "" symm_pc_prefix "${symm_pc_prefix}")
+set(symm_pc_libs "")
+if(SYMM_STATIC)
+  set(symm_pc_libs " -lstdc++ -lpthread -ldl")
+endif()
 configure_file(cmake/symm.pc.in ${CMAKE_CURRENT_BINARY_DIR}/symm.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/symm.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES LICENSE README.md CHANGELOG.md core/backend/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(FILES LICENSE THIRD-PARTY.md README.md CHANGELOG.md core/backend/plan_table.txt DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL FILES_MATCHING PATTERN "*.md")
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CPACK_PACKAGE_CONTACT "The symm authors")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+  set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_CURRENT_SOURCE_DIR}/LICENSE)
+  set(CPACK_GENERATOR TGZ DEB RPM)
+  set(CPACK_STRIP_FILES ON)
+  set(CPACK_PACKAGE_FILE_NAME symm-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+  set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+  set(CPACK_DEBIAN_PACKAGE_DEPENDS "libc6 (>= 2.28)")
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64") # else it says what it was made on
+    set(CPACK_DEBIAN_PACKAGE_ARCHITECTURE arm64)
+  endif()
+  set(CPACK_RPM_PACKAGE_ARCHITECTURE ${CMAKE_SYSTEM_PROCESSOR})
+  set(CPACK_RPM_PACKAGE_LICENSE Apache-2.0)
+  set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+  include(CPack)
+endif()

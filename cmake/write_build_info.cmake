@@ -13,4 +13,7 @@ if(EXISTS ${SOURCE}/.git)
     endif()
   endif()
 endif()
+if(EXISTS ${SOURCE}/revision) # of a source package
+  file(STRINGS ${SOURCE}/revision symm_git_revision)
+endif()
 configure_file(${IN} ${OUT} @ONLY)

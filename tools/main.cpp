@@ -5,7 +5,10 @@
 #include <cstdio>
 #include <exception>
 
+#include <symm/symm.h>
+
 #include "tools/commands.hpp"
+#include "tools/text.hpp"
 
 int main(int argc, char** argv) {
   using namespace symm::tool;
@@ -17,6 +20,7 @@ int main(int argc, char** argv) {
   words.erase(dashes, words.end());
 
   CLI::App app("Symmetric memory for any language: launcher, information, checks and measurements", "symm");
+  app.set_version_flag("--version", [] { return "symm " + version_text(symm_version()); });
   app.require_subcommand(1);
   Action action;
   add_run(app, action, has_dashes, after_dashes);

@@ -57,6 +57,10 @@ uint64_t parse_bytes(const std::string& text) {
   return static_cast<uint64_t>(value);
 }
 
+std::string version_text(uint32_t version) {
+  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string out;
   for (const std::string& part : parts) {

@@ -42,6 +42,11 @@ TEST(Info, JsonSaysWhatIsHere) {
   EXPECT_GT(info["limits"]["processors"], 0);
 }
 
+TEST(Version, IsTheLibrarys) {
+  const Captured info = capture({SYMM_TOOL, "info", "--json"}, limit);
+  EXPECT_EQ(capture({SYMM_TOOL, "--version"}, limit).out, "symm " + json::parse(info.out)["library"]["version"].get<std::string>() + "\n");
+}
+
 TEST(Info, TextHasAPicture) {
   const Captured result = capture({SYMM_TOOL, "info"}, limit);
   ASSERT_EQ(result.status, 0) << result.err;

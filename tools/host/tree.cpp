@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/host/host.hpp"
 
-#include <hwloc.h>
-#include <hwloc/glibc-sched.h>
+#include <unistd.h>
 
-#include <memory>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 #include <stdexcept>
 
 #include "tools/text.hpp"
@@ -22,79 +28,153 @@ void draw_parts(const Part& part, const std::string& indent, std::string& out) {
   }
 }
 
-std::string info(hwloc_obj_t object, const char* key) {
-  const char* value = hwloc_obj_get_info_by_name(object, key);
-  std::string text = value == nullptr ? "" : value;
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
+// Where a processor stands, outermost first; each by the kernel's name for it, and by how many there are before it.
+enum Level { in_package, in_die, in_node, in_cache, in_core, level_count };
+struct Processor {
+  int number = 0;
+  std::string folder;
+  std::string cache;  // the folder of its L3
+  std::array<std::string, level_count> name;
+  std::array<int, level_count> index{};
+};
+
+std::string line_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
 }
 
-std::string list(hwloc_const_bitmap_t set) {
-  char* text = nullptr;
-  if (hwloc_bitmap_list_asprintf(&text, set) < 0) throw std::bad_alloc();
-  const std::unique_ptr<char, decltype(&std::free)> owner(text, &std::free);
-  return text;
+Processor processor(int number) {
+  Processor one{number, "/sys/devices/system/cpu/cpu" + std::to_string(number), "", {}, {}};
+  const std::string topology = one.folder + "/topology/";
+  for (int i = 0; one.cache.empty(); ++i) {
+    const std::string cache = one.folder + "/cache/index" + std::to_string(i);
+    const std::string level = line_of(cache + "/level");
+    if (level.empty()) break;
+    if (level == "3") one.cache = cache;
+  }
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(one.folder, ignored))
+    if (const std::string file = entry.path().filename(); file.starts_with("node")) one.name[in_node] = file.substr(4);
+  one.name[in_package] = line_of(topology + "physical_package_id");
+  one.name[in_die] = line_of(topology + "die_cpus_list");
+  one.name[in_cache] = one.cache.empty() ? "" : line_of(one.cache + "/shared_cpu_list");
+  one.name[in_core] = line_of(topology + "thread_siblings_list");
+  if (one.name[in_core].empty()) one.name[in_core] = std::to_string(number);
+  return one;
+}
+
+struct Machine {
+  std::vector<Processor> processors;  // neighbours share what they can
+  std::vector<Level> levels;          // those worth a line, outermost first
+};
+
+// Numbers what is at this level in the order of the processors; how many there are.
+size_t number(std::vector<Processor>& processors, size_t level) {
+  std::map<std::string, int> seen;
+  for (Processor& one : processors)
+    one.index[level] = seen.try_emplace(one.name[level], static_cast<int>(seen.size())).first->second;
+  return seen.size();
+}
+
+Machine this_machine() {
+  cpu_set_t usable;
+  if (sched_getaffinity(0, sizeof usable, &usable) != 0) throw std::runtime_error("cannot find out which processors may be used");
+  Machine machine;
+  for (int number = 0; number < CPU_SETSIZE; ++number)
+    if (CPU_ISSET(number, &usable)) machine.processors.push_back(processor(number));
+  std::array<size_t, level_count> count{};
+  for (size_t level = 0; level < level_count; ++level) {
+    count[level] = number(machine.processors, level);
+    const bool known = !machine.processors.front().name[level].empty();
+    if (level != in_core && known && (level != in_die || count[in_die] > count[in_package]))
+      machine.levels.push_back(static_cast<Level>(level));
+  }
+  // A node may be more than a package or less, and so may a cache be more than a node.
+  std::stable_sort(machine.levels.begin(), machine.levels.end(), [&](Level a, Level b) { return count[a] < count[b]; });
+  std::stable_sort(machine.processors.begin(), machine.processors.end(), [&](const Processor& a, const Processor& b) {
+    for (const Level level : machine.levels)
+      if (a.index[level] != b.index[level]) return a.index[level] < b.index[level];
+    return a.index[in_core] < b.index[in_core];
+  });
+  for (size_t level = 0; level < level_count; ++level) number(machine.processors, level);  // as they stand now
+  return machine;
+}
+
+using Range = std::span<const Processor>;
+
+// The next processors of the range that share what the first has at this level.
+size_t together(Range range, Level level) {
+  const auto end = std::find_if(range.begin(), range.end(), [&](const Processor& one) { return one.index[level] != range[0].index[level]; });
+  return static_cast<size_t>(end - range.begin());
+}
+
+// "0-3,8"
+std::string list(Range range) {
+  std::set<int> numbers;
+  for (const Processor& one : range) numbers.insert(one.number);
+  std::string out;
+  for (auto it = numbers.begin(); it != numbers.end();) {
+    const int first = *it;
+    int last = first;
+    while (++it != numbers.end() && *it == last + 1) last = *it;
+    out += (out.empty() ? "" : ",") + std::to_string(first) + (last == first ? "" : "-" + std::to_string(last));
+  }
+  return out;
 }
 
 // All cores below one cache are one line: there may be many.
-Part cores_below(hwloc_topology_t topology, hwloc_obj_t object) {
-  hwloc_obj_t first = nullptr;
-  hwloc_obj_t last = nullptr;
-  for (hwloc_obj_t core = nullptr;
-       (core = hwloc_get_next_obj_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_CORE, core)) != nullptr;) {
-    if (first == nullptr) first = core;
-    last = core;
+Part cores(Range range) {
+  int count = 0;
+  for (Range rest = range; !rest.empty(); rest = rest.subspan(together(rest, in_core))) ++count;
+  const std::string first = std::to_string(range.front().index[in_core]);
+  const size_t threads = range.size() / static_cast<size_t>(count);
+  return {count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
+          "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""), {}};
+}
+
+// The value of a line "key : value" or "key: value".
+std::string value_of(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t at = line.find(key), colon = line.find(':');
+    if (at != std::string::npos && colon != std::string::npos && at < colon) {
+      const size_t value = line.find_first_not_of(" \t", colon + 1);
+      return value == std::string::npos ? "" : line.substr(value, line.find_last_not_of(' ') + 1 - value);
+    }
   }
-  Part part;
-  part.detail = "processors " + list(object->cpuset);
-  if (first == nullptr) {
-    part.name = "cores unknown";
-    return part;
-  }
-  const unsigned count = last->logical_index - first->logical_index + 1;
-  const auto threads = static_cast<unsigned>(hwloc_bitmap_weight(object->cpuset)) / count;
-  part.name = count == 1 ? "core " + std::to_string(first->logical_index)
-                         : "cores " + std::to_string(first->logical_index) + "-" + std::to_string(last->logical_index);
-  if (threads > 1) part.detail += ", " + std::to_string(threads) + " per core";
-  return part;
+  return "";
 }
 
-bool shown(hwloc_obj_type_t type) {
-  return type == HWLOC_OBJ_PACKAGE || type == HWLOC_OBJ_DIE || type == HWLOC_OBJ_L3CACHE || type == HWLOC_OBJ_NUMANODE;
+// "32768K", "24 kB"
+std::string kilobytes(const std::string& text) {
+  return text.empty() ? "" : format_bytes(std::strtoull(text.c_str(), nullptr, 10) << 10);
 }
 
-Part describe(hwloc_obj_t object) {
-  const std::string number = " " + std::to_string(object->logical_index);
-  switch (object->type) {
-    case HWLOC_OBJ_PACKAGE: return {"package" + number, info(object, "CPUModel"), {}};
-    case HWLOC_OBJ_DIE: return {"die" + number, "", {}};
-    case HWLOC_OBJ_L3CACHE: return {"L3" + number, format_bytes(object->attr->cache.size), {}};
-    case HWLOC_OBJ_NUMANODE:
-      return {"NUMA node " + std::to_string(object->os_index), format_bytes(object->attr->numanode.local_memory), {}};
-    default: return {"machine", "", {}};
+Part describe(const Processor& one, Level level) {
+  const std::string number = " " + std::to_string(one.index[level]);
+  switch (level) {
+    case in_package: return {"package" + number, value_of("/proc/cpuinfo", "model name"), {}};
+    case in_die: return {"die" + number, "", {}};
+    case in_cache: return {"L3" + number, kilobytes(line_of(one.cache + "/size")), {}};
+    default: {
+      const std::string& node = one.name[in_node];
+      return {"NUMA node " + node, kilobytes(value_of("/sys/devices/system/node/node" + node + "/meminfo", "MemTotal")), {}};
+    }
   }
 }
 
-bool anything_shown_below(hwloc_obj_t object) {
-  for (hwloc_obj_t child = object->first_child; child != nullptr; child = child->next_sibling)
-    if (shown(child->type) || child->memory_arity > 0 || anything_shown_below(child)) return true;
-  return false;
-}
-
-void add_children(hwloc_topology_t topology, hwloc_obj_t object, Part& part) {
-  for (hwloc_obj_t memory = object->memory_first_child; memory != nullptr; memory = memory->next_sibling)
-    if (memory->type == HWLOC_OBJ_NUMANODE) part.parts.push_back(describe(memory));
-  if (!anything_shown_below(object)) {
-    part.parts.push_back(cores_below(topology, object));
+void add_parts(Part& part, Range range, std::span<const Level> levels) {
+  if (levels.empty()) {
+    part.parts.push_back(cores(range));
     return;
   }
-  for (hwloc_obj_t child = object->first_child; child != nullptr; child = child->next_sibling) {
-    if (shown(child->type)) {
-      part.parts.push_back(describe(child));
-      add_children(topology, child, part.parts.back());
-    } else {
-      add_children(topology, child, part);  // groups and the like: their parts stand in their place
-    }
+  while (!range.empty()) {
+    const size_t count = together(range, levels[0]);
+    part.parts.push_back(describe(range[0], levels[0]));
+    add_parts(part.parts.back(), range.first(count), levels.subspan(1));
+    range = range.subspan(count);
   }
 }
 
@@ -114,31 +194,23 @@ nlohmann::json to_json(const Part& part) {
 }
 
 Part host_tree() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) throw std::runtime_error("hwloc cannot describe this machine");
-  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(raw, &hwloc_topology_destroy);
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
-  if (hwloc_topology_load(raw) != 0) throw std::runtime_error("hwloc cannot describe this machine");
-  const hwloc_obj_t machine = hwloc_get_root_obj(raw);
-  Part root{"machine", format_bytes(machine->total_memory), {}};
-  add_children(raw, machine, root);
+  const Machine machine = this_machine();
+  Part root{"machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))), {}};
+  add_parts(root, machine.processors, machine.levels);
   return root;
 }
 
 std::vector<cpu_set_t> usable_cores() {
-  hwloc_topology_t raw = nullptr;
-  if (hwloc_topology_init(&raw) != 0) throw std::runtime_error("hwloc cannot describe this machine");
-  const std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)> topology(raw, &hwloc_topology_destroy);
-  hwloc_topology_set_flags(raw, HWLOC_TOPOLOGY_FLAG_RESTRICT_TO_CPUBINDING);
-  if (hwloc_topology_load(raw) != 0) throw std::runtime_error("hwloc cannot describe this machine");
-  std::vector<cpu_set_t> cores;
-  for (hwloc_obj_t core = nullptr; (core = hwloc_get_next_obj_by_type(raw, HWLOC_OBJ_CORE, core)) != nullptr;) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (hwloc_cpuset_to_glibc_sched_affinity(raw, core->cpuset, &set, sizeof set) == 0) cores.push_back(set);
+  const Machine machine = this_machine();
+  std::vector<cpu_set_t> all;
+  for (Range rest = machine.processors; !rest.empty();) {
+    const size_t count = together(rest, in_core);
+    cpu_set_t& core = all.emplace_back();
+    CPU_ZERO(&core);
+    for (const Processor& one : rest.first(count)) CPU_SET(one.number, &core);
+    rest = rest.subspan(count);
   }
-  if (cores.empty()) throw std::runtime_error("hwloc finds no core that this process may use");
-  return cores;
+  return all;
 }
 
 }  // namespace symm::tool

@@ -10,10 +10,6 @@ namespace {
 
 using nlohmann::json;
 
-std::string version_text(uint32_t version) {
-  return std::to_string(version >> 16) + "." + std::to_string(version >> 8 & 0xFF) + "." + std::to_string(version & 0xFF);
-}
-
 json feature(int32_t available, const char* reason) {
   json out{{"available", available != 0}};
   if (available == 0) out["reason"] = reason;
