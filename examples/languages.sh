@@ -23,7 +23,7 @@ python_rank() {
   local python=$root/build/bindings/python/venv/bin/python
   [[ -x $python ]] || { without Python "bindings/python/dev setup has made no environment" || return; }
   "$root/bindings/python/dev" wheel "$library" >/dev/null || { without Python "its wheel could not be built" || return; }
-  "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall "$root/build/bindings/python/dist/"symm-*.whl ||
+  "$python" -m pip install -q --disable-pip-version-check --no-deps --no-index --force-reinstall "$root/build/bindings/python/dist/"libsymm-*.whl ||
     { without Python "its wheel could not be installed" || return; }
   line "$python" "$root/bindings/python/examples/demo.py"
 }
@@ -36,9 +36,9 @@ rust_rank() {
 julia_rank() {
   command -v julia >/dev/null || { without Julia "no julia" || return; }
   # Once, so that no rank keeps the others waiting while it compiles.
-  SYMM_LIB=$library julia --startup-file=no --project="$root/bindings/julia/Symm.jl" -e 'using Symm' ||
-    { without Julia "Symm.jl does not load" || return; }
-  line julia --startup-file=no --project="$root/bindings/julia/Symm.jl" "$root/bindings/julia/examples/demo.jl"
+  SYMM_LIB=$library julia --startup-file=no --project="$root/bindings/julia/LibSymm.jl" -e 'using LibSymm' ||
+    { without Julia "LibSymm.jl does not load" || return; }
+  line julia --startup-file=no --project="$root/bindings/julia/LibSymm.jl" "$root/bindings/julia/examples/demo.jl"
 }
 
 cpp

@@ -35,7 +35,7 @@ def test_devices():
 
 
 def test_the_library_beside_the_package_is_used_unless_told_otherwise(tmp_path):
-    here = Path(symm.__file__).with_name("libsymm.so.0")
+    here = Path(symm.__file__).with_name("lib") / "libsymm.so.0"
     other = tmp_path / "another name.so"
     other.write_bytes(here.read_bytes())
     program = """if True:
