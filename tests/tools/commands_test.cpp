@@ -44,7 +44,8 @@ TEST(Info, JsonSaysWhatIsHere) {
 
 TEST(Version, IsTheLibrarys) {
   const Captured info = capture({SYMM_TOOL, "info", "--json"}, limit);
-  EXPECT_EQ(capture({SYMM_TOOL, "--version"}, limit).out, "symm " + json::parse(info.out)["library"]["version"].get<std::string>() + "\n");
+  EXPECT_EQ(capture({SYMM_TOOL, "--version"}, limit).out,
+            "symm " + json::parse(info.out)["library"]["version"].get<std::string>() + "\n");
 }
 
 TEST(Info, TextHasAPicture) {

@@ -29,7 +29,14 @@ void draw_parts(const Part& part, const std::string& indent, std::string& out) {
 }
 
 // Where a processor stands, outermost first; each by the kernel's name for it, and by how many there are before it.
-enum Level { in_package, in_die, in_node, in_cache, in_core, level_count };
+enum Level {
+  in_package,
+  in_die,
+  in_node,
+  in_cache,
+  in_core,
+  level_count
+};
 struct Processor {
   int number = 0;
   std::string folder;
@@ -106,7 +113,8 @@ using Range = std::span<const Processor>;
 
 // The next processors of the range that share what the first has at this level.
 size_t together(Range range, Level level) {
-  const auto end = std::find_if(range.begin(), range.end(), [&](const Processor& one) { return one.index[level] != range[0].index[level]; });
+  const auto end =
+      std::find_if(range.begin(), range.end(), [&](const Processor& one) { return one.index[level] != range[0].index[level]; });
   return static_cast<size_t>(end - range.begin());
 }
 
@@ -131,7 +139,8 @@ Part cores(Range range) {
   const std::string first = std::to_string(range.front().index[in_core]);
   const size_t threads = range.size() / static_cast<size_t>(count);
   return {count == 1 ? "core " + first : "cores " + first + "-" + std::to_string(range.back().index[in_core]),
-          "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""), {}};
+          "processors " + list(range) + (threads > 1 ? ", " + std::to_string(threads) + " per core" : ""),
+          {}};
 }
 
 // The value of a line "key : value" or "key: value".
@@ -195,7 +204,8 @@ nlohmann::json to_json(const Part& part) {
 
 Part host_tree() {
   const Machine machine = this_machine();
-  Part root{"machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))), {}};
+  Part root{
+      "machine", format_bytes(static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))), {}};
   add_parts(root, machine.processors, machine.levels);
   return root;
 }
