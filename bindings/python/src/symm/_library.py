@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loads libsymm and the extension over it.
 
-The library is the one in lib/ beside this file, unless SYMM_LIB names another: the extension asks for libsymm.so.0, and the dynamic
-linker answers with a library of that SONAME that is loaded already.
+The library is the one in lib/ beside this file, unless SYMM_LIB names another: the extension asks for libsymm.so.0, and the
+dynamic linker answers with a library of that SONAME that is loaded already.
 """
 
 from __future__ import annotations
