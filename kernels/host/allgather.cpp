@@ -13,23 +13,11 @@ void allgather_ll(const Execution& x) {
 }
 
 void allgather_staged(const Execution& x) {
-  const size_t block = bytes_of(x);
-  const Chunks chunks = planned_chunks(x, block);
-  const size_t slot_bytes = chunks[0].size();
-  publish(
-      x, chunks.count(), Part{},
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
-      },
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        std::byte* to = x.recv() + chunk.begin;
-        for (int peer = 0; peer < x.size; ++peer, to += block) {
-          const std::byte* from = peer == x.rank ? x.send() + chunk.begin : scratch_of(x, peer) + slot_of(round, slot_bytes);
-          copy_planned(x, to, from, chunk.size());
-        }
-      });
+  publish_operand(x, Part{}, [&](Range chunk, size_t at) {
+    std::byte* to = x.recv() + chunk.begin;
+    for (int peer = 0; peer < x.size; ++peer, to += bytes_of(x))
+      copy_planned(x, to, peer == x.rank ? x.send() + chunk.begin : scratch_of(x, peer) + at, chunk.size());
+  });
 }
 
 // Each rank reads from the others, rather than writing to them: the result ends up in the cache of who wants it. Starting after

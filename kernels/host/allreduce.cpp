@@ -25,21 +25,12 @@ void ll(const Execution& x, bool wanted) {
 
 // Every rank publishes its operand in its own scratch, and every taker combines all of them: one hop, size times the arithmetic.
 void one_shot(const Execution& x, Part part) {
-  const Chunks chunks = planned_chunks(x, bytes_of(x));
-  const size_t slot_bytes = x.plan.chunk_bytes;
   Sources sources(x.size);
-  publish(
-      x, chunks.count(), part,
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
-      },
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + slot_of(round, slot_bytes);
-        sources[x.rank] = x.send() + chunk.begin;
-        reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
-      });
+  publish_operand(x, part, [&](Range chunk, size_t at) {
+    for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + at;
+    sources[x.rank] = x.send() + chunk.begin;
+    reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
+  });
 }
 
 // Zero copy: each rank combines its slice of everybody's operand and stores it to `takers` results. In place this is safe, since

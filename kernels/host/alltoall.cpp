@@ -13,29 +13,14 @@ void alltoall_ll(const Execution& x) {
          false);
 }
 
-// A slot holds the same chunk of every other rank's block. In place, a chunk of recv is written after it went out as send.
+// In place, a chunk of recv is written after it went out as send.
 void alltoall_staged(const Execution& x) {
-  const size_t block = bytes_of(x);
-  const Chunks chunks = planned_chunks(x, block);
-  const size_t piece = chunks[0].size();
-  const size_t slot_bytes = piece * static_cast<size_t>(x.size);
-  publish(
-      x, chunks.count(), Part{},
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
-        const std::byte* from = x.send() + chunk.begin;
-        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
-          if (peer != x.rank) copy(to, from, chunk.size(), false);
-      },
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        const size_t at = slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank);
-        for (int peer = 0; peer < x.size; ++peer) {
-          const size_t in_block = block * static_cast<size_t>(peer) + chunk.begin;
-          copy_planned(x, x.recv() + in_block, peer == x.rank ? x.send() + in_block : scratch_of(x, peer) + at, chunk.size());
-        }
-      });
+  publish_blocks(x, [&](Range chunk, size_t at) {
+    for (int peer = 0; peer < x.size; ++peer) {
+      const size_t in_block = bytes_of(x) * static_cast<size_t>(peer) + chunk.begin;
+      copy_planned(x, x.recv() + in_block, peer == x.rank ? x.send() + in_block : scratch_of(x, peer) + at, chunk.size());
+    }
+  });
 }
 
 // Out of place on all ranks only: my recv must not be what others still read.

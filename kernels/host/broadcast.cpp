@@ -21,19 +21,9 @@ void broadcast_ll(const Execution& x) {
 
 void broadcast_staged(const Execution& x) {
   const bool is_root = x.rank == x.call.root;
-  const Chunks chunks = planned_chunks(x, bytes_of(x));
-  const size_t slot_bytes = chunks[0].size();
-  const Part part = is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root};
-  publish(
-      x, chunks.count(), part,
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunk.begin, chunk.size(), false);
-      },
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + slot_of(round, slot_bytes), chunk.size());
-      });
+  publish_operand(x, is_root ? Part{true, false, kEveryRank} : Part{false, true, x.call.root}, [&](Range chunk, size_t at) {
+    copy_planned(x, x.recv() + chunk.begin, scratch_of(x, x.call.root) + at, chunk.size());
+  });
   if (is_root) copy_planned(x, x.recv(), x.send(), bytes_of(x));
 }
 

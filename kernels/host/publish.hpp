@@ -7,6 +7,7 @@
 // readers' announcement r - 1, which each makes after its take of round r - 2.
 #pragma once
 
+#include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"
 #include "kernels/host/steps.hpp"
 
@@ -48,6 +49,37 @@ void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take,
 // Chunks of `bytes` as planned: one if the plan names no chunk.
 inline Chunks planned_chunks(const Execution& x, size_t bytes) noexcept {
   return {bytes, x.plan.chunk_bytes == 0 ? bytes : x.plan.chunk_bytes};
+}
+
+// Publishes the operand, a chunk a round; take(chunk, at) has it at this place of every publisher's scratch.
+template <class Take>
+void publish_operand(const Execution& x, Part part, Take take) {
+  const Chunks chunks = planned_chunks(x, bytes_of(x));
+  const size_t slot_bytes = chunks[0].size();
+  publish(
+      x, chunks.count(), part,
+      [&](size_t round) {
+        copy(scratch_of(x, x.rank) + slot_of(round, slot_bytes), x.send() + chunks[round].begin, chunks[round].size(), false);
+      },
+      [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes)); });
+}
+
+// Publishes every other rank's block: a slot holds the same chunk of all; take(chunk, at) has this rank's at this place.
+template <class Take>
+void publish_blocks(const Execution& x, Take take) {
+  const size_t block = bytes_of(x);
+  const Chunks chunks = planned_chunks(x, block);
+  const size_t piece = chunks[0].size();
+  const size_t slot_bytes = piece * static_cast<size_t>(x.size);
+  publish(
+      x, chunks.count(), Part{},
+      [&](size_t round) {
+        std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
+        const std::byte* from = x.send() + chunks[round].begin;
+        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
+          if (peer != x.rank) copy(to, from, chunks[round].size(), false);
+      },
+      [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank)); });
 }
 
 }  // namespace symm::host

@@ -13,29 +13,13 @@ void reduce_scatter_ll(const Execution& x) {
   reduce_into(x, sources.data(), x.recv(), block);
 }
 
-// A slot holds the same chunk of every other rank's block.
 void reduce_scatter_staged(const Execution& x) {
-  const size_t block = bytes_of(x);
-  const Chunks chunks = planned_chunks(x, block);
-  const size_t piece = chunks[0].size();
-  const size_t slot_bytes = piece * static_cast<size_t>(x.size);
   Sources sources(x.size);
-  publish(
-      x, chunks.count(), Part{},
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        std::byte* to = scratch_of(x, x.rank) + slot_of(round, slot_bytes);
-        const std::byte* from = x.send() + chunk.begin;
-        for (int peer = 0; peer < x.size; ++peer, to += piece, from += block)
-          if (peer != x.rank) copy(to, from, chunk.size(), false);
-      },
-      [&](size_t round) {
-        const Range chunk = chunks[round];
-        const size_t at = slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank);
-        for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + at;
-        sources[x.rank] = x.send() + block * static_cast<size_t>(x.rank) + chunk.begin;
-        reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
-      });
+  publish_blocks(x, [&](Range chunk, size_t at) {
+    for (int peer = 0; peer < x.size; ++peer) sources[peer] = scratch_of(x, peer) + at;
+    sources[x.rank] = x.send() + bytes_of(x) * static_cast<size_t>(x.rank) + chunk.begin;
+    reduce_into(x, sources.data(), x.recv() + chunk.begin, chunk.size());
+  });
 }
 
 // Every rank reads its block of everybody's operand. In place it writes to its own block, which nobody else reads.

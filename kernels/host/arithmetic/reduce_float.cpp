@@ -24,13 +24,5 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/host/arithmetic/targets.hpp"
-
-namespace symm::host {
-
-const KernelTable& float_table() noexcept {
-  static constexpr KernelTable table{SYMM_TARGETS(find_float)};
-  return table;
-}
-
-}  // namespace symm::host
+SYMM_TABLE(KernelTable, float_table, find_float)
 #endif

@@ -31,13 +31,5 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/host/arithmetic/targets.hpp"
-
-namespace symm::host {
-
-const KernelTable& integer_table() noexcept {
-  static constexpr KernelTable table{SYMM_TARGETS(find_integer)};
-  return table;
-}
-
-}  // namespace symm::host
+SYMM_TABLE(KernelTable, integer_table, find_integer)
 #endif

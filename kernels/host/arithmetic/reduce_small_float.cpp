@@ -26,13 +26,5 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/host/arithmetic/targets.hpp"
-
-namespace symm::host {
-
-const KernelTable& small_float_table() noexcept {
-  static constexpr KernelTable table{SYMM_TARGETS(find_small_float)};
-  return table;
-}
-
-}  // namespace symm::host
+SYMM_TABLE(KernelTable, small_float_table, find_small_float)
 #endif

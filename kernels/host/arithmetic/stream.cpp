@@ -35,13 +35,5 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/host/arithmetic/targets.hpp"
-
-namespace symm::host {
-
-const StreamTable& stream_table() noexcept {
-  static constexpr StreamTable table{SYMM_TARGETS(stream)};
-  return table;
-}
-
-}  // namespace symm::host
+SYMM_TABLE(StreamTable, stream_table, stream)
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SYMM_TARGETS(function): the address of N_<TARGET>::function per Simd, null for those that were not compiled.
+// SYMM_TABLE(Table, name, function): the function `name`, which has the Table of them.
 #pragma once
 
 #if HWY_TARGETS & HWY_SCALAR
@@ -34,4 +35,10 @@
     {                                                                                                                            \
       SYMM_IF_SCALAR(function), SYMM_IF_SSE4(function), SYMM_IF_AVX2(function), SYMM_IF_AVX512(function), SYMM_IF_NEON(function) \
     }                                                                                                                            \
+  }
+
+#define SYMM_TABLE(Table, name, function)                 \
+  const symm::host::Table& symm::host::name() noexcept {  \
+    static constexpr Table table{SYMM_TARGETS(function)}; \
+    return table;                                         \
   }
