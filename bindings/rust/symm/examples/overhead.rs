@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let config = symm::GroupConfig::new().ranks(0, 1).backend(symm::Backend::Host).bootstrap("thread://overhead");
     let group = config.create()?;
     let (send, mut recv) = ([1.5f64], [0.0f64]);
-    let api = sys::api()?;
+    let (api, handle, dtype, op) = (sys::api()?, group.as_raw(), sys::SYMM_DTYPE_F64, sys::SYMM_OP_SUM);
     let (mut safe, mut raw) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         safe.push(nanoseconds(|| {
@@ -35,18 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         raw.push(nanoseconds(|| {
             let (from, to) = (black_box(&send).as_ptr().cast(), black_box(&mut recv).as_mut_ptr().cast());
             // SAFETY: the group is alive, and both operands have one f64.
-            let status = unsafe {
-                api.symm_allreduce(
-                    group.as_raw(),
-                    from,
-                    to,
-                    1,
-                    sys::SYMM_DTYPE_F64,
-                    sys::SYMM_OP_SUM,
-                    ptr::null(),
-                    ptr::null_mut(),
-                )
-            };
+            let status = unsafe { api.symm_allreduce(handle, from, to, 1, dtype, op, ptr::null(), ptr::null_mut()) };
             assert_eq!(status, Ok(sys::SYMM_OK));
         }));
     }

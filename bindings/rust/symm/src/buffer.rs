@@ -75,15 +75,8 @@ impl Group {
     /// As [`Group::alloc_on_host`]; `InvalidArgument` for what is no power of two, `Unavailable` for pages that there are not.
     pub fn alloc_with<T: Element>(&self, len: usize, config: &AllocConfig) -> Result<Buffer<T>> {
         let (bytes, name) = (bytes::<T>(len)?, to_c("name", &config.name)?);
-        let options = sys::symm_alloc_options_t {
-            struct_size: size_of::<sys::symm_alloc_options_t>(),
-            flags: config.flags(),
-            numa_node: config.numa_node(),
-            alignment: config.alignment as u64,
-            page_bytes: config.page_bytes as u64,
-            name: name.as_ptr(),
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_alloc_options_t: flags = config.flags(), numa_node = config.numa_node(),
+            alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr());
         // SAFETY: the handle is alive, and so are the options.
         self.take_buffer(len, |api, out| unsafe { api.symm_alloc(self.as_raw(), bytes, &options, out) })
     }
@@ -117,13 +110,7 @@ impl Group {
     /// `InvalidArgument` says what is wrong with the descriptor; `Unsupported` in a CUDA group.
     pub unsafe fn adopt_fd<T: Element>(&self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
-        let options = sys::symm_adopt_options_t {
-            struct_size: size_of::<sys::symm_adopt_options_t>(),
-            fd: fd.as_raw_fd(),
-            offset,
-            name: ptr::null(),
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
         // SAFETY: the handle is alive.
         self.take_buffer(len, |api, out| unsafe {
             api.symm_buffer_adopt(self.as_raw(), ptr::null(), bytes, &options, out)

@@ -62,16 +62,9 @@ impl Group {
     /// As [`heap`](Self::heap), and `InvalidArgument` for an alignment or a node that there is not.
     pub fn heap_with(&self, bytes: usize, config: &AllocConfig, timeout: impl Into<Timeout>) -> Result<Heap> {
         let name: CString = to_c("name", &config.name)?;
-        let options = sys::symm_heap_options_t {
-            struct_size: size_of::<sys::symm_heap_options_t>(),
-            flags: config.flags(),
-            numa_node: config.numa_node(),
-            alignment: config.alignment as u64,
-            page_bytes: config.page_bytes as u64,
-            name: name.as_ptr(),
-            timeout_ms: timeout.into().as_millis(),
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_heap_options_t: flags = config.flags(), numa_node = config.numa_node(),
+            alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr(),
+            timeout_ms = timeout.into().as_millis());
         // SAFETY: the handle is alive, and so are the options.
         let out =
             given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_create(self.as_raw(), bytes, &options, out) })?;

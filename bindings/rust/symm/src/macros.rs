@@ -73,3 +73,14 @@ macro_rules! known {
     (@made of $value:expr) => { $crate::convert::FromC::from_c($value) };
     (@made of $value:expr, $reason:expr) => { $crate::convert::FromC::from_c(($value, $reason)) };
 }
+
+/// A struct of C that begins with its size, and is all zeros but for what is said: the defaults.
+macro_rules! sized {
+    ($name:ident: $($field:ident = $value:expr),*) => {{
+        // SAFETY: all zeros is a value of a struct of numbers, raw pointers and optional functions.
+        let mut made: symm_sys::$name = unsafe { std::mem::zeroed() };
+        made.struct_size = size_of::<symm_sys::$name>();
+        $(made.$field = $value;)*
+        made
+    }};
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How long a call may wait.
 
-use std::ptr;
 use std::time::Duration;
 use symm_sys as sys;
 
@@ -35,11 +34,7 @@ impl Timeout {
 
     /// As the options of a call that waits.
     pub(crate) fn options(self) -> sys::symm_wait_options_t {
-        sys::symm_wait_options_t {
-            struct_size: size_of::<sys::symm_wait_options_t>(),
-            timeout_ms: self.as_millis(),
-            failure: ptr::null_mut(),
-        }
+        sized!(symm_wait_options_t: timeout_ms = self.as_millis())
     }
 }
 

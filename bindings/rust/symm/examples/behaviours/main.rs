@@ -495,23 +495,26 @@ const fn of<T: Element>(name: &'static str) -> Type {
     (name, T::DTYPE, collective::<T>)
 }
 
-const TYPES: &[Type] = &[
-    of::<i8>("I8"),
-    of::<i16>("I16"),
-    of::<i32>("I32"),
-    of::<i64>("I64"),
-    of::<u8>("U8"),
-    of::<u16>("U16"),
-    of::<Bool>("BOOL"),
-    of::<u32>("U32"),
-    of::<u64>("U64"),
-    of::<f16>("F16"),
-    of::<f32>("F32"),
-    of::<f64>("F64"),
-    of::<bf16>("BF16"),
-    of::<F8E4M3>("F8E4M3"),
-    of::<F8E5M2>("F8E5M2"),
-];
+macro_rules! types {
+    ($($type:ty = $name:literal),*) => { &[$(of::<$type>($name)),*] };
+}
+const TYPES: &[Type] = types!(
+    i8 = "I8",
+    i16 = "I16",
+    i32 = "I32",
+    i64 = "I64",
+    u8 = "U8",
+    u16 = "U16",
+    u32 = "U32",
+    u64 = "U64",
+    Bool = "BOOL",
+    f16 = "F16",
+    bf16 = "BF16",
+    f32 = "F32",
+    f64 = "F64",
+    F8E4M3 = "F8E4M3",
+    F8E5M2 = "F8E5M2"
+);
 
 /// The value of a data type, and the collectives on elements of it if it exists.
 fn dtype(line: &Line) -> (i32, Option<Verb>) {

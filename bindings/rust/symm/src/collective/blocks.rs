@@ -13,6 +13,8 @@ pub struct Blocks<'a> {
     displacements: Option<&'a [usize]>,
 }
 
+type Placed<'a, T> = (Operand<T>, Blocks<'a>);
+
 impl<'a> Blocks<'a> {
     /// One behind the other.
     pub const fn packed(counts: &'a [usize]) -> Self {
@@ -147,22 +149,20 @@ impl Group {
         let (send, recv) = self.both(send, recv)?;
         of_send.require("send", self.size(), send.len())?;
         of_recv.require("recv", self.size(), recv.len())?;
-        self.exchange_blocks(send, of_send, recv, of_recv)
+        self.exchange_blocks((send, of_send), (recv, of_recv))
     }
 
     /// The same in place: what goes to a rank and what comes from it have one length and one place.
     pub fn alltoallv_in_place<D: Target + ?Sized>(&self, data: &mut D, blocks: Blocks<'_>) -> Result<()> {
         let data = data.operand_mut().on(&self.shared, &self.stream)?;
         blocks.require("data", self.size(), data.len())?;
-        self.exchange_blocks(data, blocks, data, blocks)
+        self.exchange_blocks((data, blocks), (data, blocks))
     }
 
     fn exchange_blocks<T: Element>(
         &self,
-        send: Operand<T>,
-        of_send: Blocks<'_>,
-        recv: Operand<T>,
-        of_recv: Blocks<'_>,
+        (send, of_send): Placed<'_, T>,
+        (recv, of_recv): Placed<'_, T>,
     ) -> Result<()> {
         let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
         let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());

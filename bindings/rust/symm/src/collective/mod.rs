@@ -160,16 +160,9 @@ impl Group {
         if plain && self.algorithm == Algorithm::Auto && self.timeout == Timeout::Group {
             return function(ptr::null());
         }
-        let options = sys::symm_collective_options_t {
-            struct_size: size_of::<sys::symm_collective_options_t>(),
-            algorithm: self.algorithm.as_raw(),
-            timeout_ms: self.timeout.as_millis(),
-            failure: ptr::null_mut(),
-            scale_position: self.factor.0.as_raw(),
-            result_dtype: result,
-            scale: self.factor.1,
-            scale_pointer: self.factor.2 as *const std::ffi::c_void,
-        };
+        let options = sized!(symm_collective_options_t: algorithm = self.algorithm.as_raw(),
+            timeout_ms = self.timeout.as_millis(), scale_position = self.factor.0.as_raw(), result_dtype = result,
+            scale = self.factor.1, scale_pointer = self.factor.2 as *const std::ffi::c_void);
         function(&options)
     }
 

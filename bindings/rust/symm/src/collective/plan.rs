@@ -5,7 +5,6 @@ use super::{Blocks, Source};
 use crate::convert::{filled, index};
 use crate::error::Result;
 use crate::{Algorithm, Collective, Element, Group, Op, Reduces};
-use std::ptr;
 use symm_sys as sys;
 
 known! {
@@ -19,6 +18,9 @@ known! {
         pub reason: String = "The reason, in words.";
     }
 }
+
+/// The call, and the type of its result where that is another.
+type Asked = (sys::symm_collective_call_t, i32);
 
 impl Group {
     /// Which algorithm a collective would use if every rank passed memory like this rank's. `count` is that of the C call: elements
@@ -41,7 +43,7 @@ impl Group {
         R: Source + ?Sized,
         S::Element: Reduces<R::Element>,
     {
-        let (asked, result) = self.asked(collective, send, recv, count, op, root)?;
+        let (asked, result) = self.asked(collective, send, recv, (count, op, root))?;
         self.ask(&asked, result)
     }
 
@@ -59,7 +61,7 @@ impl Group {
         S: Source + ?Sized,
         R: Source + ?Sized,
     {
-        let (mut asked, result) = self.asked(collective, send, recv, 0, op, 0)?;
+        let (mut asked, result) = self.asked(collective, send, recv, (0, op, 0))?;
         (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self.size())?;
         (asked.recv_counts, asked.recv_displacements) = of_recv.for_plan("recv", self.size())?;
         self.ask(&asked, result)
@@ -72,42 +74,21 @@ impl Group {
         R: Source<Element = S::Element> + ?Sized,
     {
         let count = send.operand().len().checked_div(rows).unwrap_or(0);
-        let (mut asked, result) = self.asked(Collective::AllgatherRows, send, recv, count, Op::Sum, 0)?;
+        let (mut asked, result) = self.asked(Collective::AllgatherRows, send, recv, (count, Op::Sum, 0))?;
         (asked.rows, asked.recv_stride) = (rows, recv_stride);
         self.ask(&asked, result)
     }
 
-    /// The call, and the type of its result where that is another.
-    fn asked<S, R>(
-        &self,
-        collective: Collective,
-        send: &S,
-        recv: &R,
-        count: usize,
-        op: Op,
-        root: usize,
-    ) -> Result<(sys::symm_collective_call_t, i32)>
+    fn asked<S, R>(&self, what: Collective, send: &S, recv: &R, (count, op, root): (usize, Op, usize)) -> Result<Asked>
     where
         S: Source + ?Sized,
         R: Source + ?Sized,
     {
         let result = if S::Element::DTYPE == R::Element::DTYPE { 0 } else { R::Element::DTYPE };
-        let asked = sys::symm_collective_call_t {
-            struct_size: size_of::<sys::symm_collective_call_t>(),
-            collective: collective.as_raw(),
-            send: send.operand().on(&self.shared, &self.stream)?.pointer(),
-            recv: recv.operand().on(&self.shared, &self.stream)?.pointer(),
-            count,
-            dtype: S::Element::DTYPE,
-            op: op.as_raw(),
-            root: index(root),
-            send_counts: ptr::null(),
-            send_displacements: ptr::null(),
-            recv_counts: ptr::null(),
-            recv_displacements: ptr::null(),
-            rows: 0,
-            recv_stride: 0,
-        };
+        let asked = sized!(symm_collective_call_t: collective = what.as_raw(),
+            send = send.operand().on(&self.shared, &self.stream)?.pointer(),
+            recv = recv.operand().on(&self.shared, &self.stream)?.pointer(), count = count, dtype = S::Element::DTYPE,
+            op = op.as_raw(), root = index(root));
         Ok((asked, result))
     }
 

@@ -91,22 +91,13 @@ impl GroupConfig {
         let store = self.store.map(Adapter::new);
         let table = store.as_ref().map(Adapter::table);
         let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
-        let config = sys::symm_group_config_t {
-            struct_size: size_of::<sys::symm_group_config_t>(),
-            rank: number("rank", rank)?,
-            size: number("size", size)?,
-            backend: self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
-            device: self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
-            flags: self.flags,
-            bootstrap: pointer(&bootstrap),
-            store: table.as_ref().map_or(ptr::null(), ptr::from_ref),
-            create_timeout_ms: self.create_timeout.as_millis(),
-            timeout_ms: self.timeout.as_millis(),
-            name: pointer(&name),
-            scratch_bytes: self.scratch_bytes,
-            channels: number("channels", self.channels)?,
-            failure: ptr::null_mut(),
-        };
+        let config = sized!(symm_group_config_t: rank = number("rank", rank)?, size = number("size", size)?,
+            backend = self.backend.unwrap_or(if self.device.is_some() { Backend::Cuda } else { Backend::Auto }).as_raw(),
+            device = self.device.map_or(Ok(sys::SYMM_DEVICE_AUTO), |device| number("device", device))?,
+            flags = self.flags, bootstrap = pointer(&bootstrap),
+            store = table.as_ref().map_or(ptr::null(), ptr::from_ref),
+            create_timeout_ms = self.create_timeout.as_millis(), timeout_ms = self.timeout.as_millis(),
+            name = pointer(&name), scratch_bytes = self.scratch_bytes, channels = number("channels", self.channels)?);
         if self.ranks.is_some() && size == 0 {
             return Err(Error::argument("size is 0: a group has at least one rank"));
         }

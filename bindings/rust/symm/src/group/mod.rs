@@ -19,7 +19,7 @@ use std::fmt;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 use std::sync::Arc;
-use symm_sys::{symm_group, symm_group_shrink_options_t};
+use symm_sys::symm_group;
 
 /// Ranks that share memory.
 ///
@@ -157,12 +157,8 @@ impl Group {
     /// `Timeout` (a rank lives and did not come; once it is gone the call can be made again), otherwise as [`GroupConfig::create`].
     pub fn shrink(&self, name: Option<&str>, timeout: impl Into<Timeout>) -> Result<Self> {
         let name = name.map(|text| to_c("name", text)).transpose()?;
-        let options = symm_group_shrink_options_t {
-            struct_size: size_of::<symm_group_shrink_options_t>(),
-            timeout_ms: timeout.into().as_millis(),
-            name: name.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_group_shrink_options_t: timeout_ms = timeout.into().as_millis(),
+            name = name.as_ref().map_or(ptr::null(), |text| text.as_ptr()));
         // SAFETY: the handle is alive, and so is the name.
         let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_shrink(self.as_raw(), &options, out) })?;
         // SAFETY: a successful call gives one reference.

@@ -5,7 +5,6 @@ use super::{Holders, Token};
 use crate::convert::filled;
 use crate::error::{Error, Result, call};
 use crate::{Element, Span, Stream, Timeout};
-use std::ptr;
 use std::time::Duration;
 use symm_sys as sys;
 
@@ -44,12 +43,7 @@ impl ExportOptions {
     /// `InvalidArgument` (not memory that can be exported), `Unsupported` (a hold of an import, which only its owner can hold),
     /// `OutOfMemory`, `System`, `Unavailable` (the directory of the sockets is not private), `PeerFailed`, `Cuda`.
     pub fn export<T: Element>(&self, piece: &Span<'_, T>) -> Result<Token> {
-        let options = sys::symm_ipc_export_options_t {
-            struct_size: size_of::<sys::symm_ipc_export_options_t>(),
-            hold_ms: self.hold,
-            hold_imports: self.hold_imports,
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_ipc_export_options_t: hold_ms = self.hold, hold_imports = self.hold_imports);
         let mut token = vec![0; sys::SYMM_IPC_TOKEN_MAX_SIZE as usize];
         let (at, size) = (piece.as_ptr().cast_const().cast(), size_of::<T>() * piece.len());
         let (mut len, stream) = (0, self.stream.as_raw());

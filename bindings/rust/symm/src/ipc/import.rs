@@ -47,13 +47,9 @@ impl ImportOptions {
             }
             None => None,
         };
-        let options = sys::symm_ipc_import_options_t {
-            struct_size: size_of::<sys::symm_ipc_import_options_t>(),
-            timeout_ms: self.timeout.as_millis(),
-            directory: directory.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
-            device: self.device.map_or(sys::SYMM_DEVICE_AUTO, index),
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_ipc_import_options_t: timeout_ms = self.timeout.as_millis(),
+            directory = directory.as_ref().map_or(ptr::null(), |text| text.as_ptr()),
+            device = self.device.map_or(sys::SYMM_DEVICE_AUTO, index));
         let (bytes, stream, mut out) = (token.as_bytes(), self.stream.as_raw(), ptr::null_mut());
         // SAFETY: the struct says its size, its string lives until the end of this function, and the token is as long as is said.
         call(|api| unsafe { api.symm_ipc_import(bytes.as_ptr().cast(), bytes.len(), &options, &mut out, stream) })?;

@@ -68,13 +68,7 @@ impl Group {
     }
 
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
-        let options = sys::symm_rendezvous_options_t {
-            struct_size: size_of::<sys::symm_rendezvous_options_t>(),
-            tag,
-            timeout_ms: 0,
-            channels: number("channels", channels)?,
-            failure: ptr::null_mut(),
-        };
+        let options = sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
         // SAFETY: both handles are alive.
         let out = given(ptr::null_mut(), |api, out| unsafe {
             api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), &options, out)
