@@ -14,7 +14,7 @@ namespace symm::cuda {
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
 inline constexpr int kMaxWorkGroups = 88;     // of the pipeline: groups of blocks that keep step with each other
-inline constexpr int kPiecesBlocks = 32;      // of a kernel of pieces; each is a work group, too
+inline constexpr int kPiecesBlocks = 64;      // of a kernel of pieces that wait for those of other ranks
 inline constexpr int kMultimemBlocks = 32;    // of a multimem kernel
 inline constexpr int kBarrierChannels = 258;  // at least one more than groups have channels
 inline constexpr uint32_t kSlots = 4;         // tiles of one work group under way; a power of two, so that counters may wrap

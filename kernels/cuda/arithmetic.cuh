@@ -114,8 +114,6 @@ template <class W>
 __device__ __forceinline__ W over(W sum, int ranks) {
   return static_cast<W>(sum / static_cast<W>(ranks));
 }
-__device__ __forceinline__ float over(float sum, int ranks) { return __fdiv_rn(sum, static_cast<float>(ranks)); }
-__device__ __forceinline__ double over(double sum, int ranks) { return __ddiv_rn(sum, static_cast<double>(ranks)); }
 
 template <class Type>
 struct Elements {

@@ -3,6 +3,8 @@
 // Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length and a place of its own, which only the
 // two of them know, and perhaps not before they run. A launch has one block for each work group, which takes an equal part of
 // every piece, in one if it goes through slots and else in turns with the other blocks, so blocks know nothing of each other.
+// Those beyond the work groups copy this rank's own piece meanwhile: in a block that stores to other ranks it would wait for
+// links.
 //
 //   1. Every rank posts to every other where the piece from that one belongs, and how long it is to be.
 //   2. Who has read it compares. Pieces that can be stored where they belong are, and who has done so says that it is finished.
@@ -204,8 +206,8 @@ constexpr uint32_t kAtOnce = 4;
 
 // Four loads under way before the first store, as in push_part().
 template <class Load, class Store>
-__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store, uint32_t thread = threadIdx.x,
-                                          uint32_t threads = blockDim.x) {
+__device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store, uint64_t thread = threadIdx.x,
+                                          uint64_t threads = blockDim.x) {
   for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
@@ -219,19 +221,20 @@ __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store
   }
 }
 
-__device__ void store_where_it_belongs(const Block& s, int p, uint32_t thread, uint32_t threads) {
+// As one of `blocks`.
+__device__ void store_where_it_belongs(const Block& s, int p, uint32_t block, uint32_t blocks) {
   const PiecesArgs::Range& piece = s.layout.send[p];
   char* to = s.layout.to[p];
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   if (to == nullptr || to == from || piece.bytes == 0) return;
-  const Rows rows(s.all, piece.bytes);
   // By turns of blocks, not a part each: what is under way at a time lies close together.
-  const uint64_t turn = uint64_t{kAtOnce} * threads;
-  for (uint64_t q = s.index * turn; q < rows.all; q += static_cast<uint64_t>(s.args.work_groups) * turn) {
-    each_pack(
-        Packs{q, rows.all - q < turn ? rows.all : q + turn}, [&](uint64_t at) { return rows.load(from, at); },
-        [&](uint64_t at, uint4 v) { rows.store(to, s.layout.stride[p], at, v); }, thread, threads);
-  }
+  const uint64_t first = uint64_t{block} * blockDim.x + threadIdx.x;
+  const uint64_t stride = uint64_t{blocks} * blockDim.x;
+  if (s.all.row_bytes == 0) return push(from, piece.bytes, first, stride, 1, [&](int) { return to; });
+  const Rows rows(s.all, piece.bytes);
+  each_pack(
+      {0, rows.all}, [&](uint64_t q) { return rows.load(from, q); },
+      [&](uint64_t q, uint4 v) { rows.store(to, s.layout.stride[p], q, v); }, first, stride);
 }
 
 __device__ void push_chunk(const Block& s, int p, uint32_t step) {
@@ -291,11 +294,8 @@ __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const bool is_peer = p < s.n && p != s.me;
   const uint32_t others = s.everybody() & ~(1U << s.me);
   if constexpr (What::kMayStore) {
-    // My own piece beside the others, which wait for links.
-    const uint32_t half = blockDim.x / 2;
-    if (threadIdx.x >= half) store_where_it_belongs(s, s.me, threadIdx.x - half, blockDim.x - half);
-    for (int i = 0; i < s.n - 1 && threadIdx.x < half; ++i)
-      store_where_it_belongs(s, s.another(i, s.first_of(0)), threadIdx.x, half);
+    for (int i = 0; i < s.n - 1; ++i)
+      store_where_it_belongs(s, s.another(i, s.first_of(0)), s.index, static_cast<uint32_t>(s.args.work_groups));
   }
   s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
 
@@ -347,13 +347,20 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
   const Block s(args, layout);
   const uint32_t call = s.mine.calls[s.index] + 1;
   if (!lay_out(s)) return;
+  const auto work_groups = static_cast<uint32_t>(args.call.work_groups);
+  if (s.index >= work_groups) {
+    if (threadIdx.x == 0) layout.to[s.me] = reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at;
+    if (threadIdx.x == 0) layout.stride[s.me] = args.row_stride;
+    __syncthreads();
+    return store_where_it_belongs(s, s.me, s.index - work_groups, gridDim.x - work_groups);
+  }
   post(s, call);
   if (read_posts(s, call)) exchange<What>(s, call);
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(640, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
+extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }
 
 #define SYMM_PIECES(name, arithmetic)                                                                                    \
   extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_reduce_##name(const __grid_constant__ PiecesArgs a) { \

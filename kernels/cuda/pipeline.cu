@@ -60,11 +60,45 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands&
   }
 }
 
+// Packs q, q + stride, ... of a message, from where they lie to where they are wanted. kWhole: all of them are, so that none need
+// be asked, and registers are left for several at a time.
+template <class Arithmetic, int kRanks, bool kWhole>
+__device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands& at, uint64_t q, uint64_t end, uint64_t stride) {
+  constexpr uint32_t kAtOnce = kWhole && kRanks <= 2 ? 2 : 1;
+  for (; q < end; q += kAtOnce * stride) {
+    uint4 v[kAtOnce][kRanks];
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t here = q + u * stride;
+      if (here >= end) continue;
+#pragma unroll
+      for (int r = 0; r < kRanks; ++r) {
+        if (r >= s.n) continue;
+        v[u][r] = kWhole ? reinterpret_cast<const uint4*>(at.send[r])[here] : load_pack(at.send[r], s.args.unit, here);
+      }
+    }
+#pragma unroll
+    for (uint32_t u = 0; u < kAtOnce; ++u) {
+      const uint64_t here = q + u * stride;
+      if (here >= end) continue;
+      const uint4 result = Arithmetic::run(v[u], s.n, s.args);
+      for (int d = 0; d < s.n; ++d) {
+        char* to = at.recv[d];
+        if (to == nullptr) continue;
+        if constexpr (kWhole)
+          reinterpret_cast<uint4*>(to)[here] = result;
+        else
+          store_pack(to, s.args.unit, here, result);
+      }
+    }
+  }
+}
+
 // Where all operands are memory of the group, no scratch is in the way: the owner of a slice loads it from all ranks and stores
 // the result to all that want it. As two blocks of a work group, both of which do this. Not inlined, so that it has the registers
 // to itself.
 template <class Arithmetic, int kRanks>
-__device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, const Operands& at, uint32_t index, uint32_t role,
+__device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, Operands& at, uint32_t index, uint32_t role,
                                              uint32_t call) {
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), index);
   const uint32_t block = 2 * index + role;
@@ -73,41 +107,33 @@ __device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, const O
   for (int p = 0; p < s.n; ++p) {
     if (at.send[p] == nullptr || (s.collects(p) && at.recv[p] == nullptr)) return false;
   }
+  __syncthreads();
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const auto n = static_cast<uint64_t>(s.n);
   const auto me = static_cast<uint64_t>(s.me);
+  const int p = static_cast<int>(threadIdx.x);
+  if (p < s.n && local) {
+    at.send[p] += me * args.unit;
+    at.recv[p] = p == s.me ? reinterpret_cast<char*>(args.recv) : nullptr;
+  } else if (p < s.n && !s.collects(p)) {
+    at.recv[p] = nullptr;
+  }
+  __syncthreads();
   const uint64_t packs = packs_of(args.unit);
   const uint64_t each = local ? packs : (packs + n - 1) / n;
   const uint64_t begin = local || packs < me * each ? 0 : me * each;
   const uint64_t end = local ? packs : packs < me * each ? 0 : packs - begin < each ? packs : begin + each;
-  const uint64_t offset = local ? me * args.unit : 0;
-  const int first = s.first_of(role);
-  constexpr uint32_t kAtOnce = kRanks <= 2 ? 2 : 1;
-  const uint64_t stride = uint64_t{blocks} * blockDim.x;
-  for (uint64_t q = block < blocks ? begin + block * blockDim.x + threadIdx.x : end; q < end; q += kAtOnce * stride) {
-    uint4 v[kAtOnce][kRanks];
-#pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
-#pragma unroll
-      for (int r = 0; r < kRanks; ++r) {
-        if (q + u * stride < end && r < s.n) v[u][r] = load_pack(at.send[r] + offset, args.unit, q + u * stride);
-      }
-    }
-#pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint64_t here = q + u * stride;
-      if (here >= end) continue;
-      const uint4 result = Arithmetic::run(v[u], s.n, args);
-      if (local) store_pack(reinterpret_cast<char*>(args.recv), args.unit, here, result);
-      for (int d = 0; d < s.n && !local; ++d) {
-        const int p = d == 0 ? s.me : s.another(d - 1, first);
-        if (s.collects(p)) store_pack(at.recv[p], args.unit, here, result);
-      }
-    }
+  bool aligned = true;
+  for (int r = 0; r < s.n; ++r) aligned = aligned && is_aligned(at.send[r]) && is_aligned(at.recv[r]);
+  const uint64_t complete = args.unit / kPack;
+  const uint64_t whole = !aligned || complete < begin ? begin : complete < end ? complete : end;
+  if (block < blocks) {
+    const uint64_t mine = block * blockDim.x + threadIdx.x;
+    const uint64_t stride = uint64_t{blocks} * blockDim.x;
+    combine_packs<Arithmetic, kRanks, true>(s, at, begin + mine, whole, stride);
+    combine_packs<Arithmetic, kRanks, false>(s, at, whole + mine, end, stride);
   }
-  // Nobody reads my send any more, and my recv is complete; and all blocks have read what they were told.
-  s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.finished[s.index][role][s.me]; }, call);
-  s.await(s.mine.from_peers.finished[s.index][role], call, s.everybody());
+  finish_at_once(s, role, call);
   return true;
 }
 
@@ -119,7 +145,7 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const WorkGroup s(args, Arithmetic::template ranks<kRanks>(args.comm), blockIdx.x / roles);
   symm::cuda::run(
       s, blockIdx.x % roles,
-      [&](const Operands& at, uint32_t role, uint32_t call) {
+      [&](Operands& at, uint32_t role, uint32_t call) {
         return combine_at_once<Arithmetic, kRanks>(args, at, s.index, role, call);
       },
       [&](const Operands&, uint32_t base) { scatter_to_slots(s, base); },

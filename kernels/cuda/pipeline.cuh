@@ -206,18 +206,39 @@ __device__ __forceinline__ bool read_entries(const WorkGroup& s, Operands& at, u
   return __syncthreads_and(ok) != 0;
 }
 
-// Four loads under way before the first store.
-__device__ __forceinline__ void push_part(const char* from, char* to, uint32_t bytes) {
-  const uint32_t packs = packs_of(bytes);
-  uint32_t q = threadIdx.x;
-  for (; q + 3 * blockDim.x < packs; q += 4 * blockDim.x) {
-    uint4 v[4];
+// Packs first, first + stride, ... of a message, to n places, of which some may be null. Four loads under way before the first
+// store; and where nothing is in bytes, which is nearly always, no question for each pack.
+template <class To>
+__device__ __forceinline__ void push(const char* from, uint64_t bytes, uint64_t first, uint64_t stride, int n, To&& to) {
+  bool aligned = is_aligned(from);
+  for (int d = 0; d < n; ++d) aligned = aligned && is_aligned(to(d));
+  const uint64_t whole = aligned ? bytes / kPack : 0;
+  const uint64_t packs = packs_of(bytes);
+  constexpr uint32_t kAtOnce = 4;
+  for (uint64_t q = first; q < whole; q += kAtOnce * stride) {
+    uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) v[i] = load_pack(from, bytes, q + i * blockDim.x);
+    for (uint32_t i = 0; i < kAtOnce; ++i) {
+      if (q + i * stride < whole) v[i] = reinterpret_cast<const uint4*>(from)[q + i * stride];
+    }
+    for (int d = 0; d < n; ++d) {
+      auto* there = reinterpret_cast<uint4*>(to(d));
+      if (there == nullptr) continue;
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) store_pack(to, bytes, q + i * blockDim.x, v[i]);
+      for (uint32_t i = 0; i < kAtOnce; ++i) {
+        if (q + i * stride < whole) there[q + i * stride] = v[i];
+      }
+    }
   }
-  for (; q < packs; q += blockDim.x) store_pack(to, bytes, q, load_pack(from, bytes, q));
+  for (uint64_t q = whole + first; q < packs; q += stride) {
+    const uint4 v = load_pack(from, bytes, q);
+    for (int d = 0; d < n; ++d) {
+      if (to(d) != nullptr) store_pack(to(d), bytes, q, v);
+    }
+  }
+}
+__device__ __forceinline__ void push_part(const char* from, char* to, uint32_t bytes) {
+  push(from, bytes, threadIdx.x, blockDim.x, 1, [&](int) { return to; });
 }
 
 // ---- first role: push my slices to their owners
@@ -267,6 +288,14 @@ __device__ __forceinline__ void own(const WorkGroup& s, const Operands& to, bool
   if (ok && s.args.copies_out == 0) s.await(s.mine.from_peers.done[s.index], end, s.everybody());
   __syncthreads();
   if (threadIdx.x == 0) s.mine.reduce_base[s.index] = end;
+}
+
+// ---- without scratch, by both blocks of a work group
+
+// Nobody reads my send any more, and my recv is complete; and all blocks have read what they were told.
+__device__ __forceinline__ void finish_at_once(const WorkGroup& s, uint32_t role, uint32_t call) {
+  s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.finished[s.index][role][s.me]; }, call);
+  s.await(s.mine.from_peers.finished[s.index][role], call, s.everybody());
 }
 
 // ---- third role: bring results from my scratch to recv

@@ -45,7 +45,6 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to
   const CollectiveArgs& args = s.args;
   const WorkGroup::Range part = s.slice(j, s.me);
   const uint64_t place = s.place(part, s.me);
-  const uint32_t packs = packs_of(part.bytes);
   auto* recv = reinterpret_cast<char*>(args.recv);
   if (part.bytes == 0) return;
   const bool broadcast = s.collective == Collective::broadcast && args.direct == 0;
@@ -56,25 +55,34 @@ __device__ __forceinline__ void pass_tile(const WorkGroup& s, const Operands& to
                                  : reinterpret_cast<const char*>(args.send) + part.at;
   if (there && s.n == 2) return;  // nobody to pass it on to
   const int first = s.first_of(j);
-  constexpr uint32_t kAtOnce = 4;
-  for (uint32_t q = threadIdx.x; q < packs; q += kAtOnce * blockDim.x) {
-    uint4 v[kAtOnce];
-#pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
-      const uint32_t at = q + u * blockDim.x;
-      if (at < packs) v[u] = load_pack(from, part.bytes, at);
-    }
-    for (int d = keeps ? 0 : 1; d < s.n; ++d) {
-      const int p = d == 0 ? s.me : s.another(d - 1, first);
-      if (d != 0 && !s.collects(p)) continue;
-      char* here = d == 0 ? recv + place : to.recv[p] != nullptr ? to.recv[p] + place : s.stage(p, 1, now, s.me);
-#pragma unroll
-      for (uint32_t u = 0; u < kAtOnce; ++u) {
-        const uint32_t at = q + u * blockDim.x;
-        if (at < packs) store_pack(here, part.bytes, at, v[u]);
-      }
-    }
+  push(from, part.bytes, threadIdx.x, blockDim.x, s.n, [&](int d) -> char* {
+    if (d == 0) return keeps ? recv + place : nullptr;
+    const int p = s.another(d - 1, first);
+    return !s.collects(p) ? nullptr : to.recv[p] != nullptr ? to.recv[p] + place : s.stage(p, 1, now, s.me);
+  });
+}
+
+// What goes to everybody from one place, to recvs that are all memory of the group.
+__device__ __noinline__ bool send_at_once(const CollectiveArgs& args, const Operands& to, uint32_t index, uint32_t role,
+                                          uint32_t call) {
+  const WorkGroup s(args, args.comm.size, index);
+  const bool broadcast = s.collective == Collective::broadcast;
+  if (broadcast && args.direct == 0) return false;
+  for (int p = 0; p < s.n; ++p) {
+    if (to.recv[p] == nullptr) return false;
   }
+  const uint64_t place = broadcast ? 0 : static_cast<uint64_t>(s.me) * args.unit;
+  const auto* from = reinterpret_cast<const char*>(args.send);
+  char* own = reinterpret_cast<char*>(args.recv) + place;
+  const int first = s.first_of(role);
+  if (!broadcast || s.me == args.root) {
+    push(from, args.unit, (2 * s.index + role) * blockDim.x + threadIdx.x,
+         2 * static_cast<uint64_t>(args.work_groups) * blockDim.x, s.n, [&](int d) {
+           return d != 0 ? to.recv[s.another(d - 1, first)] + place : own != from ? own : nullptr;
+         });
+  }
+  finish_at_once(s, role, call);
+  return true;
 }
 
 __device__ __forceinline__ void run(const CollectiveArgs& args) {
@@ -84,7 +92,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
   const WorkGroup s(args, args.comm.size, blockIdx.x / roles);
   const bool scatters = s.collective == Collective::broadcast && args.direct == 0;
   symm::cuda::run(
-      s, blockIdx.x % roles, [](const Operands&, uint32_t, uint32_t) { return false; },
+      s, blockIdx.x % roles,
+      [&](const Operands& to, uint32_t role, uint32_t call) { return send_at_once(args, to, s.index, role, call); },
       [&](const Operands& to, uint32_t base) {
         if (s.scatters()) {
           scatter_to_recvs(s, base, to);

@@ -198,8 +198,9 @@ void shape_pipeline(Plan& plan, const PlanInput& input, const Tuning& tuning) {
 void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
   plan.slices = input.size;
-  plan.threads = traits(input.collective).has_op ? 512 : 640;
-  plan.blocks = plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / 2}));
+  plan.threads = 512;
+  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / 2}));
+  plan.blocks = plan.work_groups + (traits(input.collective).has_op ? 0 : (plan.work_groups + 1) / 2);
   plan.tile = tuning.tile;
 }
 

@@ -6,17 +6,17 @@ from pathlib import Path
 
 ARCHITECTURE = "sm_90"
 # Two blocks of 512 threads have to fit. What these spill are addresses, outside of the loops over packs.
-ALLOWED = {r"symm_pipeline_move": 72, r"symm_pipeline_\w+_\d": 16}
+ALLOWED = {r"symm_pipeline_move": 44, r"symm_pipeline_\w+_\d": 28}
 
 
 def spills(text):
-    """{kernel: bytes that it stores} of the architecture."""
+    """{kernel: bytes that it, or a function that is not inlined, stores at most} of the architecture."""
     found, kernel = {}, None
     for line in text.splitlines():
         if match := re.search(r"Compiling entry function '(\w+)' for '(\w+)'", line):
             kernel = match[1] if match[2] == ARCHITECTURE else None
         elif (match := re.search(r"(\d+) bytes spill stores", line)) and kernel:
-            found.setdefault(kernel, int(match[1]))
+            found[kernel] = max(found.get(kernel, 0), int(match[1]))
     return found
 
 

@@ -232,7 +232,8 @@ class Calls {
       for (size_t r = 0; r < n_; ++r) entry.block[r] = address_of(operands[r].recv.data());
     }
     ranks_.launch(
-        static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call);
+        static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
+        kernel == symm_pieces_move ? blocks_ + 1 : blocks_);  // one for the rank's own piece
   }
 
   Ranks ranks_;

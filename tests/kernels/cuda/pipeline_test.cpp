@@ -120,32 +120,40 @@ TEST(PipelineKernels, NothingIsStoredBeyondAMemory) {
 }
 
 // Then nothing is in scratch: with slots too small for any tile, results are there. One private operand, and all go by scratch.
-TEST(PipelineKernels, MemoryOfTheGroupIsCombinedAtOnce) {
+TEST(PipelineKernels, MemoryOfTheGroupNeedsNoScratch) {
   constexpr size_t kCount = 50;
-  for (const Collective collective : {Collective::allreduce, Collective::reduce_scatter, Collective::reduce}) {
+  for (const Collective collective :
+       {Collective::allreduce, Collective::reduce_scatter, Collective::reduce, Collective::allgather, Collective::broadcast}) {
+    const bool moves = !traits(collective).has_op;
     for (const bool one_is_private : {false, true}) {
       for (unsigned seed = 0; seed < 10; ++seed) {
         Call call(3, 300'000, seed, collective, kCount);
         MemoryEntry table[2];
         call.share(table);
         for (int round = 0; round < 2; ++round) {
-          ASSERT_TRUE(call.run(symm_pipeline_any_4, [&](int rank, CollectiveArgs& args) {
+          ASSERT_TRUE(call.run(moves ? symm_pipeline_move : symm_pipeline_any_4, [&](int rank, CollectiveArgs& args) {
+            const bool is_private = one_is_private && round == 0 && rank == 1;
             args.comm.memories = reinterpret_cast<uintptr_t>(table);
             args.comm.memory_count = 2;
-            args.send_memory = one_is_private && round == 0 && rank == 1 ? 0 : 1;
-            args.recv_memory = 2;
+            args.send_memory = is_private ? 0 : 1;
+            args.recv_memory = is_private && moves ? 0 : 2;
             for (int r = 0; r < 3; ++r) args.recv_block[r] = table[1].block[r];
             args.recv_bytes = table[1].bytes;
             args.root = 1;
+            if (collective == Collective::broadcast) args.direct = 1, args.tiles = (args.unit + kTile - 1) / kTile;
             args.work_groups = 2;
             args.direct_blocks = 3;
-            args.copies_out = 0;
+            args.copies_out = args.recv_memory == 0 ? 1 : 0;
             if (!one_is_private) args.comm.stage[0] = args.comm.stage[1] = 0;  // a fault where it is used
           }));
           for (int rank = 0; rank < 3; ++rank) {
             EXPECT_EQ(call.ranks().record(rank).state, 0U);
             if (collective == Collective::reduce && rank != 1) continue;
-            for (size_t i = 0; i < kCount; ++i) ASSERT_EQ(call.recv(rank)[i], 6.0F) << name_of(collective) << " " << i;
+            const size_t results = collective == Collective::allgather ? 3 * kCount : kCount;
+            for (size_t i = 0; i < results; ++i) {
+              const size_t from = collective == Collective::allgather ? i / kCount : 1;
+              ASSERT_EQ(call.recv(rank)[i], moves ? static_cast<float>(from + 1) : 6.0F) << name_of(collective) << " " << i;
+            }
           }
         }
       }
