@@ -26,7 +26,7 @@ function(symm_third_party target header repository commit folder)
   target_include_directories(${target} SYSTEM INTERFACE ${${include}})
 endfunction()
 
-symm_third_party(symm_highway hwy/highway.h google/highway 58746ca5b9f9444a2a3549704602ecc6239f8f41 "")
+symm_third_party(symm_highway hwy/highway.h google/highway 2607d3b5b0113992fe84d3848859eae13b3b52c1 "")
 if(SYMM_TOOL OR SYMM_BENCH)
   symm_third_party(CLI11::CLI11 CLI/CLI.hpp CLIUtils/CLI11 70f8072f9dd2292fd0b9f9e5f58e279f60483ed3 include)
   symm_third_party(nlohmann_json::nlohmann_json nlohmann/json.hpp nlohmann/json bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d include)

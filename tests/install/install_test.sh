@@ -44,6 +44,20 @@ if cmake -S "$here/consumer" -B "$scratch/elsewhere" -DCMAKE_C_COMPILER="$cc" -D
   exit 1
 fi
 
+say "a subproject builds no tool and sets nothing of its parent's"
+mkdir "$scratch/parent"
+cat >"$scratch/parent/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(parent LANGUAGES C CXX)
+add_subdirectory("$root" symm)
+target_link_libraries(symm INTERFACE symm::headers)
+if(TARGET symm_tool OR DEFINED CACHE{CMAKE_BUILD_TYPE} AND CMAKE_BUILD_TYPE OR CMAKE_CXX_COMPILER_LAUNCHER OR CMAKE_CXX_STANDARD)
+  message(FATAL_ERROR "symm has changed its parent")
+endif()
+CMAKE
+cmake -S "$scratch/parent" -B "$scratch/parent/build" -DSYMM_CUDA=off -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" >/dev/null
+if grep -q libsymm "$scratch/parent/build/cmake_install.cmake" "$scratch/parent/build/symm/cmake_install.cmake"; then exit 1; fi
+
 say "pkg-config"
 export PKG_CONFIG_PATH=$libdir/pkgconfig
 [[ $(pkg-config --modversion symm) == "$version" ]]
@@ -61,7 +75,8 @@ if [[ -x $nvcc ]]; then
   "$nvcc" -ccbin "$cxx" -std=c++17 -arch=sm_90 -I"$prefix/include" -cubin -o "$scratch/kernel.cubin" "$here/consumer/kernel.cu"
 fi
 
-say "the installed tool"
+say "the installed tool, which needs libsymm and libc, of which libm and the loader are parts"
+if objdump -p "$prefix/bin/symm" | awk '$1 == "NEEDED" && $2 !~ /^(libsymm|libc|libm|ld-linux.*)\.so/' | grep .; then exit 1; fi
 "$prefix/bin/symm" info --json >"$scratch/info.json"
 python3 - "$scratch/info.json" "$version" <<'PYTHON'
 import json, sys

@@ -11,7 +11,7 @@ fn main() {
         return;
     }
     #[cfg(feature = "vendored")]
-    return build();
+    build();
     #[cfg(not(feature = "vendored"))]
     match directories() {
         Ok(directories) => {
