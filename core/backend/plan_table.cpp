@@ -48,7 +48,7 @@ Variable variable_of(BackendKind backend) {
   throw Error(Status::invalid_argument, where + ": " + what);
 }
 
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view blank = " \t\r";
@@ -141,7 +141,7 @@ std::span<const PlanKey> plan_keys(BackendKind backend) {
 
 uint64_t PlanValues::of(BackendKind backend, std::string_view key) const {
   const size_t index = find_key(backend, key);
-  if (index == plan_keys(backend).size()) throw Error(Status::internal, quoted(key) + " is not a key of the plan table");
+  if (index == plan_keys(backend).size()) throw Error(Status::internal, in_quotes(key) + " is not a key of the plan table");
   return value[index];
 }
 
@@ -171,7 +171,7 @@ void PlanTable::add_file(const std::string& path, const std::string& name) { add
 
 PlanTable::Section PlanTable::section_of(std::string_view title, const std::string& where) {
   Section section;
-  const std::string whole = quoted("[" + std::string(title) + "]");
+  const std::string whole = in_quotes("[" + std::string(title) + "]");
   std::string_view rest = trim(title);
   const std::string_view backend = take(rest, ' ');
   if (backend == "host")
@@ -207,13 +207,13 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
 void PlanTable::add_entry(Section& section, std::string_view assignment, const std::string& where) {
   const size_t equals = assignment.find('=');
   const std::string_view name = trim(assignment.substr(0, equals));
-  if (equals == std::string_view::npos) refuse(where, quoted(assignment) + " is not key = number");
+  if (equals == std::string_view::npos) refuse(where, in_quotes(assignment) + " is not key = number");
   const size_t key = find_key(section.backend, name);
   const auto keys = plan_keys(section.backend);
   if (key == keys.size()) {
     std::string known;
     for (const PlanKey& one : keys) known += std::string(known.empty() ? "" : ", ") + one.name;
-    refuse(where, quoted(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
+    refuse(where, in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
   }
   for (const Entry& entry : section.entries) {
     if (entry.key == key) refuse(where, std::string(name) + ": has a value already, " + entry.where);
@@ -226,7 +226,7 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
     amount = trim(written.substr(0, slash));
     entry.divided = true;
   }
-  if (!read_amount(amount, &entry.value)) refuse(where, std::string(name) + ": " + quoted(amount) + " is not a number");
+  if (!read_amount(amount, &entry.value)) refuse(where, std::string(name) + ": " + in_quotes(amount) + " is not a number");
   if (!entry.divided && !is_allowed(keys[key], entry.value))
     refuse(where, std::string(name) + ": " + std::string(written) + " " + allowed(keys[key]));
   section.entries.push_back(std::move(entry));
@@ -240,12 +240,12 @@ void PlanTable::add(std::string_view text, const std::string& name, PlanOrigin o
     line = trim(take(line, '#'));
     if (line.empty()) continue;
     if (line.front() == '[') {
-      if (line.back() != ']') refuse(where, quoted(line) + " has no ']'");
+      if (line.back() != ']') refuse(where, in_quotes(line) + " has no ']'");
       sections_.push_back(section_of(line.substr(1, line.size() - 2), where));
       sections_.back().origin = origin;
       inside = true;
     } else {
-      if (!inside) refuse(where, quoted(line) + " stands before the first [section]");
+      if (!inside) refuse(where, in_quotes(line) + " stands before the first [section]");
       add_entry(sections_.back(), line, where);
     }
   }
