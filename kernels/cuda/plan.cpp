@@ -199,7 +199,9 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.in_pieces = true;
   plan.slices = input.size;
   plan.threads = 512;
-  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / 2}));
+  // A third of the blocks is for this rank's own piece, where there is one.
+  const int room = traits(input.collective).has_op ? input.max_blocks / 2 : input.max_blocks / 3;
+  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, room}));
   plan.blocks = plan.work_groups + (traits(input.collective).has_op ? 0 : (plan.work_groups + 1) / 2);
   plan.tile = tuning.tile;
 }

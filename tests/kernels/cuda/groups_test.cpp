@@ -48,7 +48,7 @@ constexpr Form kForms[] = {
     {"two shots", symm_two_shot_any_2, Collective::allreduce, 0},
     {"pipeline", symm_pipeline_any_2, Collective::allreduce, 3},
     {"pipeline moving", symm_pipeline_move, Collective::allgather, 3},
-    {"pieces", gather_pieces, Collective::allgather, 1},
+    {"pieces", gather_pieces, Collective::allgather, 1},  // and one block for the rank's own
 };
 
 // Calls of several groups, each group's one after the other, all launched at once.
@@ -74,10 +74,11 @@ class Calls {
       args.dtype = static_cast<int32_t>(DType::f32);
       args.tile = form.roles == 0 ? args.unit : kTile;
       args.tiles = form.roles == 0 ? 1 : args.unit / (form.collective == Collective::allreduce ? kRanks * kTile : kTile) + 1;
-      args.work_groups = static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, blocks_ / form.roles));
+      args.work_groups =
+          static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, (form.roles == 1 ? blocks_ - 1 : blocks_) / form.roles));
       args.copies_out = 1;
       ranks_.launch(group * kRanks + rank, form.kernel, args,
-                    form.roles == 0 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
+                    form.roles <= 1 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
     }
   }
 
