@@ -69,44 +69,30 @@ SYMM_MULTIMEM_LOAD(load_min, unsigned long long, "l", "min.u64")
 SYMM_MULTIMEM_LOAD(load_max, unsigned long long, "l", "max.u64")
 #undef SYMM_MULTIMEM_LOAD
 
+#define SYMM_MULTIMEM_TO(name, type, constraint, operation)                                                                     \
+  __device__ __forceinline__ void name(type *to, type v) {                                                                      \
+    asm volatile("multimem." operation " [%0], {%1, %2, %3, %4};" ::"l"(to), constraint(v.x), constraint(v.y), constraint(v.z), \
+                 constraint(v.w)                                                                                                \
+                 : "memory");                                                                                                   \
+  }
+#define SYMM_MULTIMEM_WORD_TO(name, operation)                                         \
+  __device__ __forceinline__ void name(unsigned *to, unsigned v) {                     \
+    asm volatile("multimem." operation ".u32 [%0], %1;" ::"l"(to), "r"(v) : "memory"); \
+  }
 /** Store 16 or 4 bytes to all ranks, any bits. */
-__device__ __forceinline__ void store(uint4 *to, uint4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-               "r"(v.w)
-               : "memory");
-}
-__device__ __forceinline__ void store(float4 *to, float4 v) {
-  asm volatile("multimem.st.relaxed.sys.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
-               : "memory");
-}
-__device__ __forceinline__ void store(unsigned *to, unsigned v) {
-  asm volatile("multimem.st.relaxed.sys.global.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
-}
-
+SYMM_MULTIMEM_TO(store, uint4, "r", "st.relaxed.sys.global.v4.bf16x2")
+SYMM_MULTIMEM_TO(store, float4, "f", "st.relaxed.sys.global.v4.f32")
+SYMM_MULTIMEM_WORD_TO(store, "st.relaxed.sys.global")
 /** Add to what all ranks have. Additions of several ranks may come in any order. */
-__device__ __forceinline__ void add(float4 *to, float4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(v.x), "f"(v.y), "f"(v.z),
-               "f"(v.w)
-               : "memory");
-}
-__device__ __forceinline__ void add_f16(uint4 *to, uint4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.f16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-               "r"(v.w)
-               : "memory");
-}
-__device__ __forceinline__ void add_bf16(uint4 *to, uint4 v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.v4.bf16x2 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z),
-               "r"(v.w)
-               : "memory");
-}
-__device__ __forceinline__ void add(unsigned *to, unsigned v) {
-  asm volatile("multimem.red.relaxed.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
-}
+SYMM_MULTIMEM_TO(add, float4, "f", "red.relaxed.sys.global.add.v4.f32")
+SYMM_MULTIMEM_TO(add_f16, uint4, "r", "red.relaxed.sys.global.add.v4.f16x2")
+SYMM_MULTIMEM_TO(add_bf16, uint4, "r", "red.relaxed.sys.global.add.v4.bf16x2")
+SYMM_MULTIMEM_WORD_TO(add, "red.relaxed.sys.global.add")
 /** The same after everything that this thread, and those it met at a __syncthreads(), wrote: a signal to all ranks at once, in a
  * word of the block (signal pads have no multicast address). */
-__device__ __forceinline__ void add_release(unsigned *to, unsigned v) {
-  asm volatile("multimem.red.release.sys.global.add.u32 [%0], %1;" ::"l"(to), "r"(v) : "memory");
-}
+SYMM_MULTIMEM_WORD_TO(add_release, "red.release.sys.global.add")
+#undef SYMM_MULTIMEM_TO
+#undef SYMM_MULTIMEM_WORD_TO
 
 }  // namespace symm::device::multimem
 #endif
