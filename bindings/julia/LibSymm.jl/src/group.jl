@@ -34,19 +34,9 @@ end
 Group(; options...) = Group(0, 0, nothing; options...)
 
 function Group(
-    rank::Integer,
-    size::Integer,
-    meet::Union{AbstractString,Store,Nothing};
-    backend::Symbol=:auto,
-    device::Union{Integer,AbstractString}=SYMM_DEVICE_AUTO,
-    name::AbstractString="",
-    timeout=nothing,
-    create_timeout=nothing,
-    overlapping_devices::Bool=false,
-    check::Bool=false,
-    multicast::Bool=false,
-    channels::Integer=0,
-    scratch_bytes::Integer=0,
+    rank::Integer, size::Integer, meet::Union{AbstractString,Store,Nothing}; backend::Symbol=:auto,
+    device::Union{Integer,AbstractString}=SYMM_DEVICE_AUTO, name::AbstractString="", timeout=nothing, create_timeout=nothing,
+    overlapping_devices::Bool=false, check::Bool=false, multicast::Bool=false, channels::Integer=0, scratch_bytes::Integer=0,
 )
     backend, device = where_to_work(backend, device)
     config = Ref{symm_group_config_t}()
@@ -57,19 +47,11 @@ function Group(
     store = Ref(symm_store(call))
     GC.@preserve name address call store begin
         config[] = with(
-            config[];
-            rank=rank,
-            size=size,
-            backend=value_of(BACKENDS, backend),
-            device=device,
+            config[]; rank, size, backend=value_of(BACKENDS, backend), device, name=Base.unsafe_convert(Cstring, name),
             flags=overlapping_devices * SYMM_GROUP_OVERLAPPING_DEVICES | check * SYMM_GROUP_CHECK | multicast * SYMM_GROUP_MULTICAST,
             bootstrap=meet isa AbstractString ? Base.unsafe_convert(Cstring, address) : Cstring(C_NULL),
             store=meet isa Store ? Base.unsafe_convert(Ptr{symm_store_t}, store) : C_NULL,
-            create_timeout_ms=milliseconds(create_timeout),
-            timeout_ms=milliseconds(timeout),
-            name=Base.unsafe_convert(Cstring, name),
-            scratch_bytes=scratch_bytes,
-            channels=channels,
+            create_timeout_ms=milliseconds(create_timeout), timeout_ms=milliseconds(timeout), scratch_bytes, channels,
         )
         return meet isa Store ? create(config, call) : create(config)
     end

@@ -74,36 +74,24 @@ impl fmt::Display for Status {
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the loaded libsymm has no function {}: it is older than these bindings ({})",
-            self.name,
-            Version(crate::SYMM_VERSION)
-        )
+        let (name, own) = (self.name, Version(crate::SYMM_VERSION));
+        write!(f, "the loaded libsymm has no function {name}: it is older than these bindings ({own})")
     }
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = Version(crate::SYMM_VERSION);
+        let (Self::Open { path, .. } | Self::NotSymm { path, .. } | Self::Version { path, .. }) = self;
+        let path = path.display();
         match self {
-            Self::Open { path, cause } => {
-                write!(
-                    f,
-                    "cannot load libsymm from {}: {} (SYMM_LIB names the file to load)",
-                    path.display(),
-                    Reason(cause)
-                )
+            Self::Open { cause, .. } => {
+                write!(f, "cannot load libsymm from {path}: {} (SYMM_LIB names the file to load)", Reason(cause))
             }
-            Self::NotSymm { path, missing } => {
-                write!(f, "{} is not libsymm: it has no function {}", path.display(), missing.name)
+            Self::NotSymm { missing, .. } => write!(f, "{path} is not libsymm: it has no function {}", missing.name),
+            Self::Version { found, .. } => {
+                write!(f, "{path} is libsymm {}, which these bindings ({own}) do not fit", Version(*found))
             }
-            Self::Version { path, found } => write!(
-                f,
-                "{} is libsymm {}, which these bindings ({}) do not fit",
-                path.display(),
-                Version(*found),
-                Version(crate::SYMM_VERSION)
-            ),
         }
     }
 }

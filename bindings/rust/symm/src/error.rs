@@ -5,7 +5,7 @@ use crate::Status;
 use crate::convert::FromC;
 use std::ffi::c_char;
 use std::fmt;
-use symm_sys::{Api, LoadError, MissingSymbol, symm_failure_t, symm_status_t};
+use symm_sys::{Api, LoadError, MissingSymbol, symm_status_t};
 
 /// Result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -42,9 +42,7 @@ impl Error {
     /// What the library says of the call that has just failed on this thread.
     #[cold]
     fn last(api: &Api, status: symm_status_t) -> Self {
-        // SAFETY: the struct begins with its size, and all zeros is a value of its other fields, which are numbers.
-        let mut failure: symm_failure_t = unsafe { std::mem::zeroed() };
-        failure.struct_size = size_of_val(&failure);
+        let mut failure = sized!(symm_failure_t:);
         // SAFETY: the struct says its size.
         if let Err(missing) = unsafe { api.symm_last_failure(&mut failure) } {
             return missing.into();
@@ -89,8 +87,6 @@ impl From<MissingSymbol> for Error {
 /// What a function of the library gives, where the library has it.
 pub(crate) type Called = std::result::Result<symm_status_t, MissingSymbol>;
 
-/// One call of the library: its status becomes a `Result`.
-#[inline]
 /// Whether a look-up has found something.
 pub(crate) fn looked_up(function: impl FnOnce(&Api) -> Called) -> Result<bool> {
     match call(function) {
@@ -99,6 +95,8 @@ pub(crate) fn looked_up(function: impl FnOnce(&Api) -> Called) -> Result<bool> {
     }
 }
 
+/// One call of the library: its status becomes a `Result`.
+#[inline]
 pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
     let api = symm_sys::api()?;
     match function(api)? {
