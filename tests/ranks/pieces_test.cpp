@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "tests/support/options.hpp"
-#include "tests/support/pieces.hpp"
+#include "tests/support/pieces_calls.hpp"
 
 namespace support {
 namespace {

@@ -7,10 +7,10 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "tests/kernels/cuda/world.hpp"
 #include "tests/kernels/reference.hpp"
+#include "tests/support/pieces.hpp"
 
 extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 extern "C" void symm_pieces_reduce_any(symm::cuda::PiecesArgs args);
@@ -21,17 +21,12 @@ extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 namespace symm::cuda::model {
 namespace {
 
-using Bytes = std::vector<std::byte>;
-constexpr std::byte kUntouched{0xEE};
+using support::Bytes;
+using support::DrawnPieces;
+using support::PiecesKind;
 constexpr uint64_t kTile = 512;
 
 uint64_t address_of(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer); }
-
-struct Operand {
-  Bytes send, recv, expected;
-  std::vector<uint64_t> numbers[4];  // counts and displacements of send and recv, on the device
-  bool in_place = false;
-};
 
 // Of rank 0's piece for rank 1: so many bytes more than that one expects; of all: where counts are, the room of send, who does
 // not come, and the size of the memory that peers know.
@@ -51,101 +46,52 @@ class Calls {
   Ranks& ranks() { return ranks_; }
 
   void launch_any() {
+    constexpr PiecesKind kMoves[] = {PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::gather, PiecesKind::scatter,
+                                     PiecesKind::rows};
     switch (random_() % 9) {
       case 0: return reduce(DType::f64, symm_pieces_reduce_any);
       case 1: return reduce(DType::bf16, symm_pieces_reduce_bf16);
       case 2: return reduce(DType::f32, symm_pieces_reduce_f32);
       case 3: return reduce(DType::i16, symm_pieces_reduce_any);
-      case 4: return pieces(Collective::allgatherv);
-      case 5: return pieces(Collective::gather);
-      case 6: return pieces(Collective::scatter);
-      case 7: return pieces(Collective::allgather_rows);
-      default: return pieces(Collective::alltoallv);
+      default: return move(kMoves[random_() % 5]);
     }
   }
 
-  void pieces(Collective collective, const Wrong& wrong = {}) {
-    const bool exchanges = collective == Collective::alltoallv;
-    const bool in_rows = collective == Collective::allgather_rows;
-    const bool to_all = in_rows || collective == Collective::allgatherv;  // the same
+  void move(PiecesKind kind, const Wrong& wrong = {}) {
+    const bool exchanges = kind == PiecesKind::alltoallv;
     const bool by_device = wrong.by_device || (exchanges && random_() % 3 == 0);
-    const bool in_place = exchanges && !by_device && random_() % 3 == 0;
-    const size_t root = random_() % n_;
-    const uint64_t row = in_rows ? 1 + random_() % 700 : 0;
-    const uint64_t stride = n_ * row + random_() % 9;
-    const uint64_t equal = in_rows ? row * (2 + random_() % 40) : length();
-    std::vector<std::vector<uint64_t>> bytes(n_, std::vector<uint64_t>(n_, 0));
-    for (size_t from = 0; from < n_; ++from) {
-      const uint64_t own = in_rows ? equal : length();
-      for (size_t to = 0; to < n_; ++to) {
-        uint64_t& here = bytes[from][to];
-        if (exchanges) here = in_place && to < from ? bytes[to][from] : length();
-        if (to_all) here = own;
-        if (collective == Collective::gather ? to == root : collective == Collective::scatter && from == root) here = equal;
-      }
-    }
-    auto& operands = begin();
+    Call& call = begin(kind, 1, !by_device && random_() % 3 == 0);
     for (size_t rank = 0; rank < n_; ++rank) {
-      Operand& mine = operands[rank];
       PiecesArgs args{};
-      args.row_bytes = row;
-      args.row_stride = in_rows ? stride : 0;
-      std::vector<uint64_t> out = bytes[rank];
-      std::vector<uint64_t> in;
-      for (size_t from = 0; from < n_; ++from) in.push_back(bytes[from][rank]);
-      if (rank == 0 && n_ > 1) out[1] += wrong.more;
-      mine.in_place = in_place;
-      lay(in, args.recv, mine.recv);
-      if (in_rows) {
-        for (size_t from = 0; from < n_; ++from) args.recv[from].at = from * row;
-        mine.recv.assign(equal / row * stride, kUntouched);
-      }
-      lay(out, args.send, mine.send);
-      if (in_place) {
-        std::copy_n(args.recv, n_, args.send);
-        mine.send = mine.recv;
-      }
-      mine.expected = mine.recv;
-      for (size_t peer = 0; peer < n_; ++peer) {
-        if (to_all) args.send[peer] = args.send[0];
-        fill(mine.send, args.send[peer], rank, to_all ? 0 : peer);
-        fill(mine.expected, args.recv[peer], peer, to_all ? 0 : rank, row, stride);
-      }
-      if (by_device) on_device(mine, args, wrong.capacity);
-      if (static_cast<int>(rank) != wrong.absent)
-        launch(rank, collective, args, symm_pieces_move, operands, !in_place && random_() % 2 == 0, wrong.memory);
+      args.row_bytes = call.drawn.row;
+      args.row_stride = call.drawn.stride;
+      lists(call, rank, args);
+      if (rank == 0 && n_ > 1) args.send[1].bytes += wrong.more;
+      if (by_device) on_device(call, rank, args, wrong.capacity);
+      const bool is_symmetric = !(exchanges && call.drawn.is_in_place) && random_() % 2 == 0;
+      if (static_cast<int>(rank) != wrong.absent) launch(call, rank, args, symm_pieces_move, is_symmetric, wrong.memory);
     }
   }
 
   void reduce(DType dtype, void (*kernel)(PiecesArgs)) {
-    const uint64_t element = size_of(dtype);
-    std::vector<uint64_t> bytes;
-    for (size_t r = 0; r < n_; ++r) bytes.push_back(length() / element * element);
     const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % 5] : Op::avg;
-    auto& operands = begin();
-    std::vector<PiecesArgs> all(n_);
+    support::Elements elements;
+    elements.make = [&](std::byte* element) {
+      const auto number = support::encode_integer(static_cast<int32_t>(dtype), static_cast<int>(random_() % 9));
+      reference::store_bits(dtype, number, element);
+    };
+    elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
+      std::vector<uint64_t> bits;
+      for (const std::byte* element : of_all) bits.push_back(reference::load_bits(dtype, element));
+      reference::store_bits(dtype, reference::reduce(dtype, op, bits), result);
+    };
+    Call& call = begin(PiecesKind::reduce_scatterv, size_of(dtype), random_() % 3 == 0, elements);
     for (size_t rank = 0; rank < n_; ++rank) {
-      Operand& mine = operands[rank];
-      lay(bytes, all[rank].send, mine.send);
-      for (size_t i = 0; i + element <= mine.send.size(); i += element)
-        reference::store_bits(dtype, support::encode_integer(static_cast<int32_t>(dtype), static_cast<int>(random_() % 9)),
-                              &mine.send[i]);
-    }
-    for (size_t rank = 0; rank < n_; ++rank) {
-      Operand& mine = operands[rank];
-      for (size_t r = 0; r < n_; ++r) all[rank].recv[r] = {0, bytes[rank]};
-      mine.recv.assign(bytes[rank] + 3, kUntouched);
-      mine.expected = mine.recv;
-      for (uint64_t i = 0; i < bytes[rank]; i += element) {
-        std::vector<uint64_t> of_all;
-        for (size_t r = 0; r < n_; ++r)
-          of_all.push_back(reference::load_bits(dtype, &operands[r].send[all[r].send[rank].at + i]));
-        reference::store_bits(dtype, reference::reduce(dtype, op, of_all), &mine.expected[i]);
-      }
-      all[rank].call.op = static_cast<int32_t>(op);
-      all[rank].call.dtype = static_cast<int32_t>(dtype);
-      all[rank].element = static_cast<uint32_t>(element);
-      launch(rank, Collective::reduce_scatterv, all[rank], kernel, operands, false);
+      PiecesArgs args{};
+      args.call.op = static_cast<int32_t>(op);
+      args.call.dtype = static_cast<int32_t>(dtype);
+      lists(call, rank, args);
+      launch(call, rank, args, kernel, false);
     }
   }
 
@@ -157,10 +103,10 @@ class Calls {
     }
     for (size_t call = 0; call < calls_.size(); ++call) {
       for (size_t rank = 0; rank < n_; ++rank) {
-        const Operand& mine = (*calls_[call])[rank];
-        const Bytes& got = mine.in_place ? mine.send : mine.recv;
-        if (got != mine.expected) {
-          const auto at = std::mismatch(got.begin(), got.end(), mine.expected.begin()).first - got.begin();
+        const support::PiecesOfRank& mine = calls_[call]->drawn.of[rank];
+        const Bytes& got = calls_[call]->images[rank];
+        if (got != mine.after) {
+          const auto at = std::mismatch(got.begin(), got.end(), mine.after.begin()).first - got.begin();
           return "call " + std::to_string(call) + ", rank " + std::to_string(rank) + " is wrong at byte " + std::to_string(at) +
                  " of " + std::to_string(got.size());
         }
@@ -170,66 +116,63 @@ class Calls {
   }
 
  private:
-  std::vector<Operand>& begin() { return *calls_.emplace_back(std::make_unique<std::vector<Operand>>(n_)); }
+  struct Call {
+    DrawnPieces drawn;
+    std::vector<Bytes> images;
+    std::vector<std::array<std::vector<uint64_t>, 4>> numbers;  // counts and displacements of send and recv, on the device
+  };
 
-  // Of more chunks than there are slots, of one, or nothing.
-  uint64_t length() {
-    constexpr uint64_t kMost[] = {1, 40, 3000, 20'000};
-    return random_() % kMost[random_() % 4];
+  Call& begin(PiecesKind kind, size_t element, bool in_place, const support::Elements& elements = {}) {
+    DrawnPieces drawn(kind, n_, element, in_place, random_, elements);
+    Call& call = *calls_.emplace_back(std::make_unique<Call>(Call{std::move(drawn), {}, {}}));
+    for (const auto& mine : call.drawn.of) call.images.push_back(mine.before);
+    call.numbers.resize(n_);
+    return call;
   }
 
-  static void fill(Bytes& operand, const PiecesArgs::Range& piece, size_t from, size_t to, uint64_t row = 0,
-                   uint64_t stride = 0) {
-    for (uint64_t i = 0; i < piece.bytes; ++i) {
-      const uint64_t at = row == 0 ? i : i / row * stride + i % row;
-      operand[piece.at + at] = static_cast<std::byte>((from * 31 + to * 7 + i * 13 + i / 256) % 237);
+  void lists(const Call& call, size_t rank, PiecesArgs& args) const {
+    const support::PiecesOfRank& mine = call.drawn.of[rank];
+    for (size_t r = 0; r < n_; ++r) {
+      args.send[r] = {mine.send[r].at, mine.send[r].bytes};
+      args.recv[r] = {mine.recv[r].at, mine.recv[r].bytes};
     }
   }
 
-  // Pieces in any order, with gaps.
-  void lay(const std::vector<uint64_t>& bytes, PiecesArgs::Range (&pieces)[kMaxRanks], Bytes& operand) {
-    std::vector<size_t> order(n_);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::shuffle(order.begin(), order.end(), random_);
-    uint64_t at = random_() % 2 * 16;
-    for (const size_t r : order) {
-      pieces[r] = {at, bytes[r]};
-      at += bytes[r] + random_() % 3 * 8;
-    }
-    operand.assign(at, kUntouched);
-  }
-
-  static void on_device(Operand& mine, PiecesArgs& args, uint64_t capacity) {
+  static void on_device(Call& call, size_t rank, PiecesArgs& args, uint64_t capacity) {
+    const support::PiecesOfRank& mine = call.drawn.of[rank];
     for (const size_t which : {0, 1}) {
-      std::vector<uint64_t>* lists = &mine.numbers[2 * which];
+      std::vector<uint64_t>* lists = &call.numbers[rank][2 * which];
       for (PiecesArgs::Range& piece : which == 0 ? args.send : args.recv) {
         lists[0].push_back(piece.bytes);
         lists[1].push_back(piece.at);
         piece = {};
       }
-      const uint64_t room = which == 0 ? std::min<uint64_t>(capacity, mine.send.size()) : mine.recv.size();
+      const uint64_t room = which == 0 ? std::min<uint64_t>(capacity, mine.send_bytes + 8) : mine.recv_bytes;
       args.counts[which] = {address_of(lists[0].data()), address_of(lists[1].data()), room};
     }
   }
 
   // In the memory of this call, of which `bytes` are known, or in private memory.
-  void launch(size_t rank, Collective collective, PiecesArgs args, void (*kernel)(PiecesArgs), std::vector<Operand>& operands,
-              bool is_symmetric, uint64_t bytes = UINT64_MAX) {
-    Operand& mine = operands[rank];
+  void launch(Call& call, size_t rank, PiecesArgs args, void (*kernel)(PiecesArgs), bool is_symmetric,
+              uint64_t bytes = UINT64_MAX) {
+    constexpr Collective kCollectives[] = {Collective::alltoallv, Collective::allgatherv, Collective::reduce_scatterv,
+                                           Collective::gather,    Collective::scatter,    Collective::allgather_rows};
+    const support::PiecesOfRank& mine = call.drawn.of[rank];
     args.call.comm = ranks_.comm(static_cast<int>(rank));
     args.call.comm.memories = address_of(memories_.data());
     args.call.comm.memory_count = static_cast<int32_t>(memories_.size());
-    args.call.collective = static_cast<int32_t>(collective);
+    args.call.collective = static_cast<int32_t>(kCollectives[static_cast<size_t>(call.drawn.kind)]);
     args.call.detail = calls_.size();
     args.call.work_groups = static_cast<int32_t>(blocks_);
-    args.call.send = address_of(mine.send.data());
-    args.call.recv = address_of(mine.in_place ? mine.send.data() : mine.recv.data());
-    if (args.element == 0) args.element = 1;
+    args.call.send = address_of(call.images[rank].data() + mine.send_at);
+    args.call.recv = address_of(call.images[rank].data() + mine.recv_at);
+    args.element = static_cast<uint32_t>(call.drawn.element);
     if (is_symmetric) {
       args.call.recv_memory = calls_.size();
+      args.call.recv_offset = mine.recv_at;
       MemoryEntry& entry = memories_[calls_.size()];
       entry = {calls_.size(), bytes, {}};
-      for (size_t r = 0; r < n_; ++r) entry.block[r] = address_of(operands[r].recv.data());
+      for (size_t r = 0; r < n_; ++r) entry.block[r] = address_of(call.images[r].data());
     }
     ranks_.launch(
         static_cast<int>(rank), [args, kernel](const CollectiveArgs&) { kernel(args); }, args.call,
@@ -241,7 +184,7 @@ class Calls {
   unsigned blocks_;
   std::mt19937 random_;
   std::array<MemoryEntry, 16> memories_{};
-  std::vector<std::unique_ptr<std::vector<Operand>>> calls_;
+  std::vector<std::unique_ptr<Call>> calls_;
 };
 
 Ranks::Options options_of(int ranks, unsigned seed) {
@@ -281,22 +224,22 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
       {{.memory = 5}, WaitError::unknown_memory, -1},
   };
   for (const Case& one : cases) {
-    bool was_told = false;
-    for (unsigned seed = 0; seed < 6; ++seed) {
+    int told = 0;
+    for (unsigned seed = 0; seed < 20 && told < 3; ++seed) {
       Ranks::Options options = options_of(2, seed);
       options.timeout_ns = 100'000;
       Calls calls(options);
-      calls.pieces(Collective::alltoallv, one.wrong);
+      calls.move(PiecesKind::alltoallv, one.wrong);
       ASSERT_TRUE(calls.ranks().run());
       const ErrorRecord& record = calls.ranks().record(0);
       if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble))
         continue;  // what was drawn fits, or not there
-      was_told = true;
+      ++told;
       if (one.peer >= 0) {
         EXPECT_EQ(record.peer, one.peer);
       }
     }
-    EXPECT_TRUE(was_told) << static_cast<uint32_t>(one.trouble);
+    EXPECT_EQ(told, 3) << static_cast<uint32_t>(one.trouble);
   }
 }
 
@@ -319,7 +262,7 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
         const uint64_t blocks = 1 + random() % 3;
         const uint64_t stride = (count + random() % 5) * size_of(from);
         Bytes in(blocks * stride + 16);
-        Bytes out(blocks * count * size_of(to) + 16, kUntouched);
+        Bytes out(blocks * count * size_of(to) + 16, support::kUntouched);
         Bytes expected = out;
         for (uint64_t b = 0; b < blocks; ++b) {
           for (uint64_t i = 0; i < count; ++i) {
