@@ -208,26 +208,22 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._options = {"timeout": seconds, "create_timeout": seconds, "name": "torch", **(options or {})}
         self._lanes: dict[Any, _Lane] = {}
         self._coalesced: list[Any] | None = None
-        self._texts = ["", ""]
+        self._name = ""
 
     def getBackendName(self) -> str:
         return "symm"
 
-    # PyTorch keeps these two in its own back ends.
     def setGroupName(self, name: str) -> None:
-        self._texts[0] = name
+        self._name = name
 
     def getGroupName(self) -> str:
-        return self._texts[0]
-
-    def setGroupDesc(self, description: str) -> None:
-        self._texts[1] = description
-
-    def getGroupDesc(self) -> str:
-        return self._texts[1]
+        return self._name
 
     def _get_backend(self, device: torch.device) -> ProcessGroup:  # noqa: ARG002 - PyTorch's signature
         return self
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:  # noqa: ARG002
+        return False
 
     def _start_coalescing(self, device: torch.device) -> None:  # noqa: ARG002
         self._coalesced = []
@@ -240,12 +236,6 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if self._coalesced is not None:
             self._coalesced.append(work)
         return work
-
-    def size(self) -> int:
-        return self._size
-
-    def rank(self) -> int:
-        return self._rank
 
     def group(self, device: torch.device) -> Group:
         """The group of symm's for tensors on `device`. [collective] the first time, then [local]"""

@@ -19,8 +19,11 @@ from symm.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from symm.group import Group
+
+    Rows: TypeAlias = list[int] | None
 
 _groups: dict[tuple[str, str], Group] = {}
 
@@ -63,10 +66,10 @@ library = torch.library.Library("symm", "DEF")
 ops: Any = torch.ops.symm
 
 
-def operator(schema: str, *, result: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., Any]]:
+def operator(schema: str, *, result: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Define one: `result` makes its result for the kernel to fill, and is what tracers see of it; None where there is none."""
 
-    def define(body: Callable[..., None]) -> Callable[..., Any]:
+    def define(body: Callable[..., None]) -> Callable[..., None]:
         name = library.define(schema)
 
         def kernel(x: torch.Tensor, *arguments: Any) -> Any:
@@ -85,7 +88,7 @@ def operator(schema: str, *, result: Callable[..., Any]) -> Callable[[Callable[.
         for kind in ("CPU", "CUDA"):
             library.impl(name, kernel, kind)
         torch.library.register_fake(f"symm::{name}", result, lib=library)
-        return kernel
+        return body
 
     return define
 
@@ -115,24 +118,17 @@ def _scattered(x: torch.Tensor, op: str = "sum", group: str = "") -> torch.Tenso
     return x.new_empty((x.shape[0] // size, *x.shape[1:]))
 
 
-def _exchanged(
-    x: torch.Tensor, group: str = "", send_rows: list[int] | None = None, recv_rows: list[int] | None = None
-) -> torch.Tensor:
+def _exchanged(x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None) -> torch.Tensor:
     _size(x, group)
     if (send_rows is None) != (recv_rows is None):
         raise InvalidArgumentError("send_rows, recv_rows: both, or neither")
     return x.new_empty((x.shape[0] if recv_rows is None else sum(recv_rows), *x.shape[1:]))
 
 
+@operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()', result=_nothing)
 @operator('all_reduce(Tensor x, str op="sum", str group="") -> Tensor', result=_alike)
 def all_reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: str = "") -> None:
-    """Op over all ranks of `x`."""
-    group_of(group, x.device).allreduce(x, out, op)
-
-
-@operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()', result=_nothing)
-def all_reduce_(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: str = "") -> None:
-    """The same in place."""
+    """Op over all ranks of `x`; with the underscore in place."""
     group_of(group, x.device).allreduce(x, out, op)
 
 
@@ -148,17 +144,8 @@ def reduce_scatter(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: s
     group_of(group, x.device).reduce_scatter(x, out, op)
 
 
-@operator(
-    'all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None) -> Tensor',
-    result=_exchanged,
-)
-def all_to_all(
-    x: torch.Tensor,
-    out: torch.Tensor,
-    group: str = "",
-    send_rows: list[int] | None = None,
-    recv_rows: list[int] | None = None,
-) -> None:
+@operator('all_to_all(Tensor x, str group="", SymInt[]? send_rows=None, SymInt[]? recv_rows=None) -> Tensor', result=_exchanged)
+def all_to_all(x: torch.Tensor, out: torch.Tensor, group: str = "", send_rows: Rows = None, recv_rows: Rows = None) -> None:
     """Part r of the result is rank r's part for this rank, along the first dimension; without numbers of rows all are equal."""
     found = group_of(group, x.device)
     if send_rows is None or recv_rows is None:
@@ -184,66 +171,55 @@ def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noq
 # ---- their gradients
 
 
-def _differentiable(name: str, backward: Callable[..., Any], remember: Callable[..., None]) -> None:
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # called by these names
-        remember(ctx, inputs, output)
+def gradient(name: str) -> Callable[[Callable[..., Any]], None]:
+    """Give an operator one: a function of the context, the result's gradient, and the operator's arguments behind `x`."""
 
-    torch.library.register_autograd(f"symm::{name}", backward, setup_context=setup, lib=library)
+    def give(backward: Callable[..., Any]) -> None:
+        def setup(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # called by these names
+            ctx.arguments = inputs[1:]
+            if member(Op, inputs[1] if name == "all_reduce" else "sum") in (Op.MIN, Op.MAX):
+                ctx.save_for_backward(inputs[0], output)
+
+        def whole(ctx: Any, given: torch.Tensor) -> Any:
+            return backward(ctx, given, *ctx.arguments), *(None for _ in ctx.arguments)
+
+        torch.library.register_autograd(f"symm::{name}", whole, setup_context=setup, lib=library)
+
+    return give
 
 
-def _remember_op(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
-    x, context.op, context.group = inputs
-    context.operation = member(Op, context.op)
-    if context.operation in (Op.MIN, Op.MAX):
-        context.save_for_backward(x, output)
-
-
-def _all_reduce_backward(context: Any, gradient: torch.Tensor) -> Any:
-    if context.operation in (Op.SUM, Op.AVG):
-        return ops.all_reduce(gradient, context.op, context.group), None, None
-    if context.operation == Op.PROD:
+@gradient("all_reduce")
+def _of_all_reduce(context: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
+    kind = member(Op, op)
+    if kind in (Op.SUM, Op.AVG):
+        return ops.all_reduce(given, op, group)
+    if kind == Op.PROD:
         raise NotImplementedError("symm::all_reduce has no gradient for 'prod'")
     x, output = context.saved_tensors
-    chosen = (x == output).to(gradient.dtype)  # ranks that have the extreme share the gradient, as in torch.amax()
-    shares = ops.all_reduce(chosen, "sum", context.group)
-    return ops.all_reduce(gradient, "sum", context.group) * chosen / shares, None, None
+    chosen = (x == output).to(given.dtype)  # ranks that have the extreme share the gradient, as in torch.amax()
+    return ops.all_reduce(given, "sum", group) * chosen / ops.all_reduce(chosen, "sum", group)
 
 
-def _reduce_scatter_backward(context: Any, gradient: torch.Tensor) -> Any:
-    if context.operation not in (Op.SUM, Op.AVG):
-        raise NotImplementedError(f"symm::reduce_scatter has no gradient for {context.op!r}")
-    gathered = ops.all_gather(gradient, context.group)
-    if context.operation == Op.AVG:
-        gathered = gathered / group_of(context.group, gradient.device).size
-    return gathered, None, None
+@gradient("reduce_scatter")
+def _of_reduce_scatter(_: Any, given: torch.Tensor, op: str, group: str) -> torch.Tensor:
+    kind = member(Op, op)
+    if kind not in (Op.SUM, Op.AVG):
+        raise NotImplementedError(f"symm::reduce_scatter has no gradient for {op!r}")
+    gathered = ops.all_gather(given, group)
+    return gathered if kind == Op.SUM else gathered / group_of(group, given.device).size
 
 
-def _remember_group(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # noqa: ARG001 - PyTorch's signature
-    context.group = inputs[1]
-    context.rows = inputs[2:]
+@gradient("all_gather")
+def _of_all_gather(_: Any, given: torch.Tensor, group: str) -> torch.Tensor:
+    return ops.reduce_scatter(given, "sum", group)
 
 
-def _all_gather_backward(context: Any, gradient: torch.Tensor) -> Any:
-    return ops.reduce_scatter(gradient, "sum", context.group), None
+@gradient("all_to_all")
+def _of_all_to_all(_: Any, given: torch.Tensor, group: str, send_rows: Any, recv_rows: Any) -> torch.Tensor:
+    return ops.all_to_all(given, group, recv_rows, send_rows)
 
 
-def _all_to_all_backward(context: Any, gradient: torch.Tensor) -> Any:
-    send_rows, recv_rows = context.rows
-    return ops.all_to_all(gradient, context.group, recv_rows, send_rows), None, None, None
-
-
-def _remember_root(context: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:  # noqa: ARG001 - PyTorch's signature
-    _, context.root, context.group = inputs
-
-
-def _broadcast_backward(context: Any, gradient: torch.Tensor) -> Any:
-    total = ops.all_reduce(gradient, "sum", context.group)
-    is_root = group_of(context.group, gradient.device).rank == context.root
-    return total if is_root else torch.zeros_like(total), None, None
-
-
-_differentiable("all_reduce", _all_reduce_backward, _remember_op)
-_differentiable("reduce_scatter", _reduce_scatter_backward, _remember_op)
-_differentiable("all_gather", _all_gather_backward, _remember_group)
-_differentiable("all_to_all", _all_to_all_backward, _remember_group)
-_differentiable("broadcast", _broadcast_backward, _remember_root)
+@gradient("broadcast")
+def _of_broadcast(_: Any, given: torch.Tensor, root: int, group: str) -> torch.Tensor:
+    total = ops.all_reduce(given, "sum", group)
+    return total if group_of(group, given.device).rank == root else torch.zeros_like(total)
