@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,8 @@ def collectives(rank, device):
     dist.barrier(async_op=True).wait()
     with pytest.raises(symm.InvalidArgumentError, match="recv"):
         dist.all_gather_into_tensor(full(0, 3), full(0, 2))
+    with pytest.raises(symm.InvalidArgumentError, match="recv"):
+        dist.all_gather_into_tensor(full(0, 3), full(0, 2), async_op=True).wait()
     for kind in (torch.complex64, torch.float8_e4m3fn):
         tensor = full(rank).to(kind)
         dist.broadcast(tensor, 1)
@@ -263,6 +266,8 @@ def collectives(rank, device):
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]):
         work.wait()
     assert (received == other).all()
+    with pytest.raises(symm.UnsupportedError, match="layout"):
+        dist.all_reduce(tensor.to_sparse())
     with pytest.raises(symm.UnsupportedError, match="any"):
         dist.recv(tensor)
 
@@ -273,7 +278,13 @@ def collectives(rank, device):
     compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager")
     all_equal(compiled(full(rank + 1.0)), *[6] * 6)
     dist.barrier()
+    pending = dist.irecv(tensor, 0, tag=7) if rank else None  # from rank 0, that sends nothing
+    with pytest.raises(TimeoutError):
+        (pending or dist.irecv(tensor, 1, tag=7)).wait(timedelta(seconds=0.1))
     dist.destroy_process_group()
+    if pending:
+        with pytest.raises(symm.SymmError):
+            pending.wait()
 
 
 def model(device):

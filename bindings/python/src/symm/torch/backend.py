@@ -14,14 +14,15 @@ CUDA graph captures, and ranks on several machines.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import queue
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import _create_work_from_future
 from torch.futures import Future
 
 from symm.dtypes import ALL
@@ -96,20 +97,43 @@ def _one(tensors: Sequence[Any]) -> Any:
 
 
 class _Work(dist.Work):  # type: ignore[misc]
-    """Several, or none: what was over when its call returned, or is ordered on the stream that the caller is on."""
+    """What `lane` does behind `future`, and all of `parts`; else what is over, or ordered on the stream that the caller is on."""
 
-    def __init__(self, works: Sequence[Any] = ()) -> None:
+    def __init__(self, lane: _Lane | None = None, future: Any = None, parts: Sequence[_Work] = ()) -> None:
         super().__init__()
-        self._works = works
+        self._lane, self._future, self._parts = lane, future, parts
+        self.over = threading.Event()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        return all(work.wait() if timeout is None else work.wait(timeout) for work in self._works)
+        for part in self._parts:
+            part.wait(timeout)
+        if self._lane is not None:
+            seconds = timeout.total_seconds() if timeout else None
+            if not self.over.wait(seconds):
+                raise TimeoutError(f"the collective is not over after {seconds} s")
+            self._future.wait()  # of Python's class, which raises what went wrong; the one that C++ sees does not
+            if seconds and self._lane.side:
+                self._lane.group.synchronize(self._lane.side, timeout=seconds)
+        return True
 
     def is_completed(self) -> bool:
-        return all(work.is_completed() for work in self._works)
+        return self.over.is_set() and all(part.is_completed() for part in self._parts)
+
+    def get_future(self) -> Any:
+        return self._future
 
 
 _DONE = _Work()
+_DONE.over.set()
+_lanes: weakref.WeakSet[_Lane] = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    # A thread that comes out of C++ while the interpreter ends would end the process.
+    for lane in list(_lanes):
+        lane.close()
+        lane.join()
 
 
 class _Lane:
@@ -122,9 +146,10 @@ class _Lane:
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._last: Any = None
-        self._side: Any = None
+        self._last = _DONE.over
         self._group: Group | None = None
+        self.side: Any = None
+        _lanes.add(self)
 
     @property
     def group(self) -> Group:
@@ -135,62 +160,71 @@ class _Lane:
 
     def now(self, body: Body) -> None:
         """On this thread or the current stream, behind what was begun before."""
-        if self._last is not None and not self._last.done():
-            with contextlib.suppress(Exception):  # its own waiter hears of it
-                self._last.wait()
+        self._last.wait()
         body(self.group, 0 if self.device.type == "cpu" else torch.cuda.current_stream(self.device).cuda_stream)
 
-    def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> Any:
-        """Begin it, and return its `Work`. On CUDA it comes behind what is on the current stream."""
-        future = Future(devices=None if self.device.type == "cpu" else [self.device])
+    def later(self, body: Body, tensors: Sequence[Tensor], result: Any) -> _Work:
+        """Begin it. On CUDA it comes behind what is on the current stream."""
         arrived = None
-        if self.device.type != "cpu":
-            if self._side is None:
-                self._side = torch.cuda.Stream(self.device)
+        if self.device.type == "cuda":
+            if self._threaded and torch.cuda.is_current_stream_capturing():
+                raise UnsupportedError("messages between two ranks cannot be captured into a CUDA graph")
+            if self.side is None:
+                self.side = torch.cuda.Stream(self.device)
             arrived = torch.cuda.current_stream(self.device).record_event()
             for tensor in tensors:
-                tensor.record_stream(self._side)
+                tensor.record_stream(self.side)
+        work = _Work(self, Future(devices=arrived and [self.device]))
+        task = (work, arrived, body, result)
         if self._threaded:
-            if arrived is not None and torch.cuda.is_current_stream_capturing():
-                raise UnsupportedError("messages between two ranks cannot be captured into a CUDA graph")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
                 self._thread.start()
-            self._last = future
-            self._tasks.put((future, arrived, body, result))
+            self._last = work.over
+            self._tasks.put(task)
         else:
-            self._run(arrived, body)
-            with torch.cuda.stream(self._side):  # of which the future remembers where it is
-                future.set_result(result)
-        return _create_work_from_future(future)
+            self._run(*task)
+        return work
 
-    def _run(self, arrived: Any, body: Body) -> None:
-        with torch.no_grad():
-            if arrived is None:
-                body(self.group, 0)
-            else:
-                with torch.cuda.stream(self._side):
-                    self._side.wait_event(arrived)
-                    body(self.group, self._side.cuda_stream)
+    def _run(self, work: _Work, arrived: Any, body: Body, result: Any) -> None:
+        future = work.get_future()
+        with torch.no_grad(), torch.cuda.stream(self.side) if arrived else contextlib.nullcontext():
+            try:
+                if arrived:
+                    self.side.wait_event(arrived)
+                body(self.group, self.side.cuda_stream if arrived else 0)
+                future.set_result(result)  # of which it remembers the stream
+            except Exception as error:
+                if not self._threaded:
+                    raise
+                future.set_exception(error)
+            finally:
+                work.over.set()
 
     def _work(self) -> None:
-        while (task := self._tasks.get()) is not None:
-            future, arrived, body, result = task
-            try:
-                self._run(arrived, body)
-                with contextlib.nullcontext() if arrived is None else torch.cuda.stream(self._side):
-                    future.set_result(result)
-            except Exception as error:
-                future.set_exception(error)
-            del task, future, body, result
+        while task := self._tasks.get():
+            self._run(*task)
+            del task
+        self._release()
 
-    def close(self, reason: str = "") -> None:
-        self._tasks.put(None)
+    def _release(self) -> None:
         group, self._group = self._group, None
         if group is not None:
-            if reason:
-                group.abort(reason)
             group.close()
+
+    def close(self, reason: str = "") -> None:
+        """End what is under way, and let go of the group. Never waits."""
+        if self._group is not None and (reason or not self._last.is_set()):
+            self._group.abort(reason or "torch.distributed: the process group was destroyed")
+        if self._thread is None:
+            self._release()
+        else:
+            self._tasks.put(None)  # nobody may let go of a group in which a call is under way
+
+    def join(self) -> None:
+        """Wait until its thread has ended, but not for long."""
+        if self._thread is not None:
+            self._thread.join(1)
 
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -229,8 +263,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Any:  # noqa: ARG002
-        works, self._coalesced = self._coalesced, None
-        return _Work(works or ())
+        work, self._coalesced = _Work(parts=self._coalesced or ()), None
+        work.over.set()
+        return work
 
     def _begun(self, work: Any) -> Any:
         if self._coalesced is not None:
@@ -273,6 +308,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return lane
 
     def _run(self, opts: Any, tensors: Sequence[Tensor], body: Body, result: Any = None) -> Any:
+        if tensors[0].layout != torch.strided:
+            raise UnsupportedError(f"symm has no collectives of tensors with the layout {tensors[0].layout}")
         lane = self._lane(tensors[0].device)
         if getattr(opts, "asyncOp", True):
             return self._begun(lane.later(body, tensors, tensors if result is None else result))
@@ -320,13 +357,15 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self.allgather_into_tensor_coalesced([output], [tensor], opts)
 
     def allgather(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None) -> Any:
-        parts, tensor = _one(outputs), _one(tensors)
-
         def body(group: Group, stream: int) -> None:
-            with _all_written(parts) as into:
-                group.allgatherv(_read(tensor), into, [_count(part) for part in parts], stream=stream)
+            for parts, tensor in zip(outputs, tensors, strict=True):
+                with _all_written(parts) as into:
+                    group.allgatherv(_read(tensor), into, [_count(part) for part in parts], stream=stream)
 
-        return self._run(opts, [*parts, tensor], body, outputs)
+        return self._run(opts, [*tensors, *(part for parts in outputs for part in parts)], body, outputs)
+
+    def allgather_coalesced(self, outputs: list[list[Tensor]], tensors: list[Tensor], opts: Any = None) -> Any:
+        return self.allgather([list(parts) for parts in zip(*outputs, strict=True)], tensors, opts)
 
     def reduce_scatter_tensor_coalesced(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any) -> Any:
         how = _operation(outputs[0].dtype, opts.reduceOp)
