@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -17,16 +16,11 @@
 
 #include "core/backend/hardware.hpp"
 #include "core/backend/numa.hpp"
+#include "core/base/memfd.hpp"
 #include "core/base/per_process.hpp"
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
 #ifndef MFD_HUGE_SHIFT
 #define MFD_HUGE_SHIFT 26
-#endif
-#ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
 namespace symm::host {
@@ -109,13 +103,11 @@ std::byte* map_shared(int fd, const Piece& piece, size_t page, size_t alignment)
   return aligned;
 }
 
-// Beyond this limit the kernel would not only refuse but also end the process by SIGXFSZ.
 void require_file_size(size_t bytes) {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && bytes > limit.rlim_cur) {
+  if (const uint64_t limit = file_size_limit(); bytes > limit) {
     throw Error(Status::out_of_memory,
                 format("%zu bytes of shared memory are more than the limit on file sizes (RLIMIT_FSIZE, %llu bytes)", bytes,
-                       static_cast<unsigned long long>(limit.rlim_cur)));
+                       static_cast<unsigned long long>(limit)));
   }
 }
 
@@ -126,15 +118,8 @@ void require_available(size_t bytes) {
   }
 }
 
-Fd make_file(const char* name, unsigned int flags) {
-  flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  int raw = memfd_create(name, flags | MFD_NOEXEC_SEAL);
-  if (raw < 0 && errno == EINVAL) raw = memfd_create(name, flags);  // Linux < 6.3
-  return Fd(raw);
-}
-
 Fd make_file_of_huge_pages(const char* name, size_t page) {
-  Fd fd = make_file(name, MFD_HUGETLB | static_cast<unsigned int>(std::countr_zero(page)) << MFD_HUGE_SHIFT);
+  Fd fd = make_memfd(name, MFD_HUGETLB | static_cast<unsigned int>(std::countr_zero(page)) << MFD_HUGE_SHIFT);
   if (!fd) {
     const std::string why = system_error(errno, "memfd_create(MFD_HUGETLB)").what();
     throw Error(Status::unavailable, format("options.page_bytes: there are no pages of %zu bytes here: %s", page, why.c_str()));
@@ -189,7 +174,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const P
   const Pages pages{is_huge ? placement.page_bytes : page_size(), round_up(bytes, is_huge ? placement.page_bytes : page_size())};
   const size_t mapped = pages.all_bytes;
   if (!is_huge) require_available(mapped);  // huge pages are set aside
-  Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_file(name, 0);
+  Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
   if (!fd) throw system_error(errno, "memfd_create", name);
   require_file_size(mapped);
   if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));

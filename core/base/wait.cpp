@@ -52,32 +52,26 @@ void nap(uint64_t ns) noexcept {
 
 std::atomic<bool> futex_waitv_missing{false};
 
-struct Watched {
-  const Word* word = nullptr;
-  uint32_t seen = 0;
-};
-constexpr size_t kMostWatched = 128;  // that the kernel takes
-
 // Sleep on several words at once. False if this kernel (before 5.16, or a seccomp filter) does not offer it.
-bool sleep_on(std::span<const Watched> watched, uint64_t ns) noexcept {
+bool sleep_on(std::span<const Seen> seen, uint64_t ns) noexcept {
 #if defined(SYS_futex_waitv) && defined(FUTEX_32)
   if (futex_waitv_missing.load(std::memory_order_relaxed)) return false;
-  std::array<futex_waitv, kMostWatched> waits;
-  for (size_t i = 0; i < watched.size(); ++i) {
+  std::array<futex_waitv, kMostSeen> waits;
+  for (size_t i = 0; i < seen.size(); ++i) {
     waits[i] = {};
-    waits[i].val = watched[i].seen;
-    waits[i].uaddr = reinterpret_cast<uintptr_t>(watched[i].word);
+    waits[i].val = seen[i].value;
+    waits[i].uaddr = reinterpret_cast<uintptr_t>(seen[i].word);
     waits[i].flags = FUTEX_32;
   }
   const timespec until = to_timespec(now_ns() + ns);
-  if (syscall(SYS_futex_waitv, waits.data(), watched.size(), 0, &until, CLOCK_MONOTONIC) < 0 &&
+  if (syscall(SYS_futex_waitv, waits.data(), seen.size(), 0, &until, CLOCK_MONOTONIC) < 0 &&
       (errno == ENOSYS || errno == EPERM)) {
     futex_waitv_missing = true;
     return false;
   }
   return true;
 #else
-  (void)watched, (void)ns;
+  (void)seen, (void)ns;
   return false;
 #endif
 }
@@ -241,9 +235,9 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
   // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
   const bool seen_by_writers =
       fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;
-  const bool wakes = registered && seen_by_writers && told && words.size() < kMostWatched;
-  words = words.first(std::min(words.size(), kMostWatched - 1));
-  std::array<Watched, kMostWatched> watched;
+  const bool wakes = registered && seen_by_writers && told && words.size() < kMostSeen;
+  words = words.first(std::min(words.size(), kMostSeen - 1));
+  std::array<Seen, kMostSeen> watched;
   WaitEnd end = WaitEnd::reached;
   const uint64_t began = now_ns();
   for (;;) {
@@ -265,7 +259,7 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
     const uint64_t slice = std::min(left, wakes ? kSlice : kBlindSlice);
     if (!sleep_on({watched.data(), words.size() + 1}, slice)) {
       const timespec t = to_timespec(std::min(slice, kBlindSlice));
-      syscall(SYS_futex, watched[0].word, FUTEX_WAIT, watched[0].seen, &t, nullptr, 0);
+      syscall(SYS_futex, watched[0].word, FUTEX_WAIT, watched[0].value, &t, nullptr, 0);
     }
   }
   if (registered) waiter.fetch_sub(1, std::memory_order_relaxed);
@@ -297,7 +291,7 @@ void ring(Word& bell, const Waiter& waiter) noexcept {
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept {
   const uint64_t left = std::min(deadline.remaining_ns(), kSlice);
   if (left == 0 || word.load() != seen || (other != nullptr && other->load() != other_seen)) return;
-  const Watched both[] = {{&word, seen}, {other, other_seen}};
+  const Seen both[] = {{&word, seen}, {other, other_seen}};
   if (other != nullptr && sleep_on(both, left)) return;
   const timespec t = to_timespec(other != nullptr ? std::min(left, kBlindSlice) : left);
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
@@ -318,6 +312,10 @@ bool retry_until(const std::function<bool()>& ready, Deadline deadline) {
   for (uint64_t pause_ns = kMillisecond / 10;; pause_ns = std::min(pause_ns * 3 / 2, 5 * kMillisecond)) {
     if (ready()) return true;
     const uint64_t left = deadline.remaining_ns();
+bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept {
+  return sleep_on(seen, nanoseconds_of(milliseconds));
+}
+
     if (left == 0) return false;
     nap(std::min(left, pause_ns));
   }

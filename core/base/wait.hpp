@@ -216,3 +216,12 @@ bool poll_until(std::span<pollfd> fds, Deadline deadline);
 bool retry_until(const std::function<bool()>& ready, Deadline deadline);
 
 }  // namespace symm
+// Sleep until one of these words is not as it was seen, at most so long; may return early. False, at once, where the kernel
+// cannot do that.
+struct Seen {
+  const Word* word = nullptr;
+  uint32_t value = 0;
+};
+inline constexpr size_t kMostSeen = 128;  // that the kernel takes
+bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept;
+

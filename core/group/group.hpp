@@ -79,6 +79,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // Of a call that looks once where it is asked to; throws where it is ordered on a stream.
   uint64_t timeout_or_look(uint64_t timeout_ms) const;
   uint64_t timeout_or_default(uint64_t timeout_ms) const noexcept { return timeout_ms != 0 ? timeout_ms : timeout_ms_; }
+  uint64_t create_timeout_ms() const noexcept { return create_timeout_ms_; }
   Deadline create_deadline() const noexcept { return Deadline::after_ms(create_timeout_ms_); }
   int unwatched_peers() const;
   std::vector<int> gone_ranks() const;  // known to be dead, or to have left

@@ -10,6 +10,7 @@
 
 #include "core/base/per_process.hpp"
 #include "core/ipc/ipc.hpp"
+#include "core/mesh/peer_link.hpp"
 
 namespace symm {
 namespace {
@@ -156,7 +157,13 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
     for (size_t i = 0; i < pasts.size() && left.empty(); ++i) left = pasts[i]->all();
     return left.empty();
   };
-  if (retry_until(none, Deadline::after_ms(patience_ms))) return;
+  // A death is told before it is certain, by as long as the kernel takes to free the memory of the dead.
+  constexpr uint64_t kSilentMs = 1'000;
+  const Deadline silent = Deadline::after_ms(std::min(kSilentMs, patience_ms));
+  const auto is_dying = [](const Straggler& straggler) { return straggler.link->is_dying(); };
+  const auto over = [&] { return none() || (silent.expired() && !std::all_of(left.begin(), left.end(), is_dying)); };
+  retry_until(over, Deadline::after_ms(patience_ms));
+  if (left.empty()) return;
   throw Error(
       Status::unavailable,
       format("buffer: rank %d (pid %lld) of a group that failed has it mapped, and may still write to it: that process is not "

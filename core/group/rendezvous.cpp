@@ -140,10 +140,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
-  constexpr uint64_t kPatienceMs = 1'000;  // a death is told before it is certain
-  const uint64_t patience_ms = timeout_ms == 0 ? kPatienceMs : std::min(kPatienceMs, timeout_ms / 2);
   const auto make = [&] {
-    buffer->require_no_stragglers(patience_ms);
+    buffer->require_no_stragglers((timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
     return buffer;
   };
   return rendezvous(group, make, tag, timeout_ms, channels);

@@ -22,9 +22,12 @@ class PeerLink {
   // What the mesh itself says: leave, bye, failure or commit_vote, the last two with a failure. Never waits; what cannot be sent
   // is dropped, and the peer's deadline remains.
   virtual void post(wire::Type type, uint64_t group, const Failure* failure) noexcept = 0;
+  // Have the peer watch this process's life.
+  virtual void share_life(Deadline) noexcept {}
   virtual void stop() noexcept {}
   // As the kernel says now; where it tells of no deaths, whether the connection is closed. A thread of this process is not.
   virtual bool is_dead() const noexcept { return false; }
+  virtual bool is_dying() const noexcept { return false; }  // or dead; it may not be known
 };
 
 // From `rank` to the thread whose events those are.

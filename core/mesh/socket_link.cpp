@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // To a rank in another process: a connection, and the packets of wire.hpp on it.
+#include "core/base/log.hpp"
+#include "core/base/process.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/peer_link.hpp"
 #include "core/socket/connection.hpp"
@@ -15,9 +17,28 @@ class SocketLink final : public PeerLink, public Receiver {
         peer_(peer),
         events_(std::move(events)),
         connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
+  ~SocketLink() override {
+    if (held_ && generation_ == process::fork_generation()) Life::current().let_go(*held_);
+  }
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
   void stop() noexcept override { connection_.stop(); }
   bool is_dead() const noexcept override { return connection_.is_dead(); }
+  bool is_dying() const noexcept override { return connection_.is_dying(); }
+
+  void share_life(Deadline deadline) noexcept override {
+    try {
+      Life& life = Life::current();
+      wire::Header header = header_of(wire::Type::life, 0);
+      if (!life.hold(header.tag)) return;
+      held_ = header.tag;
+      header.nfds = 1;
+      const int fd = life.fd();
+      connection_.send(wire::encode(header), {&fd, 1}, deadline);
+    } catch (const std::exception& error) {
+      log::write(log::Level::info, "%s: it hears of this rank's death by its socket alone: %s",
+                 name_of_peer(peer_, connection_.peer().pid).c_str(), error.what());
+    }
+  }
 
   fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
     wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);
@@ -85,6 +106,7 @@ class SocketLink final : public PeerLink, public Receiver {
 
   void on_death(const std::string& manner) override {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_death(peer_, manner);
+      case End::dying: return events->on_gone(peer_, "died");
   }
 
   const int rank_;
@@ -98,6 +120,8 @@ class SocketLink final : public PeerLink, public Receiver {
 std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
                                           std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
+  const uint32_t generation_ = process::fork_generation();
+  std::optional<uint64_t> held_;  // for the peer
   link->start(link);
   return link;
 }

@@ -55,12 +55,13 @@ const char* decode_address(Reader in, Address& out) {
 const char* decode_body(Packet& packet) {
   const Header& header = packet.header;
   if (header.type >= Type::first_user && header.type <= Type::last_user) return nullptr;
-  if (header.nfds != 0) return "descriptors where none belong";
+  if (header.nfds != (header.type == Type::life ? 1 : 0)) return "descriptors where none belong, or none where one does";
   const Reader in(packet.body);
   switch (header.type) {
     case Type::hello: return decode_hello(in, header, packet.hello);
+    case Type::life:
     case Type::leave:
-    case Type::bye: return header.length == 0 ? nullptr : "farewell with a body";
+    case Type::bye: return header.length == 0 ? nullptr : "a body where none belongs";
     case Type::failure:
     case Type::commit_vote: return decode_failure(in, header, packet.failure);
     case Type::identity: return decode_identity(in, packet.identity);

@@ -40,6 +40,7 @@ enum class Type : uint16_t {
   commit_vote = 5,  // how connecting went: Failure, of which status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address
+  life = 8,         // the source holds word `tag` of the descriptor; no body
   first_user = 16,  // MessageKind: any body, up to kMaxFds descriptors; the receiver says what it expects
   last_user = 63,
 };

@@ -175,6 +175,10 @@ void Wireup::join() {
     }
   }
   join_by_accepting();
+  // Only now: descriptors on their way to ranks that are not accepting yet could use up what the kernel allows a user.
+  for (const auto& link : events_.look([](Known& known) { return known.links; })) {
+    if (link) link->share_life(deadline_);
+  }
 }
 
 Error Wireup::died(int rank, const std::string& how) {

@@ -21,10 +21,17 @@ Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size
 
 void Connection::start(const std::shared_ptr<void>& owner) {
   const std::shared_ptr<Watched> self(owner, this);
+  self_ = self;
   Monitor& monitor = Monitor::current();
   // The socket first: a death that is told at once finds the last words readable.
   watching_socket_ = monitor.watch(socket_.get(), self);
   if (peer_.pidfd) watching_pidfd_ = monitor.watch(peer_.pidfd.get(), self);
+}
+
+void Connection::watch_life(LifeWord word) {
+  if (!word || life_) return;
+  life_ = std::move(word);
+  watching_life_ = Life::current().watch(life_, self_);
 }
 
 void Connection::forget(std::atomic<uint64_t>& watching) noexcept {
@@ -35,6 +42,7 @@ void Connection::stop() noexcept {
   if (generation_ != process::fork_generation()) return;  // the child of whoever started it has no part in it
   forget(watching_socket_);
   forget(watching_pidfd_);
+  if (const uint64_t number = watching_life_.exchange(0)) Life::current().forget(number);
 }
 
 void Connection::close_socket() noexcept {
@@ -78,8 +86,11 @@ void Connection::ready(int fd) noexcept { receiver_.on_turn(*this, peer_.pidfd &
 
 void Connection::hear(bool dead) noexcept {
   try {
+    const bool dying = has_ended(life_);
+    if (dying) is_dying_ = true;
     try {
-      read(dead ? INT_MAX : kPacketsPerTurn);
+      read(dead || dying ? INT_MAX : kPacketsPerTurn);
+      if (dying && !dead) end(Receiver::End::dying, "");
     } catch (const std::exception& error) {
       end(Receiver::End::failed, error.what());
     }

@@ -5,7 +5,7 @@
 //
 // The order of what a receiver hears:
 //   1. packets, in the order in which they were sent;
-//   2. at most once, and after the last packet: that the connection has ended;
+//   2. at most once, and after the last packet: that the connection has ended, or the peer is ending, whichever is known first;
 //   3. at most once: that the peer is dead. All that it had sent was heard before, though the kernel may tell of a death first.
 // The end may come after the death, when a child of the dead process holds a copy of the socket, or never.
 #pragma once
@@ -17,6 +17,7 @@
 
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
+#include "core/socket/life.hpp"
 #include "core/socket/monitor.hpp"
 #include "core/socket/socket.hpp"
 
@@ -30,6 +31,7 @@ class Receiver {
   enum class End {
     closed,  // by the other side, on purpose or by its death
     broken,  // it broke the protocol
+    dying,   // by the life word of the peer
     failed   // this process cannot read it any more, or the receiver threw
   };
   virtual ~Receiver() = default;
@@ -56,12 +58,15 @@ class Connection final : public Watched {
   // From now on the monitor reads. `owner` has the connection and the receiver in it, and lives on while it hears something.
   // Throws Error(system).
   void start(const std::shared_ptr<void>& owner);
+  // The word that the peer holds for this end. In a turn of the monitor's.
+  void watch_life(LifeWord word);
   // Nothing is heard any more, once a packet that is being heard is done with.
   void stop() noexcept;
 
   const PeerProcess& peer() const noexcept { return peer_; }
   bool open() const noexcept { return static_cast<bool>(socket_); }
-  bool is_dead() const noexcept;  // as PeerLink::is_dead()
+  bool is_dead() const noexcept;                                                        // as PeerLink::is_dead()
+  bool is_dying() const noexcept { return is_dying_.load(std::memory_order_relaxed); }  // or dead, as its life word says
   bool death_will_be_known() const noexcept { return watching_pidfd_ != 0; }
 
   // Any thread may send, while others do. would_block: the peer's queue was full until the deadline; crowded: the kernel was
@@ -90,6 +95,10 @@ class Connection final : public Watched {
   const uint32_t generation_;
   std::atomic<uint64_t> watching_socket_{0};  // the monitor's numbers
   std::atomic<uint64_t> watching_pidfd_{0};
+  std::weak_ptr<Watched> self_;
+  LifeWord life_;  // the monitor's
+  std::atomic<uint64_t> watching_life_{0};
+  std::atomic<bool> is_dying_{false};
 };
 
 }  // namespace symm

@@ -205,8 +205,9 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
     const size_t before = open_descriptors();
     const pid_t child = fork();
     if (child == 0) {
-      // Closed at the fork: socket, pidfd, epoll. What the child does with the mesh it inherited must not reach anybody.
-      const bool closed = open_descriptors() + 3 == before;
+      // Closed at the fork: socket, pidfd, epoll, life and its bell. What the child does with the mesh it inherited must not
+      // reach anybody.
+      const bool closed = open_descriptors() + 5 == before;
       const Failure failure = failure_of([&] { say(*mesh, 0, kTopic, "no"); });
       mesh->detach(kTopic.group);
       mesh.reset();
@@ -224,6 +225,21 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
   const std::string message = ranks[0].result();
   EXPECT_NE(message.find(format("rank 1 (pid %d) died", pid)), std::string::npos) << message;
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
+}
+
+// Nothing but the word that it held can tell: what it became lives, with its sockets.
+TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
+  Processes ranks(2, [&](int rank) {
+    const auto mesh = connect(directory.path(), rank, 2);
+    const auto revocation = attach_all(*mesh, kTopic.group);
+    greet(*mesh, 1);
+    if (rank == 0) return await_failure(*revocation).message;
+    for (int fd = 3; fd < 256; ++fd) fcntl(fd, F_SETFD, 0);
+    execlp("sleep", "sleep", "60", nullptr);
+    return std::string();
+  });
+  EXPECT_EQ(ranks[0].result(), format("rank 1 (pid %d) died", ranks[1].pid()));
+  ranks[1].kill(SIGKILL);
 }
 
 TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {

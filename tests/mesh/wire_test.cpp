@@ -56,6 +56,14 @@ TEST(Wire, RoundTrip) {
   EXPECT_EQ(packet.body.size(), 17U);
 }
 
+TEST(Wire, ALifeComesWithItsDescriptor) {
+  Header life = header_of(Type::life);
+  EXPECT_THROW(encode(life), Error);
+  life.nfds = 1;
+  Packet packet;
+  EXPECT_EQ(decode(encode(life), packet), nullptr);
+}
+
 TEST(Wire, LittleEndianOnEveryMachine) {
   const Buffer packet = samples()[7];
   EXPECT_EQ(packet[0], std::byte{'S'});

@@ -80,7 +80,7 @@ class Listening final : public Receiver {
     return nullptr;
   }
   void on_end(End end, const std::string& why) override {
-    const char* names[] = {"end", "broken: ", "failed: "};
+    const char* names[] = {"end", "broken: ", "dying", "failed: "};
     journal_.write(prefix_ + names[static_cast<int>(end)] + why);
   }
   void on_death(const std::string& manner) override {

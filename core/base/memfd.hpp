@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file of memory, without a name, that can be sealed.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstdint>
+
+#include "core/base/fd.hpp"
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace symm {
+
+// Empty, and errno says why, if there is none.
+inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
+  flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  int raw = memfd_create(name, flags | MFD_NOEXEC_SEAL);
+  if (raw < 0 && errno == EINVAL) raw = memfd_create(name, flags);  // Linux < 6.3
+  return Fd(raw);
+}
+
+// Beyond this limit the kernel would not only refuse but also end the process by SIGXFSZ.
+inline uint64_t file_size_limit() noexcept {
+  rlimit limit{};
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
+}
+
+}  // namespace symm

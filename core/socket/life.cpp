@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/socket/life.hpp"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <algorithm>
+
+#include "core/base/error.hpp"
+#include "core/base/memfd.hpp"
+#include "core/base/process.hpp"
+
+namespace symm {
+namespace {
+
+constexpr uint32_t kNobody = UINT32_MAX;
+constexpr uint64_t kPatienceMs = 1'000;  // for a thread to start
+constexpr uint64_t kLookMs = 60'000;     // though nobody woke us
+
+bool is_marked(const Word& word) noexcept { return (word.load(std::memory_order_acquire) & FUTEX_OWNER_DIED) != 0; }
+
+void link(robust_list& from, robust_list& to) noexcept {  // the kernel may come by at any moment
+  std::atomic_ref(from.next).store(&to, std::memory_order_release);
+}
+
+}  // namespace
+
+LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
+  struct stat status {};
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (index >= Life::kWords || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 ||
+      status.st_size != static_cast<off_t>(Life::kBytes)) {
+    return nullptr;
+  }
+  void* const start = mmap(nullptr, Life::kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (start == MAP_FAILED) return nullptr;
+  try {
+    const std::shared_ptr<void> mapping(start, [](void* mapped) { munmap(mapped, Life::kBytes); });
+    return {mapping, &static_cast<const Life::Slot*>(start)[index].word};
+  } catch (const std::bad_alloc&) {
+    return nullptr;  // it was unmapped
+  }
+}
+
+bool has_ended(const LifeWord& word) noexcept { return word && is_marked(*word); }
+
+Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))) {
+  if (!fd_ || !bell_) throw system_error(errno, fd_ ? "eventfd" : "memfd_create");
+  if (kBytes > file_size_limit()) throw system_error(EFBIG, "posix_fallocate");
+  if (const int error = posix_fallocate(fd_.get(), 0, kBytes); error != 0) throw system_error(error, "posix_fallocate");
+  void* const start = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
+  if (start == MAP_FAILED) throw system_error(errno, "mmap");
+  slots_ = static_cast<Slot*>(start);
+  const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
+  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {  // Linux < 5.1
+    fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL);
+  }
+  list_.list.next = &list_.list;
+  list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
+  Monitor::current().watch(bell_.get(), self_);
+  seat(true);
+}
+
+Life::Bench& Life::seat(bool holds_words) {
+  auto& bench = *benches_.emplace_back(std::make_unique<Bench>());
+  try {
+    process::start_thread("symm-life", [this, &bench, holds_words] {
+      if (holds_words) {
+        const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
+        holder_.store(listed ? static_cast<uint32_t>(syscall(SYS_gettid)) : kNobody);
+        wake_all(holder_);
+      }
+      sit(bench);
+    });
+  } catch (...) {
+    benches_.pop_back();
+    throw;
+  }
+  return bench;
+}
+
+// Never returns: the end of the thread that holds the words would be taken for that of the process.
+void Life::sit(Bench& bench) noexcept {
+  std::array<Seen, kMostSeen> seen;
+  for (;;) {
+    seen[0] = {&bench.changes, bench.changes.load()};
+    size_t count = 1;
+    bool news = false;
+    {
+      const std::lock_guard lock(mutex_);
+      for (Entry& entry : bench.entries) {
+        if (entry.told) continue;
+        const uint32_t value = entry.word->load(std::memory_order_acquire);
+        entry.told = is_marked(*entry.word);
+        news = news || entry.told;
+        if (!entry.told) seen[count++] = {entry.word.get(), value};
+      }
+    }
+    const uint64_t one = 1;
+    if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
+    // A word that is unmapped meanwhile was forgotten, which is a change.
+    if (!sleep_on_any({seen.data(), count}, kLookMs)) sleep_while(bench.changes, seen[0].value, nullptr, 0, Deadline::never());
+  }
+}
+
+void Life::ready(int fd) noexcept {
+  uint64_t rung = 0;
+  if (::read(fd, &rung, sizeof rung) != sizeof rung) return;
+  for (;;) {
+    std::shared_ptr<Watched> watched;
+    {
+      const std::lock_guard lock(mutex_);
+      Entry found{};
+      for (const auto& bench : benches_) {
+        const auto at = std::find_if(bench->entries.begin(), bench->entries.end(), [](const Entry& entry) { return entry.told; });
+        if (at == bench->entries.end()) continue;
+        found = std::move(*at);
+        bench->entries.erase(at);
+        break;
+      }
+      if (!found.told) return;
+      watched = found.watched.lock();
+    }
+    if (watched) watched->ready(-1);
+  }
+}
+
+bool Life::hold(uint64_t& index) {
+  const Deadline deadline = Deadline::after_ms(kPatienceMs);
+  while (holder_ == 0 && !deadline.expired()) sleep_while(holder_, 0, nullptr, 0, deadline);
+  const uint32_t holder = holder_;
+  if (holder == 0 || holder == kNobody) return false;
+  const std::lock_guard lock(mutex_);
+  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {
+  }
+  if (index == kWords) return false;
+  slots_[index].word = holder | FUTEX_WAITERS;  // so that the kernel wakes whoever sleeps; they cannot write it
+  if (index < linked_) return true;
+  link(links_[index], list_.list);
+  link(index == 0 ? list_.list : links_[index - 1], links_[index]);
+  ++linked_;
+  return true;
+}
+
+void Life::let_go(uint64_t index) noexcept { slots_[index].word = 0; }
+
+uint64_t Life::watch(LifeWord word, std::weak_ptr<Watched> watched) {
+  const std::lock_guard lock(mutex_);
+  const auto has_room = [](const auto& bench) { return bench->entries.size() < kMostSeen - 1; };
+  const auto found = std::find_if(benches_.begin(), benches_.end(), has_room);
+  Bench& bench = found != benches_.end() ? **found : seat(false);
+  bench.entries.push_back({++last_, std::move(word), std::move(watched)});
+  bench.changes.fetch_add(1);
+  wake_all(bench.changes);
+  return last_;
+}
+
+void Life::forget(uint64_t number) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (const auto& bench : benches_) {
+    if (std::erase_if(bench->entries, [=](const Entry& entry) { return entry.number == number; }) == 0) continue;
+    bench->changes.fetch_add(1);
+    wake_all(bench->changes);
+  }
+}
+
+}  // namespace symm

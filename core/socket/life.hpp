@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The first sign of a process's death. When a process is killed, the kernel frees its memory, at 0.1 to 0.2 s a GiB, and only
+// then closes its sockets. Before both it goes through the words that each of its threads says it holds (robust futexes), marks
+// them, and wakes whoever sleeps on them.
+//
+// So one thread of the library holds a word for each peer, in memory that the peer maps read-only, and sleeps on the words that
+// peers hold for it. It ends with the process, or when that becomes another program: the end of other threads means nothing, a
+// forked child holds no word, and a word that is let go is marked by nobody. Its robust list is this thread's own: the C library
+// uses the one that it made for its mutexes, of which this thread locks none that is robust.
+//
+// Where the kernel cannot wait for several words (before 5.16) they are looked at every 50 ms; where it has no robust futexes,
+// the sockets tell alone.
+#pragma once
+
+#include <linux/futex.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/base/per_process.hpp"
+#include "core/base/wait.hpp"
+#include "core/socket/monitor.hpp"
+
+namespace symm {
+
+// Of another process.
+using LifeWord = std::shared_ptr<const Word>;
+// Word `index` of what Life::fd() is there. Null if it is something else.
+LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept;
+bool has_ended(const LifeWord& word) noexcept;  // false for null
+
+class Life final : public Watched {
+ public:
+  static Life& current() { return PerProcess<Life>::current(); }  // of this process. Throws Error(system)
+
+  // A word held for one peer until it is let go. False if no more can be held.
+  bool hold(uint64_t& index);
+  void let_go(uint64_t index) noexcept;
+  int fd() const noexcept { return fd_.get(); }
+
+  // Have the monitor call ready(-1) when the holder of `word` has ended, once. Returns a number for forget().
+  uint64_t watch(LifeWord word, std::weak_ptr<Watched> watched);
+  void forget(uint64_t number) noexcept;
+
+ private:
+  friend PerProcess<Life>;
+  Life();
+  static constexpr size_t kWords = 2048;  // the kernel goes through no more
+  struct Slot {                           // the kernel finds an entry's word by their distance, so both lie equally far apart
+    Word word{0};
+    uint32_t unused = 0;
+  };
+  static_assert(sizeof(Slot) == sizeof(robust_list));
+  static constexpr size_t kBytes = kWords * sizeof(Slot);
+  friend LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept;
+
+  struct Entry {
+    uint64_t number;
+    LifeWord word;
+    std::weak_ptr<Watched> watched;
+    bool told = false;
+  };
+  struct Bench {  // of one thread
+    Word changes{0};
+    std::vector<Entry> entries;
+  };
+  Bench& seat(bool holds_words);  // starts another thread
+  void sit(Bench& bench) noexcept;
+  void ready(int fd) noexcept override;
+
+  const std::shared_ptr<Watched> self_{this, [](Watched*) {}};
+  PeerFd fd_;
+  PeerFd bell_;  // an eventfd, by which the threads here wake the monitor
+  std::mutex mutex_;
+  Slot* slots_ = nullptr;
+  robust_list_head list_{};
+  std::array<robust_list, kWords> links_{};
+  size_t linked_ = 0;
+  Word holder_{0};  // the thread's number; kNobody if the kernel keeps no such list
+  uint64_t last_ = 0;
+  std::vector<std::unique_ptr<Bench>> benches_;
+};
+
+}  // namespace symm
