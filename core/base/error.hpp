@@ -41,6 +41,7 @@ struct Failure {
   std::string message;
   int32_t os_error = 0;     // errno of the system call that failed, 0 if it was none
   int32_t cuda_result = 0;  // CUresult of the driver call that failed, 0 if it was none
+  uint64_t when_ns = 0;     // by the clock of the rank that noticed it; 0: not said
 };
 
 class Error : public std::exception {

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <map>
 #include <thread>
+#include <tuple>
 
 #include "core/base/environment.hpp"
 
@@ -133,15 +134,29 @@ std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
           }};
 }
 
-bool Revocation::revoke(Failure failure) {
+Revocation::Effect Revocation::revoke(Failure failure, int peer, bool seen) {
+  Effect effect;
+  if (failure.when_ns == 0) failure.when_ns = now_ns();
   {
     const std::lock_guard lock(mutex_);
-    if (revoked_.load(std::memory_order_relaxed)) return false;
-    failure_ = std::move(failure);
+    const bool first = failure_.status == Status::ok;
+    if (seen && !first && told_by_ == peer) told_ = false;
+    if (!first && failure.status == failure_.status && failure.rank == failure_.rank) {
+      failure_.when_ns = std::min(failure_.when_ns, failure.when_ns);
+    } else {
+      effect.counts = first || std::tie(failure.when_ns, failure.rank) < std::tie(failure_.when_ns, failure_.rank);
+      if (effect.counts) {
+        failure_ = std::move(failure);
+        told_by_ = seen ? -1 : peer;
+        told_ = !seen;
+      }
+      effect.tell = !first && !told_;
+      told_ = told_ || effect.tell;
+    }
     revoked_.store(true, std::memory_order_release);
   }
-  announce();
-  return true;
+  if (effect.counts) announce();
+  return effect;
 }
 
 Failure Revocation::failure() const {
@@ -297,6 +312,10 @@ void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t ot
   syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
 }
 
+bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept {
+  return sleep_on(seen, nanoseconds_of(milliseconds));
+}
+
 void wake_all(const Word& word) noexcept { syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }
 
 bool poll_until(std::span<pollfd> fds, Deadline deadline) {
@@ -312,10 +331,6 @@ bool retry_until(const std::function<bool()>& ready, Deadline deadline) {
   for (uint64_t pause_ns = kMillisecond / 10;; pause_ns = std::min(pause_ns * 3 / 2, 5 * kMillisecond)) {
     if (ready()) return true;
     const uint64_t left = deadline.remaining_ns();
-bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept {
-  return sleep_on(seen, nanoseconds_of(milliseconds));
-}
-
     if (left == 0) return false;
     nap(std::min(left, pause_ns));
   }

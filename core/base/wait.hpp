@@ -70,13 +70,30 @@ class LazyDeadline {
 };
 
 // Why a group no longer works, and which of its ranks have left. Set by the monitor or any thread, read by every wait.
+//
+// Of several failures the one that was noticed first counts, of two at one moment that of the lower rank. Why all ranks that live
+// come to report the same, whatever they hear in which order, and whether or not their clocks agree:
+//   1. A rank adopts only what comes before its cause in that order, so what it reports falls, and comes to rest.
+//   2. Who decides on a failure tells all others. Who sees a death tells nobody, for all see it, until it hears of another
+//   failure
+//      too; then it tells all others its cause, unless it has that from a rank, which told all.
+//   3. Should that rank die, it may not have told all: then who has its cause from it tells them.
+//   4. Let A and B live, have come to rest with X before Y, and X be another failure than Y. Nobody who lives told X to all, for
+//      B would have adopted it; so A saw X itself, a death, and heard of nothing else since (2, 3). But B saw that death, too,
+//      and knows Y: with the second of these it told all others its cause, or had that from one who did; A heard that, and
+//      answered with X, unless it was X, by a clock of B's. Then B adopted what came before that from somebody who told it to
+//      all, A among them, and again A answered.
 class Revocation {
  public:
   explicit Revocation(int size);
 
   bool revoked() const noexcept { return revoked_.load(std::memory_order_acquire); }
-  // The first call decides; later ones change nothing. Wakes every waiter. Returns true if this call decided.
-  bool revoke(Failure failure);
+  // `peer` is by its own number in the mesh: who said so to all, or if `seen`, whose death this process saw.
+  struct Effect {
+    bool counts = false;  // it is the cause now, and every waiter was woken
+    bool tell = false;    // failure() is to be told to all others
+  };
+  Effect revoke(Failure failure, int peer = -1, bool seen = false);
   Failure failure() const;  // status ok if not revoked
   void throw_if_revoked() const;
 
@@ -107,6 +124,8 @@ class Revocation {
   Word events_{0};
   mutable std::mutex mutex_;
   Failure failure_;
+  int told_by_ = -1;   // the cause
+  bool told_ = false;  // by this rank or told_by_, to all
   std::shared_ptr<Listeners> listeners_;
   std::vector<std::atomic<int64_t>> departed_;  // pid + 1 of a rank that left, else 0
   mutable std::atomic<uint64_t> sleeps_{0}, slept_ns_{0};
@@ -208,14 +227,6 @@ inline void publish(Word& word, uint32_t value, std::span<const Waiter> waiters,
 // Works on private and shared words.
 void sleep_while(const Word& word, uint32_t seen, const Word* other, uint32_t other_seen, Deadline deadline) noexcept;
 
-// poll() until something is ready (returns true) or the deadline passes (false). Throws Error(system).
-bool poll_until(std::span<pollfd> fds, Deadline deadline);
-
-// For things that can only be asked again and again (a file that another rank will write): call until it returns true, with
-// pauses growing from 0.1 to 5 ms. False when the deadline passes.
-bool retry_until(const std::function<bool()>& ready, Deadline deadline);
-
-}  // namespace symm
 // Sleep until one of these words is not as it was seen, at most so long; may return early. False, at once, where the kernel
 // cannot do that.
 struct Seen {
@@ -225,3 +236,11 @@ struct Seen {
 inline constexpr size_t kMostSeen = 128;  // that the kernel takes
 bool sleep_on_any(std::span<const Seen> seen, uint64_t milliseconds) noexcept;
 
+// poll() until something is ready (returns true) or the deadline passes (false). Throws Error(system).
+bool poll_until(std::span<pollfd> fds, Deadline deadline);
+
+// For things that can only be asked again and again (a file that another rank will write): call until it returns true, with
+// pauses growing from 0.1 to 5 ms. False when the deadline passes.
+bool retry_until(const std::function<bool()>& ready, Deadline deadline);
+
+}  // namespace symm

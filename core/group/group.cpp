@@ -433,8 +433,10 @@ Failure Group::blamed(Failure failure) const {
 }
 
 void Group::fail(const Failure& failure) noexcept {
-  if (!revocation_->revoke(failure)) return;
-  mesh_->broadcast_failure(id_, failure);  // before the log, whose listeners may hold this thread up
+  const Revocation::Effect effect = revocation_->revoke(failure);
+  if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
+  if (!effect.counts) return;
+  // After the others were told: its listeners may hold this thread up.
   log::write(log::Level::warning, "group %016llx '%s': revoked: %s", static_cast<unsigned long long>(id_), name_.c_str(),
              failure.message.c_str());
 }

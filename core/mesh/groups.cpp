@@ -40,7 +40,8 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
         continue;
       }
       if (news->failure) {
-        notices.push_back({attached.revocation, of_member(std::move(*news->failure), as_rank, member), as_rank, pid});
+        notices.push_back(
+            {group, member, attached.revocation, of_member(std::move(*news->failure), as_rank, member), as_rank, pid});
       } else {
         left = true;
       }
@@ -48,9 +49,9 @@ Notices Groups::attach(uint64_t group, std::vector<int> members, std::shared_ptr
     }
     if (left) {
       attached.left[i] = true;
-      notices.push_back({attached.revocation, std::nullopt, as_rank, pid});
+      notices.push_back({group, member, attached.revocation, std::nullopt, as_rank, pid});
     } else if (peers_.failed(member)) {
-      notices.push_back({attached.revocation, peers_.failure(member, as_rank), as_rank, pid});
+      notices.push_back({group, member, attached.revocation, peers_.failure(member, as_rank), as_rank, pid, true});
     }
   }
   if (!groups_.emplace(group, std::move(attached)).second) throw Error(Status::internal, "group attached twice");
@@ -149,7 +150,7 @@ Notices Groups::leave(int peer, uint64_t group) {
   const int index = found->second.index_if_in(peer);
   if (index < 0) return {};
   found->second.left[static_cast<size_t>(index)] = true;
-  return {{found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
+  return {{group, peer, found->second.revocation, std::nullopt, index, peers_.identity(peer).pid}};
 }
 
 Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
@@ -161,7 +162,7 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
   const int index = found->second.index_of(peer);
   if (index < 0) return {};
   if (failure.rank >= static_cast<int>(found->second.members.size())) failure.rank = index;
-  return {{found->second.revocation, of_member(std::move(failure), index, peer), index, 0}};
+  return {{group, peer, found->second.revocation, of_member(std::move(failure), index, peer), index, 0}};
 }
 
 Notices Groups::leave_all(int peer) {
@@ -176,7 +177,8 @@ Notices Groups::fail_all(int peer) {
   Notices notices;
   for (const auto& [id, group] : groups_) {
     const int index = group.index_if_in(peer);
-    if (index >= 0) notices.push_back({group.revocation, peers_.failure(peer, index), index, peers_.identity(peer).pid});
+    if (index < 0) continue;
+    notices.push_back({id, peer, group.revocation, peers_.failure(peer, index), index, peers_.identity(peer).pid, true});
   }
   return notices;
 }

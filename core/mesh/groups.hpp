@@ -16,10 +16,13 @@
 namespace symm {
 
 struct Notice {
+  uint64_t group;
+  int peer;  // whom it is from or of
   std::shared_ptr<Revocation> revocation;
   std::optional<Failure> failure;  // else `rank` departed
   int rank;                        // in the group
   int64_t pid;
+  bool seen = false;  // the failure is that peer's death
 };
 using Notices = std::vector<Notice>;
 

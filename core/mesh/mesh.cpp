@@ -22,7 +22,8 @@ Mesh::Mesh(int rank, int size)
 Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
-  for (const auto& link : events_->look([](Known& known) { return std::move(known.links); })) {
+  for (const auto& link :
+       events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); })) {
     if (link) link->stop();
   }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);

@@ -6,15 +6,21 @@
 namespace symm {
 
 void PeerEvents::tell(Notices notices) {
+  std::vector<const Notice*> disputed;
   for (Notice& notice : notices) {
-    if (notice.failure) {
-      notice.revocation->revoke(std::move(*notice.failure));
-    } else {
+    if (!notice.failure) {
       notice.revocation->depart(notice.rank, notice.pid);
+    } else if (notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen).tell) {
+      disputed.push_back(&notice);
     }
   }
   changes_.fetch_add(1);
   wake_all(changes_);
+  for (const Notice* notice : disputed) {
+    const Failure cause = notice->revocation->failure();
+    for (const auto& link : look([&](Known& known) { return known.links_of(known.groups.others(notice->group)); }))
+      link->post(wire::Type::failure, notice->group, &cause);
+  }
 }
 
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {

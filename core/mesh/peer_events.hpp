@@ -24,6 +24,13 @@ class PeerEvents {
           votes(static_cast<size_t>(size)),
           links(static_cast<size_t>(size)) {}
     bool joined(int peer) const { return links[static_cast<size_t>(peer)] != nullptr; }
+    std::vector<std::shared_ptr<PeerLink>> links_of(const std::vector<int>& some) const {
+      std::vector<std::shared_ptr<PeerLink>> found;
+      for (const int peer : some) {
+        if (joined(peer) && !gone(peer)) found.push_back(links[static_cast<size_t>(peer)]);
+      }
+      return found;
+    }
     bool gone(int peer) const { return peers.left(peer) || peers.failed(peer); }
     Peers peers;
     Groups groups;

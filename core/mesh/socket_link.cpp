@@ -50,7 +50,8 @@ class SocketLink final : public PeerLink, public Receiver {
 
   void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
     try {
-      const wire::Header header = header_of(type, group);
+      wire::Header header = header_of(type, group);
+      if (failure != nullptr) header.tag = failure->when_ns;
       connection_.post(failure == nullptr ? wire::encode(header) : wire::encode(header, *failure));
     } catch (const std::exception&) {
       return;  // out of memory
@@ -79,7 +80,13 @@ class SocketLink final : public PeerLink, public Receiver {
       case wire::Type::leave:
       case wire::Type::bye:
       case wire::Type::failure:
-      case wire::Type::commit_vote: events->on_post(peer_, header.type, header.group, packet.failure); return nullptr;
+      case wire::Type::commit_vote:
+        packet.failure.when_ns = header.tag;
+        events->on_post(peer_, header.type, header.group, packet.failure);
+        return nullptr;
+      case wire::Type::life:
+        if (!received.fds.empty()) connection_.watch_life(map_life_word(received.fds[0], header.tag));
+        return nullptr;
       case wire::Type::hello:
       case wire::Type::identity:
       case wire::Type::address: return "it introduced itself twice";
@@ -99,6 +106,7 @@ class SocketLink final : public PeerLink, public Receiver {
     if (!events) return;
     switch (end) {
       case End::closed: return events->on_gone(peer_, "died: its connection closed");
+      case End::dying: return events->on_gone(peer_, "died");
       case End::broken: return events->on_gone(peer_, "broke the protocol: " + why);
       case End::failed: return events->on_gone(peer_, "can no longer be listened to: " + why);
     }
@@ -106,13 +114,14 @@ class SocketLink final : public PeerLink, public Receiver {
 
   void on_death(const std::string& manner) override {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_death(peer_, manner);
-      case End::dying: return events->on_gone(peer_, "died");
   }
 
   const int rank_;
   const int peer_;
   const std::weak_ptr<PeerEvents> events_;
   Connection connection_;
+  const uint32_t generation_ = process::fork_generation();
+  std::optional<uint64_t> held_;  // for the peer
 };
 
 }  // namespace
@@ -120,8 +129,6 @@ class SocketLink final : public PeerLink, public Receiver {
 std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
                                           std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
-  const uint32_t generation_ = process::fork_generation();
-  std::optional<uint64_t> held_;  // for the peer
   link->start(link);
   return link;
 }

@@ -36,7 +36,7 @@ enum class Type : uint16_t {
   hello = 1,        // first packet on a connection: Hello
   leave = 2,        // the source left `group`; no body
   bye = 3,          // the source left all groups and will close; no body
-  failure = 4,      // `group` is revoked: Failure. In the store: this rank failed to come
+  failure = 4,      // `group` is revoked: Failure, at the moment `tag`. In the store: this rank failed to come
   commit_vote = 5,  // how connecting went: Failure, of which status may be ok
   identity = 6,     // store record: Identity
   address = 7,      // store record: Address

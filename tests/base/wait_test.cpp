@@ -181,12 +181,12 @@ TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
   EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
 }
 
-TEST(Revocation, TheFirstReasonWins) {
+TEST(Revocation, TheEarliestReasonCounts) {
   Revocation revocation(3);
   EXPECT_FALSE(revocation.revoked());
   EXPECT_NO_THROW(revocation.throw_if_revoked());
-  EXPECT_TRUE(revocation.revoke({Status::timeout, 2, 9, "late"}));
-  EXPECT_FALSE(revocation.revoke({Status::aborted, 0, 0, "other"}));
+  EXPECT_TRUE(revocation.revoke({Status::timeout, 2, 9, "late"}).counts);
+  EXPECT_FALSE(revocation.revoke({Status::aborted, 0, 0, "other"}).counts);
   EXPECT_EQ(revocation.failure().rank, 2);
   try {
     revocation.throw_if_revoked();
@@ -195,6 +195,17 @@ TEST(Revocation, TheFirstReasonWins) {
     EXPECT_EQ(error.status(), Status::timeout);
     EXPECT_STREQ(error.what(), "late");
   }
+  const auto revoke = [&](int rank, uint64_t when, int peer, bool seen) {
+    const Revocation::Effect effect = revocation.revoke({Status::peer_failed, rank, 0, "", 0, 0, when}, peer, seen);
+    return std::pair(effect.counts, effect.tell);
+  };
+  using Pair = std::pair<bool, bool>;
+  EXPECT_EQ(revoke(1, 7, 1, true), Pair(true, true)) << "seen, and the others know of another";
+  EXPECT_EQ(revoke(0, 6, 2, false), Pair(true, false)) << "rank 2 has told all";
+  EXPECT_EQ(revoke(1, 8, 1, false), Pair(false, false));
+  EXPECT_EQ(revoke(2, 9, 2, true), Pair(false, true)) << "it may have died before it had told all";
+  EXPECT_EQ(revoke(3, 6, 3, false), Pair(false, false)) << "of two at one moment the lower rank";
+  EXPECT_EQ(revocation.failure().rank, 0);
 }
 
 TEST(SleepWhile, ReturnsWhenEitherWordDiffers) {
