@@ -33,6 +33,8 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_e
   return produce(options, out_size, "out_size", [&] {
     if (out_token == nullptr) throw Error(Status::invalid_argument, "out_token: is NULL");
     const symm_ipc_export_options_t given = read_options(options);
+    constexpr uint64_t kPatienceMs = 1'000;
+    if (const auto buffer = Buffer::find(pointer).buffer) buffer->require_no_stragglers(kPatienceMs);
     const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
     if (token.size() > capacity) {
       throw Error(Status::invalid_argument,

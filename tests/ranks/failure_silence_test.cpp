@@ -114,10 +114,12 @@ TEST(SilenceOfAWriter, KeepsItsMemoryFromNewGroupsUntilItIsDead) {
     const Outcome refused = outcome_of([&] { survivors.rendezvous(kept); });
     EXPECT_EQ(refused.status, SYMM_ERR_UNAVAILABLE) << refused.message;
     EXPECT_NE(refused.message.find("pid " + std::to_string(facts.pids[kVictim])), std::string::npos) << refused.message;
+    EXPECT_EQ(outcome_of([&] { symm::ipc_export(kept.span<std::byte>()); }).status, SYMM_ERR_UNAVAILABLE);
     survivors.rendezvous(survivors.allocate(4096));
     survivors.barrier();
     if (rank == 0) kill(static_cast<pid_t>(facts.pids[kVictim]), SIGKILL);
     survivors.rendezvous(kept);
+    symm::ipc_export(kept.span<std::byte>());
     survivors.barrier();
   };
   const Bootstrap meeting;

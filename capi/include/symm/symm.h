@@ -42,8 +42,9 @@
  *               looks once. On a stream the time counts from when the work begins to wait, not from the call.
  *   Failures    When a rank dies, times out, aborts or calls something different from the others, the group is
  *               revoked: every pending and later call on it returns the same status on every rank, and
- *               symm_group_status() names the rank. Of several failures at once each rank reports the one it heard of
- *               first; who lives is agreed on by symm_group_shrink(). Only release, the query calls and symm_group_shrink(),
+ *               symm_group_status() names the rank. Of several failures the earliest counts: as soon as the news has gone
+ *               round, within milliseconds, all ranks that live report that one. Who lives is agreed on by
+ *               symm_group_shrink(). Only release, the query calls and symm_group_shrink(),
  * which makes a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA graph does
  * not ask the library: replayed after a revocation it ends by itself, and what it stores is undefined. The thread that made a
  * failing call asks symm_last_failure(); where tasks change threads between two calls, the options of a call carry a
@@ -1277,8 +1278,8 @@ SYMM_API symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t *o
  *  @param capacity   bytes that out_token holds; SYMM_IPC_TOKEN_MAX_SIZE is always enough.
  *  @param out_size   receives the length of the token.
  *  @return INVALID_ARGUMENT (not memory that can be exported, range, capacity), UNSUPPORTED (hold_ms for imported memory, which
- *          only its owner can hold), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the directory is not private), PEER_FAILED, CUDA. Since
- *          0.1. */
+ *          only its owner can hold), OUT_OF_MEMORY, SYSTEM, UNAVAILABLE (the directory is not private; a rank
+ *          of a group that failed may still write there), PEER_FAILED, CUDA. Since 0.1. */
 SYMM_API symm_status_t symm_ipc_export(const void *pointer, size_t size, const symm_ipc_export_options_t *options,
                                        void *out_token, size_t capacity, size_t *out_size, void *stream);
 
