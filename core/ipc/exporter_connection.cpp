@@ -75,6 +75,7 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& tok
   auto made =
       std::make_shared<ExporterConnection>(token, std::move(socket), std::move(process), std::move(ring), std::move(board));
   made->connection_.start(made);
+  made->share_life();
   return made;
 }
 
@@ -85,6 +86,16 @@ ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerPr
       board_segment_(std::move(board)),
       board_(ValidityBoard::in(*board_segment_)),
       ring_(std::move(ring)) {}
+
+void ExporterConnection::share_life() noexcept {
+  try {
+    if (!held_.hold()) return;
+    const int fd = Life::current().fd();
+    connection_.send_now(encode({.type = PacketType::life, .descriptors = 1, .block = held_.index()}), {&fd, 1});
+  } catch (const std::exception&) {
+    return;  // should this process become another program, its leases stay until that ends
+  }
+}
 
 // ---- leases taken without asking
 

@@ -57,7 +57,10 @@ class ExporterConnection final : public Receiver {
   void write_or_defer(const LeaseRing::Event& event);
   void nudge(bool now) noexcept;
 
+  void share_life() noexcept;
+
   const int64_t pid_;
+  HeldWord held_;  // for the exporter
   Connection connection_;
   const std::shared_ptr<host::Segment> board_segment_;
   ValidityBoard& board_;

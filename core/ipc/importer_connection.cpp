@@ -9,6 +9,7 @@ namespace symm::ipc {
 namespace {
 
 constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
+constexpr size_t kMostLeases = size_t{1} << 20;
 
 }  // namespace
 
@@ -57,7 +58,11 @@ void ImporterConnection::on_end(End end, const std::string& why) {
 const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpass::Received& received) {
   Packet packet;
   if (const char* fault = decode(bytes, packet)) return fault;
-  if (received.fds_arrived != 0) return "descriptors that nobody asked for";
+  if (received.fds_arrived != packet.descriptors) return "descriptors that nobody asked for";
+  if (packet.type == PacketType::life) {
+    if (!life_ && !received.fds.empty()) life_ = map_life_word(received.fds[0], packet.block);
+    return nullptr;
+  }
   has_spoken_ = true;
   switch (packet.type) {
     case PacketType::request: serve(packet); return nullptr;
@@ -116,6 +121,9 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
     case Kind::claim: {
       const Export* of = exports_.find(event.block);
       if (of == nullptr) return;  // it has seen that too, and gives the claim up
+      // Whose token it has not shown, it does not know either.
+      if (!of->released && !mapped_.contains(event.block)) throw Error(Status::peer_failed, "it claimed what it does not map");
+      if (leases_.all().size() >= kMostLeases) throw Error(Status::peer_failed, "it claimed more than anybody can use");
       if (event.bytes == 0 || event.offset > of->bytes || event.bytes > of->bytes - event.offset || leases_.has(event.lease))
         throw Error(Status::peer_failed, "it claimed what there is not");
       leases_.grant(exports_, event.lease, {event.block, event.offset, event.bytes}, event.number);

@@ -29,6 +29,8 @@ class ImporterConnection final : public Receiver {
   std::string name() const;
   bool has_spoken() const noexcept { return has_spoken_; }
   uint64_t start_time() const noexcept { return start_time_; }
+  // Of a process whose connection is closed: what was mapped there is not any more, though it may be another program now.
+  bool has_no_memory() const noexcept { return has_ended(life_); }
 
   // A turn of the monitor's. What became of the importer, and why it is disconnected.
   enum class State {
@@ -63,6 +65,7 @@ class ImporterConnection final : public Receiver {
   Connection connection_;
   const uint64_t start_time_;
   LeaseRingReader ring_;
+  LifeWord life_;
   Leases leases_;
   std::set<uint64_t> cancelled_;  // requests that it gave up before we read them
   std::set<uint64_t> mapped_;     // blocks

@@ -98,6 +98,8 @@ void ImporterConnections::disconnected(BySerial::iterator at) {
   if (importer.leases().all().empty()) {
     importer.connection().stop();
     all_.erase(at);
+  } else if (importer.has_no_memory()) {
+    write_off(at, true);
   } else if (!importer.connection().death_will_be_known()) {
     write_off(at, false);
   }

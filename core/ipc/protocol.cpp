@@ -18,6 +18,7 @@ struct Descriptors {
 Descriptors descriptors_of(PacketType type) {
   if (type == PacketType::welcome) return {2, 2};
   if (type == PacketType::grant) return {0, 1};
+  if (type == PacketType::life) return {1, 1};
   return {0, 0};
 }
 
@@ -39,8 +40,9 @@ const char* decode_body(Reader in, Packet& packet) {
     case PacketType::refusal:
       if (const char* fault = decode(in, packet.failure)) return fault;
       return packet.failure.status == Status::ok ? "a refusal without a reason" : nullptr;
+    case PacketType::life:
     case PacketType::retired:
-      if (in.left() != sizeof(uint64_t)) return "a retirement of wrong length";
+      if (in.left() != sizeof(uint64_t)) return "a number of wrong length";
       packet.block = in.number<uint64_t>();
       return nullptr;
     default: return in.left() == 0 ? nullptr : "a body where none belongs";
@@ -71,7 +73,7 @@ std::vector<std::byte> encode(const Packet& packet) {
     body.bytes(packet.extent.fabric);
   } else if (packet.type == PacketType::refusal) {
     encode(body, packet.failure);
-  } else if (packet.type == PacketType::retired) {
+  } else if (packet.type == PacketType::retired || packet.type == PacketType::life) {
     body.number(packet.block);
   }
   Writer out;
@@ -87,7 +89,7 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (in.number<uint32_t>() != kPacketMagic) return "something that is no packet";
   if (in.number<uint16_t>() != kPacketVersion) return "a packet of another version of symm";
   const auto type = in.number<uint16_t>();
-  if (type < static_cast<uint16_t>(PacketType::welcome) || type > static_cast<uint16_t>(PacketType::bye))
+  if (type < static_cast<uint16_t>(PacketType::welcome) || type > static_cast<uint16_t>(PacketType::life))
     return "an unknown packet";
   packet.type = static_cast<PacketType>(type);
   if (in.number<uint32_t>() != bytes.size()) return "a packet of another length than it says";

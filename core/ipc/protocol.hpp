@@ -29,6 +29,7 @@ enum class PacketType : uint16_t {
   retired = 5,  // exporter: `block` cannot be imported any more
   nudge = 6,    // look at the lease ring: there is something (to the exporter), there is room again (to a crowded importer)
   bye = 7,      // importer: it holds nothing more and will close
+  life = 8,     // importer: it holds word `block` of the descriptor
 };
 
 struct Packet {

@@ -2,7 +2,6 @@
 //
 // To a rank in another process: a connection, and the packets of wire.hpp on it.
 #include "core/base/log.hpp"
-#include "core/base/process.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/peer_link.hpp"
 #include "core/socket/connection.hpp"
@@ -17,9 +16,6 @@ class SocketLink final : public PeerLink, public Receiver {
         peer_(peer),
         events_(std::move(events)),
         connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
-  ~SocketLink() override {
-    if (held_ && generation_ == process::fork_generation()) Life::current().let_go(*held_);
-  }
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
   void stop() noexcept override { connection_.stop(); }
   bool is_dead() const noexcept override { return connection_.is_dead(); }
@@ -27,12 +23,11 @@ class SocketLink final : public PeerLink, public Receiver {
 
   void share_life(Deadline deadline) noexcept override {
     try {
-      Life& life = Life::current();
+      if (!held_.hold()) return;
       wire::Header header = header_of(wire::Type::life, 0);
-      if (!life.hold(header.tag)) return;
-      held_ = header.tag;
+      header.tag = held_.index();
       header.nfds = 1;
-      const int fd = life.fd();
+      const int fd = Life::current().fd();
       connection_.send(wire::encode(header), {&fd, 1}, deadline);
     } catch (const std::exception& error) {
       log::write(log::Level::info, "%s: it hears of this rank's death by its socket alone: %s",
@@ -120,8 +115,7 @@ class SocketLink final : public PeerLink, public Receiver {
   const int peer_;
   const std::weak_ptr<PeerEvents> events_;
   Connection connection_;
-  const uint32_t generation_ = process::fork_generation();
-  std::optional<uint64_t> held_;  // for the peer
+  HeldWord held_;  // for the peer
 };
 
 }  // namespace

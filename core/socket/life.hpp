@@ -85,4 +85,22 @@ class Life final : public Watched {
   std::vector<std::unique_ptr<Bench>> benches_;
 };
 
+// A word held for one peer as long as this is there.
+class HeldWord {
+ public:
+  HeldWord() = default;
+  HeldWord(const HeldWord&) = delete;
+  HeldWord& operator=(const HeldWord&) = delete;
+  ~HeldWord() {
+    if (held_ && generation_ == process::fork_generation()) Life::current().let_go(index_);
+  }
+  bool hold() { return held_ = Life::current().hold(index_); }  // once. Throws Error(system)
+  uint64_t index() const noexcept { return index_; }
+
+ private:
+  const uint32_t generation_ = process::fork_generation();
+  uint64_t index_ = 0;
+  bool held_ = false;
+};
+
 }  // namespace symm

@@ -9,7 +9,7 @@ namespace {
 Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
-  packet.descriptors = type == PacketType::welcome ? 2 : 0;
+  packet.descriptors = type == PacketType::welcome ? 2 : type == PacketType::life ? 1 : 0;
   if (type == PacketType::request || type == PacketType::grant || type == PacketType::refusal) packet.lease = 5;
   packet.wants_memory = true;
   packet.token.backend = 1;
@@ -23,7 +23,7 @@ Packet some_packet(PacketType type) {
 }
 
 constexpr PacketType kAll[] = {PacketType::welcome, PacketType::request, PacketType::grant, PacketType::refusal,
-                               PacketType::retired, PacketType::nudge,   PacketType::bye};
+                               PacketType::retired, PacketType::nudge,   PacketType::bye,   PacketType::life};
 
 TEST(IpcProtocol, RoundTrip) {
   for (const PacketType type : kAll) {

@@ -42,6 +42,28 @@ TEST_F(Death, BeforeImporting) { expect_written_off(0, 0); }
 TEST_F(Death, WhileHolding) { expect_written_off(3, 3); }
 TEST_F(Death, AfterReleasingSome) { expect_written_off(2, 1); }
 
+// Nothing is mapped there any more, and the process lives.
+TEST_F(Death, OrBecomingAnotherProgram) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    pass();
+    EXPECT_EQ(ipc_stats().leased, 1U);
+    go_on();
+    check(symm_ipc_withdraw(owned.data, 4096, 20'000));
+    EXPECT_EQ(ipc_stats().written_off, 1U);
+    reach(*facts, 9);
+  });
+  Process& other = importer([&] {
+    const Import held = import(facts->token);
+    go_on();
+    wait_for(facts->step, 2);
+    execlp("sleep", "sleep", "60", nullptr);
+  });
+  wait_for(facts->step, 9);
+  other.kill(SIGKILL);
+  gone(other);
+}
+
 // Killed anywhere in importing and releasing, over and over.
 TEST_F(Death, InTheMiddle) {
   constexpr int kVictims = 40;
