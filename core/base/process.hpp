@@ -37,8 +37,8 @@ uint64_t start_time_of(int64_t pid);  // 0 if unknown
 // For certain; `start` is its start time as seen from here.
 bool is_gone(int64_t pid, uint64_t start);
 
-// Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals: those are
-// for the program's own threads. Throws Error(system).
+// Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals but for what
+// it does wrong itself: others are for the program's own threads. Throws Error(system).
 void start_thread(const char* name, std::function<void()> work);
 
 }  // namespace symm::process

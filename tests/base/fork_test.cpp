@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "core/base/process.hpp"
 
@@ -26,6 +29,19 @@ TEST(Process, AForkIsCountedInTheChildOnly) {
 TEST(Process, FactsAreStable) {
   EXPECT_EQ(process::boot_id().size(), 36U);
   EXPECT_NE(process::random64(), process::random64());
+}
+
+TEST(Process, AThreadOfTheLibraryGetsNoSignalsButThoseOfItsFaults) {
+  sigset_t mask;
+  std::atomic<bool> done{false};
+  process::start_thread("test", [&] {
+    pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+    done = true;
+    done.notify_all();
+  });
+  done.wait(false);
+  EXPECT_EQ(sigismember(&mask, SIGSEGV), 0);
+  EXPECT_EQ(sigismember(&mask, SIGTERM), 1);
 }
 
 }  // namespace
