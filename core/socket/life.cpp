@@ -60,37 +60,22 @@ Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | E
   list_.list.next = &list_.list;
   list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
   Monitor::current().watch(bell_.get(), self_);
-  seat(true);
+  process::start_thread("symm-life", [this] { run(); });
 }
 
-Life::Bench& Life::seat(bool holds_words) {
-  auto& bench = *benches_.emplace_back(std::make_unique<Bench>());
-  try {
-    process::start_thread("symm-life", [this, &bench, holds_words] {
-      if (holds_words) {
-        const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
-        holder_.store(listed ? static_cast<uint32_t>(syscall(SYS_gettid)) : kNobody);
-        wake_all(holder_);
-      }
-      sit(bench);
-    });
-  } catch (...) {
-    benches_.pop_back();
-    throw;
-  }
-  return bench;
-}
-
-// Never returns: the end of the thread that holds the words would be taken for that of the process.
-void Life::sit(Bench& bench) noexcept {
+// Never returns: the end of this thread would be taken for that of the process.
+void Life::run() noexcept {
+  const bool listed = syscall(SYS_set_robust_list, &list_, sizeof list_) == 0;
+  holder_.store(listed ? static_cast<uint32_t>(syscall(SYS_gettid)) : kNobody);
+  wake_all(holder_);
   std::array<Seen, kMostSeen> seen;
   for (;;) {
-    seen[0] = {&bench.changes, bench.changes.load()};
+    seen[0] = {&changes_, changes_.load()};
     size_t count = 1;
     bool news = false;
     {
       const std::lock_guard lock(mutex_);
-      for (Entry& entry : bench.entries) {
+      for (Entry& entry : entries_) {
         if (entry.told) continue;
         const uint32_t value = entry.word->load(std::memory_order_acquire);
         entry.told = is_marked(*entry.word);
@@ -101,7 +86,7 @@ void Life::sit(Bench& bench) noexcept {
     const uint64_t one = 1;
     if (news && ::write(bell_.get(), &one, sizeof one) == sizeof one) continue;
     // A word that is unmapped meanwhile was forgotten, which is a change.
-    if (!sleep_on_any({seen.data(), count}, kLookMs)) sleep_while(bench.changes, seen[0].value, nullptr, 0, Deadline::never());
+    if (!sleep_on_any({seen.data(), count}, kLookMs)) sleep_while(changes_, seen[0].value, nullptr, 0, Deadline::never());
   }
 }
 
@@ -109,20 +94,12 @@ void Life::ready(int fd) noexcept {
   uint64_t rung = 0;
   if (::read(fd, &rung, sizeof rung) != sizeof rung) return;
   for (;;) {
-    std::shared_ptr<Watched> watched;
-    {
-      const std::lock_guard lock(mutex_);
-      Entry found{};
-      for (const auto& bench : benches_) {
-        const auto at = std::find_if(bench->entries.begin(), bench->entries.end(), [](const Entry& entry) { return entry.told; });
-        if (at == bench->entries.end()) continue;
-        found = std::move(*at);
-        bench->entries.erase(at);
-        break;
-      }
-      if (!found.told) return;
-      watched = found.watched.lock();
-    }
+    std::unique_lock lock(mutex_);
+    const auto found = std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.told; });
+    if (found == entries_.end()) return;
+    const std::shared_ptr<Watched> watched = found->watched.lock();
+    entries_.erase(found);
+    lock.unlock();
     if (watched) watched->ready(-1);
   }
 }
@@ -148,22 +125,18 @@ void Life::let_go(uint64_t index) noexcept { slots_[index].word = 0; }
 
 uint64_t Life::watch(LifeWord word, std::weak_ptr<Watched> watched) {
   const std::lock_guard lock(mutex_);
-  const auto has_room = [](const auto& bench) { return bench->entries.size() < kMostSeen - 1; };
-  const auto found = std::find_if(benches_.begin(), benches_.end(), has_room);
-  Bench& bench = found != benches_.end() ? **found : seat(false);
-  bench.entries.push_back({++last_, std::move(word), std::move(watched)});
-  bench.changes.fetch_add(1);
-  wake_all(bench.changes);
+  if (entries_.size() >= kMostSeen - 1) return 0;
+  entries_.push_back({++last_, std::move(word), std::move(watched)});
+  changes_.fetch_add(1);
+  wake_all(changes_);
   return last_;
 }
 
 void Life::forget(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
-  for (const auto& bench : benches_) {
-    if (std::erase_if(bench->entries, [=](const Entry& entry) { return entry.number == number; }) == 0) continue;
-    bench->changes.fetch_add(1);
-    wake_all(bench->changes);
-  }
+  std::erase_if(entries_, [=](const Entry& entry) { return entry.number == number; });
+  changes_.fetch_add(1);
+  wake_all(changes_);
 }
 
 }  // namespace symm

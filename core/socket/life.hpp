@@ -9,8 +9,8 @@
 // forked child holds no word, and a word that is let go is marked by nobody. Its robust list is this thread's own: the C library
 // uses the one that it made for its mutexes, of which this thread locks none that is robust.
 //
-// Where the kernel cannot wait for several words (before 5.16) they are looked at every 50 ms; where it has no robust futexes,
-// the sockets tell alone.
+// Where the kernel cannot wait for several words (before 5.16) they are looked at every 50 ms. The sockets tell alone where it
+// has no robust futexes, and of more than 127 peers.
 #pragma once
 
 #include <linux/futex.h>
@@ -42,7 +42,8 @@ class Life final : public Watched {
   void let_go(uint64_t index) noexcept;
   int fd() const noexcept { return fd_.get(); }
 
-  // Have the monitor call ready(-1) when the holder of `word` has ended, once. Returns a number for forget().
+  // Have the monitor call ready(-1) when the holder of `word` has ended, once. Returns a number for forget(); 0: there are too
+  // many.
   uint64_t watch(LifeWord word, std::weak_ptr<Watched> watched);
   void forget(uint64_t number) noexcept;
 
@@ -64,12 +65,7 @@ class Life final : public Watched {
     std::weak_ptr<Watched> watched;
     bool told = false;
   };
-  struct Bench {  // of one thread
-    Word changes{0};
-    std::vector<Entry> entries;
-  };
-  Bench& seat(bool holds_words);  // starts another thread
-  void sit(Bench& bench) noexcept;
+  void run() noexcept;
   void ready(int fd) noexcept override;
 
   const std::shared_ptr<Watched> self_{this, [](Watched*) {}};
@@ -82,7 +78,8 @@ class Life final : public Watched {
   size_t linked_ = 0;
   Word holder_{0};  // the thread's number; kNobody if the kernel keeps no such list
   uint64_t last_ = 0;
-  std::vector<std::unique_ptr<Bench>> benches_;
+  std::vector<Entry> entries_;
+  Word changes_{0};  // of them
 };
 
 // A word held for one peer as long as this is there.

@@ -47,25 +47,25 @@ void Monitor::run() noexcept {
   log::deliver_elsewhere();
   std::array<epoll_event, 64> events;
   for (;;) {
-    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
-    if (count < 0 && errno != EINTR) {
-      log::write(log::Level::error, "monitor: epoll_wait: errno %d; deaths of peers will go unnoticed until a deadline passes",
-                 errno);
-      return;
-    }
-    for (int i = 0; i < count; ++i) {
-      int fd = -1;
-      std::shared_ptr<Watched> watched;
-      {
-        const std::lock_guard lock(mutex_);
-        const auto found = entries_.find(events[static_cast<size_t>(i)].data.u64);
-        if (found == entries_.end()) continue;
-        fd = found->second.fd;
-        watched = found->second.watched.lock();
-      }
-      if (watched) watched->ready(fd);
-    }
+    // Nobody is woken when the program closes descriptors that are none of its own.
+    constexpr int kLookMs = 2'000;
+    const int count = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), kLookMs);
+    if (count < 0 && errno != EINTR) break;
+    for (int i = 0; i < count; ++i) call(events[static_cast<size_t>(i)].data.u64);
   }
+  log::write(log::Level::error, "monitor: epoll_wait: errno %d; has the program closed descriptors that it did not open?", errno);
+  // They find their own closed, too.
+  for (uint64_t number = 1; number <= last_; ++number) call(number);
+}
+
+void Monitor::call(uint64_t number) {
+  std::unique_lock lock(mutex_);
+  const auto found = entries_.find(number);
+  if (found == entries_.end()) return;
+  const int fd = found->second.fd;
+  const std::shared_ptr<Watched> watched = found->second.watched.lock();
+  lock.unlock();
+  if (watched) watched->ready(fd);
 }
 
 }  // namespace symm

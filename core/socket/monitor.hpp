@@ -10,6 +10,7 @@
 // removals go to epoll directly and need no wake-up call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,10 +46,11 @@ class Monitor {
     std::weak_ptr<Watched> watched;
   };
   void run() noexcept;
+  void call(uint64_t number);
 
   PeerFd epoll_;
   std::mutex mutex_;
-  uint64_t last_ = 0;
+  std::atomic<uint64_t> last_ = 0;
   std::map<uint64_t, Entry> entries_;
 };
 

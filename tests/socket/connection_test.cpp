@@ -3,7 +3,9 @@
 // The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -16,6 +18,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/base/memfd.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -247,6 +250,19 @@ TEST(Connection, AReceiverThatThrowsEndsIt) {
   EXPECT_EQ(journal.words(), numbers(2) + "failed: no more");
 }
 
+TEST(Connection, AProgramThatClosesAllDescriptorsHearsOfIt) {
+  support::Process program([] {
+    Ends ends;
+    Journal journal;
+    const auto listening = std::make_shared<Listening>(journal, std::move(ends.mine));
+    listening->connection.start(listening);
+    for (int fd = 3; fd < 256; ++fd) close(fd);
+    EXPECT_TRUE(journal.await("failed: recvmsg: Bad file descriptor (errno 9)"));
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  });
+  program.expect_success("the program");
+}
+
 TEST(Connection, NothingIsHeardOnceItStopped) {
   Ends ends;
   Journal journal;
@@ -336,6 +352,77 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     return sent == fdpass::Sent::done ? "sent" : "not sent";
   });
   EXPECT_EQ(user.result(), "sent");
+}
+
+// ---- life words: what the kernel says of a process is its end, and nothing else
+
+struct Told final : Watched {
+  void ready(int) noexcept override { ++times; }
+  std::atomic<int> times{0};
+};
+
+// A process that holds a word for this one, and then does as `end` says.
+struct Holder {
+  template <class End>
+  explicit Holder(End end)
+      : process([&] {
+          uint64_t index = 1;
+          if (!Life::current().hold(index) || index != 0) return;
+          const int words = Life::current().fd();
+          fdpass::send(ends.theirs.get(), support::bytes_of("life"), {&words, 1});
+          support::tell();
+          end();
+          support::sleep_for_ever();
+        }) {
+    EXPECT_TRUE(process.told());
+    std::array<std::byte, 16> packet{};
+    word = map_life_word(fdpass::receive(ends.mine.get(), packet).fds.at(0), 0);
+    EXPECT_TRUE(word && !has_ended(word));
+  }
+  Ends ends;
+  LifeWord word;
+  support::Process process;
+};
+
+TEST(Life, ThreadsAndChildrenThatEndAreNoDeath) {
+  Holder holder([] {
+    std::thread([] {}).join();
+    if (const pid_t child = fork(); child == 0) {
+      _exit(0);
+    } else {
+      waitpid(child, nullptr, 0);
+    }
+    pid_t child = 0;
+    char name[] = "true";
+    char* arguments[] = {name, nullptr};
+    if (posix_spawnp(&child, name, nullptr, nullptr, arguments, nullptr) == 0) waitpid(child, nullptr, 0);
+    support::say("lived");
+  });
+  const auto told = std::make_shared<Told>();
+  Life::current().watch(holder.word, told);
+  ASSERT_TRUE(holder.process.hear("lived"));
+  EXPECT_FALSE(has_ended(holder.word));
+  EXPECT_EQ(told->times, 0);
+  holder.process.kill(SIGKILL);
+  EXPECT_TRUE(retry_until([&] { return told->times == 1; }, soon()));
+  EXPECT_TRUE(has_ended(holder.word));
+}
+
+TEST(Life, AWordIsMappedOnlyFromWhatIsSealed) {
+  uint64_t index = 0;
+  ASSERT_TRUE(Life::current().hold(index));
+  const Fd mine(dup(Life::current().fd()));
+  EXPECT_TRUE(map_life_word(mine, index));
+  EXPECT_FALSE(map_life_word(mine, 2048));
+  const Fd other = make_memfd("other");
+  ASSERT_EQ(ftruncate(other.get(), 16'384), 0);
+  EXPECT_FALSE(map_life_word(other, 0));
+  EXPECT_FALSE(map_life_word(Fd(), 0));
+  EXPECT_EQ(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, mine.get(), 0), MAP_FAILED) << "peers may only read";
+  Life::current().let_go(index);
+  uint64_t again = 1;
+  ASSERT_TRUE(Life::current().hold(again));
+  EXPECT_EQ(again, index);
 }
 
 }  // namespace
