@@ -11,7 +11,7 @@ use std::error::Error;
 use std::sync::Arc;
 use symm::cudarc::{read, write};
 use symm::ipc::{ExportOptions, ImportOptions};
-use symm::{Backend, GroupConfig, Memory, Op};
+use symm::{Backend, GroupConfig, Memory, Op, Status};
 
 /// Where a rank looks at what it has imported, in elements.
 const SEEN_AT: usize = (640 << 10) / 4;
@@ -37,12 +37,35 @@ fn main() -> Outcome {
     let mut sum: CudaSlice<f32> = stream.alloc_zeros(REDUCED)?;
     group.allreduce(&memory.span(..REDUCED)?, &mut write(&mut sum, &stream), Op::Sum)?;
     check("the all-reduced sum", &stream.clone_dtoh(&sum)?, &sums(size, REDUCED))?;
+    alone(&stream, device)?;
+    let refused = [
+        (group.allreduce_in_place(&mut [0.0f32; 16], Op::Sum), Status::InvalidArgument),
+        (memory.view(0).map(|_| ()), Status::Unsupported),
+        (memory.signal(99, 0), Status::InvalidArgument),
+    ];
+    for (result, status) in refused {
+        assert_eq!(result.map_err(|error| error.status), Err(status), "memory of the host, a view, rank 99");
+    }
 
     let length = token(&memory, next, previous, device, &stream)?;
     stream.synchronize()?;
     group.finalize()?;
     print!("rank {rank} (Rust) on GPU {device}: put {} B to rank {next}; all-reduce {} B; ", PUT * 4, REDUCED * 4);
     println!("all bits right; imported rank {previous}'s block by token ({length} bytes)");
+    Ok(())
+}
+
+/// From slice to slice, and by all of the ranks, of which there is one.
+fn alone(stream: &Arc<CudaStream>, device: usize) -> Outcome {
+    let config = GroupConfig::new().ranks(0, 1).bootstrap("thread://alone").backend(Backend::Cuda).device(device);
+    let group = config.create()?.with_stream(stream.into());
+    let send = stream.clone_htod(&values(1, REDUCED))?;
+    let mut recv: CudaSlice<f32> = stream.alloc_zeros(REDUCED)?;
+    group.allreduce(&read(&send, stream), &mut write(&mut recv, stream), Op::Sum)?;
+    check("slice to slice", &stream.clone_dtoh(&recv)?, &values(1, REDUCED))?;
+    let mut gathered: CudaSlice<f32> = stream.alloc_zeros(REDUCED)?;
+    group.allgather(&read(&send, stream), &mut write(&mut gathered, stream))?;
+    check("gathered", &stream.clone_dtoh(&gathered)?, &values(1, REDUCED))?;
     Ok(())
 }
 
