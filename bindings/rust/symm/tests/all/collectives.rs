@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All six, on slices and on symmetric memory, in place and not.
 
-mod ranks;
-
-use ranks::{processes, threads};
+use crate::ranks::{processes, threads};
 use symm::{Algorithm, Blocks, Collective, Element, Group, Op, Scale, Status};
 
 const RANKS: usize = 3;
@@ -99,7 +97,7 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
 
 #[test]
 fn all_six_between_processes() {
-    processes("all_six_between_processes", RANKS, |group| {
+    processes("collectives::all_six_between_processes", RANKS, |group| {
         all_six(&group, 1, |v| v as f32);
         all_six(&group, 1001, |v| v as f32);
         all_six(&group, 40_000, |v| v as f64);

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Forming groups, and what they say of themselves.
 
-mod ranks;
-
-use ranks::unique;
+use crate::ranks::unique;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;

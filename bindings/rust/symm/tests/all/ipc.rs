@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Sharing by tokens.
 
-mod ranks;
-
-use ranks::{threads, unique};
+use crate::ranks::{threads, unique};
 use std::time::Duration;
 use symm::ipc::{Import, ImportOptions, Token, collect, holders, import, stats};
 use symm::{Backend, Group, GroupConfig, Op, Status, Stream, Timeout};

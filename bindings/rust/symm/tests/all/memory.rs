@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Blocks, and what can be done with them.
 
-mod ranks;
-
-use ranks::{processes, threads};
+use crate::ranks::{processes, threads};
 use symm::{Group, Status};
 
 fn left(group: &Group) -> usize {
@@ -58,7 +56,7 @@ fn other_kinds_of_memory() {
 
 #[test]
 fn every_block_is_seen_everywhere() {
-    processes("every_block_is_seen_everywhere", 3, |group| {
+    processes("memory::every_block_is_seen_everywhere", 3, |group| {
         let mut buffer = group.alloc::<f32>(100).expect("a block");
         buffer.as_mut_slice().expect("on the host").fill(group.rank() as f32 + 0.5);
         let memory = group.rendezvous(buffer).expect("all come");
@@ -92,7 +90,7 @@ fn a_view_has_an_end() {
 
 #[test]
 fn put_get_and_signals() {
-    processes("put_get_and_signals", 3, |group| {
+    processes("memory::put_get_and_signals", 3, |group| {
         let memory = group.memory::<u32>(4096).expect("a block each");
         let mine: Vec<u32> = (0..100).map(|i| group.rank() as u32 * 1000 + i).collect();
         memory.put(right(&group), 200, &mine).expect("it fits");

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The examples do what they say, as a launcher would start them.
 
-mod ranks;
-
-use ranks::{Directory, example, launch, wait};
+use crate::ranks::{Directory, example, launch, wait};
 
 fn run(name: &str, size: usize) -> Vec<String> {
     wait(launch(&example(name), size, &Directory::new(name), &[]), |_, status| status.success())
@@ -18,8 +16,9 @@ fn first() {
 
 #[test]
 fn the_readme_shows_the_first_example() {
-    let readme = include_str!("../README.md");
-    let program = include_str!("../examples/first.rs").trim_start_matches("// SPDX-License-Identifier: Apache-2.0\n");
+    let readme = include_str!("../../README.md");
+    let program =
+        include_str!("../../examples/first.rs").trim_start_matches("// SPDX-License-Identifier: Apache-2.0\n");
     assert!(readme.contains(&format!("```rust\n{program}```")), "README.md and examples/first.rs differ");
     assert!(program.lines().count() <= 15);
 }

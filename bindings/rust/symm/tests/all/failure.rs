@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Dead, late and disagreeing ranks are errors that say who and why.
 
-mod ranks;
-
-use ranks::{die, died, processes_ending, threads};
+use crate::ranks::{die, died, processes_ending, threads};
 use std::io::Read;
 use std::time::Duration;
 use symm::{Op, Status, Timeout};
@@ -47,12 +45,9 @@ fn a_killed_peer_is_named() {
         assert_eq!(failed.read(&mut [0; 8]).expect("readable, since the group is revoked"), 8);
         rest.finalize().expect("both come");
     };
-    processes_ending(
-        "a_killed_peer_is_named",
-        3,
-        body,
-        |rank, status| if rank == 2 { died(status) } else { status.success() },
-    );
+    processes_ending("failure::a_killed_peer_is_named", 3, body, |rank, status| {
+        if rank == 2 { died(status) } else { status.success() }
+    });
 }
 
 #[test]

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pieces at the same offsets on all ranks.
 
-mod ranks;
-
-use ranks::{processes, threads};
+use crate::ranks::{processes, threads};
 use symm::{AllocConfig, GroupConfig, Op, Status, Timeout};
 
 #[test]
 fn pieces_of_all_ranks() {
-    processes("pieces_of_all_ranks", 3, |group| {
+    processes("heap::pieces_of_all_ranks", 3, |group| {
         let heap = group.heap_with(1 << 20, &AllocConfig::new().name("pieces"), Timeout::default()).expect("a heap");
         let (right, left) = ((group.rank() + 1) % 3, (group.rank() + 2) % 3);
         let first = heap.alloc::<u8>(100).expect("room");

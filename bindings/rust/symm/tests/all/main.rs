@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Most tests are one program, since linking takes longer than they do.
+
+mod collectives;
+mod examples;
+mod failure;
+mod group;
+mod heap;
+mod ipc;
+mod memory;
+#[path = "../ranks/mod.rs"]
+mod ranks;
