@@ -35,7 +35,7 @@ constexpr PlanKey kCudaKeys[] = {
     {"early", 0, kMi, 1},          {"stripes", 1, cuda::kMaxWorkGroups, 1},
     {"width", 128, 1024, 32},      {"tile", cuda::kPack, kMi, cuda::kPack},
     {"groups", 1, 64, 1},          {"multiprocessors", 1, 4096, 1},
-    {"blocks", 1, 256, 1},
+    {"blocks", 0, 256, 1},
 };
 static_assert(std::size(kHostKeys) <= kMaxPlanKeys && std::size(kCudaKeys) <= kMaxPlanKeys);
 

@@ -104,6 +104,7 @@ __device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, Operand
   const uint32_t block = 2 * index + role;
   const auto all = 2 * static_cast<uint32_t>(args.work_groups);
   const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
+  if (blocks == 0) return false;
   for (int p = 0; p < s.n; ++p) {
     if (at.send[p] == nullptr || (s.collects(p) && at.recv[p] == nullptr)) return false;
   }
