@@ -6,7 +6,6 @@ Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from datetime import timedelta
@@ -17,12 +16,8 @@ import pytest
 import symm
 
 SIZE = 2
-CHAPTERS = {}
-
-
-def chapter(function):
-    CHAPTERS[function.__name__] = function
-    return function
+CHAPTERS = ("operators", "collectives", "training")
+RANK = int(os.environ.get("SYMM_RANK", "0"))
 
 
 # ---- operators, each with what it does to all ranks' operands, stacked
@@ -36,20 +31,13 @@ OPERATORS = {
     "reduce_scatter avg": (lambda ops, x: ops.reduce_scatter(x, "avg"), lambda all_x: all_x.mean(0).chunk(SIZE)),
     "all_to_all": (lambda ops, x: ops.all_to_all(x), lambda all_x: [a.flatten(0, 1) for a in all_x.chunk(SIZE, 1)]),
     "all_to_all rows": (
-        lambda ops, x: ops.all_to_all(x, "", [1, 3], [1, 1]) if first(x) else ops.all_to_all(x, "", [1, 3], [3, 3]),
+        lambda ops, x: ops.all_to_all(x, "", [1, 3], [3, 3] if RANK else [1, 1]),
         lambda all_x: [all_x[:, :1].flatten(0, 1), all_x[:, 1:].flatten(0, 1)],
     ),
     "broadcast": (lambda ops, x: ops.broadcast(x, 1), lambda all_x: [all_x[1]] * SIZE),
 }
 
 
-def first(x):
-    from symm.torch import group_of
-
-    return group_of("", x.device).rank == 0
-
-
-@chapter
 def operators(rank, device):
     import torch
 
@@ -132,7 +120,6 @@ def begin(rank):
     return dist
 
 
-@chapter
 def collectives(rank, device):
     import torch
 
@@ -271,8 +258,7 @@ def collectives(rank, device):
     with pytest.raises(symm.UnsupportedError, match="any"):
         dist.recv(tensor)
 
-    y = torch.ops.symm.all_reduce(full(rank + 1.0))  # operators know process groups too
-    all_equal(y, *[3] * 6)
+    all_equal(torch.ops.symm.all_reduce(full(rank + 1.0)), *[3] * 6)  # operators know process groups too
     from torch.distributed import _functional_collectives as functional
 
     compiled = torch.compile(lambda x: functional.all_reduce(x, "sum", both) * 2, fullgraph=True, backend="aot_eager")
@@ -287,14 +273,6 @@ def collectives(rank, device):
             pending.wait()
 
 
-def model(device):
-    import torch
-
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).to(device)
-
-
-@chapter
 def training(rank, device):
     import torch
     from torch.distributed.device_mesh import init_device_mesh
@@ -303,8 +281,11 @@ def training(rank, device):
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
     dist = begin(rank)
-    torch.manual_seed(3)
-    batches = torch.randn(3, 8, 16, device=device)
+    batches = torch.randn(3, 8, 16, device=device, generator=torch.Generator(device).manual_seed(3))
+
+    def model(device):
+        torch.manual_seed(0)
+        return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).to(device)
 
     def train(net, mine):
         optimizer = torch.optim.SGD(net.parameters(), 0.1)
@@ -340,13 +321,9 @@ def training(rank, device):
 @pytest.mark.parametrize("kind", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_torch(name, kind, launch, monkeypatch, tmp_path):
-    if importlib.util.find_spec("torch") is None:
-        pytest.skip("PyTorch is not installed")
-    if kind == "cuda":
-        import torch
-
-        if torch.cuda.device_count() < SIZE:
-            pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
+    torch = pytest.importorskip("torch")
+    if kind == "cuda" and torch.cuda.device_count() < SIZE:
+        pytest.skip(f"PyTorch sees {torch.cuda.device_count()} GPUs, not {SIZE}")
     monkeypatch.setenv("SYMM_TEST_STORE", str(tmp_path / "store"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for status, output in launch(SIZE, sys.executable, str(Path(__file__)), name, kind, patience=300):
@@ -356,8 +333,7 @@ def test_torch(name, kind, launch, monkeypatch, tmp_path):
 if __name__ == "__main__":
     import torch
 
-    own = int(os.environ["SYMM_RANK"])
-    where = torch.device(sys.argv[2], own if sys.argv[2] == "cuda" else None)
+    where = torch.device(sys.argv[2], RANK if sys.argv[2] == "cuda" else None)
     if where.type == "cuda":
         torch.cuda.set_device(where)
-    CHAPTERS[sys.argv[1]](own, where)
+    globals()[sys.argv[1]](RANK, where)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import queue
 import threading
 import weakref
@@ -62,11 +63,6 @@ def _plain(dense: Tensor) -> Tensor:
     return torch.view_as_real(dense) if dense.is_complex() else dense.view(-1).view(torch.uint8)
 
 
-def _count(tensor: Tensor) -> int:
-    """Elements of what `_plain()` makes of it."""
-    return int(tensor.numel()) * (1 if tensor.dtype in _KNOWN else 2 if tensor.is_complex() else int(tensor.itemsize))
-
-
 @contextlib.contextmanager
 def _written(tensor: Tensor) -> Iterator[Tensor]:
     """A plain tensor to write to, and perhaps to read: the memory itself, or a copy that is copied back."""
@@ -103,6 +99,8 @@ class _Work(dist.Work):  # type: ignore[misc]
         super().__init__()
         self._lane, self._future, self._parts = lane, future, parts
         self.over = threading.Event()
+        if lane is None:
+            self.over.set()
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         for part in self._parts:
@@ -124,7 +122,6 @@ class _Work(dist.Work):  # type: ignore[misc]
 
 
 _DONE = _Work()
-_DONE.over.set()
 _lanes: weakref.WeakSet[_Lane] = weakref.WeakSet()
 
 
@@ -133,7 +130,8 @@ def _end() -> None:
     # A thread that comes out of C++ while the interpreter ends would end the process.
     for lane in list(_lanes):
         lane.close()
-        lane.join()
+        if lane.thread is not None:
+            lane.thread.join(1)
 
 
 class _Lane:
@@ -145,7 +143,7 @@ class _Lane:
         self._threaded = threaded
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
         self._last = _DONE.over
         self._group: Group | None = None
         self.side: Any = None
@@ -177,9 +175,9 @@ class _Lane:
         work = _Work(self, Future(devices=arrived and [self.device]))
         task = (work, arrived, body, result)
         if self._threaded:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
-                self._thread.start()
+            if self.thread is None:
+                self.thread = threading.Thread(target=self._work, name="symm.torch", daemon=True)
+                self.thread.start()
             self._last = work.over
             self._tasks.put(task)
         else:
@@ -216,15 +214,10 @@ class _Lane:
         """End what is under way, and let go of the group. Never waits."""
         if self._group is not None and (reason or not self._last.is_set()):
             self._group.abort(reason or "torch.distributed: the process group was destroyed")
-        if self._thread is None:
+        if self.thread is None:
             self._release()
         else:
             self._tasks.put(None)  # nobody may let go of a group in which a call is under way
-
-    def join(self) -> None:
-        """Wait until its thread has ended, but not for long."""
-        if self._thread is not None:
-            self._thread.join(1)
 
 
 class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
@@ -263,9 +256,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._coalesced = []
 
     def _end_coalescing(self, device: torch.device) -> Any:  # noqa: ARG002
-        work, self._coalesced = _Work(parts=self._coalesced or ()), None
-        work.over.set()
-        return work
+        works, self._coalesced = self._coalesced or (), None
+        return _Work(parts=works)
 
     def _begun(self, work: Any) -> Any:
         if self._coalesced is not None:
@@ -299,12 +291,8 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
                 raise UnsupportedError(f"symm has no memory on {device}")
             if device.type == "cuda" and any(of.type == "cuda" for of in self._lanes if isinstance(of, torch.device)):
                 raise InvalidArgumentError(f"the tensor is on {device}: a rank has one device, and this one began with another")
-            lane = _Lane(
-                device,
-                lambda: self._new_group(device, self._rank, self._size, device.type),
-                threaded=device.type == "cpu",
-            )
-            self._lanes[device] = lane
+            make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
+            lane = self._lanes[device] = _Lane(device, make, threaded=device.type == "cpu")
         return lane
 
     def _run(self, opts: Any, tensors: Sequence[Tensor], body: Body, result: Any = None) -> Any:
@@ -360,7 +348,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         def body(group: Group, stream: int) -> None:
             for parts, tensor in zip(outputs, tensors, strict=True):
                 with _all_written(parts) as into:
-                    group.allgatherv(_read(tensor), into, [_count(part) for part in parts], stream=stream)
+                    group.allgatherv(_read(tensor), into, [_read(part).numel() for part in parts], stream=stream)
 
         return self._run(opts, [*tensors, *(part for parts in outputs for part in parts)], body, outputs)
 
@@ -386,7 +374,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         def body(group: Group, stream: int) -> None:
             with _written(output) as into:
-                group.reduce_scatterv(_read(*parts), [_count(part) for part in parts], into, stream=stream, **how)
+                group.reduce_scatterv(_read(*parts), [_read(part).numel() for part in parts], into, stream=stream, **how)
 
         return self._run(opts, [output, *parts], body, outputs)
 
@@ -397,7 +385,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             rows = of.shape[0]
             if not splits and rows % self._size:
                 raise InvalidArgumentError(f"{rows} rows cannot be divided among {self._size} ranks")
-            return [split * (_count(of) // max(1, rows)) for split in splits or [rows // self._size] * self._size]
+            return [split * (_read(of).numel() // max(1, rows)) for split in splits or [rows // self._size] * self._size]
 
         sent, received = counts(tensor, input_splits), counts(output, output_splits)
 
@@ -409,7 +397,7 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: list[Tensor], tensors: list[Tensor], opts: Any = None) -> Any:
         def body(group: Group, stream: int) -> None:
-            sent, received = ([_count(one) for one in several] for several in (tensors, outputs))
+            sent, received = ([_read(one).numel() for one in several] for several in (tensors, outputs))
             with _all_written(outputs) as into:
                 group.alltoallv(_read(*tensors), sent, into, received, stream=stream)
 
@@ -458,9 +446,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if lane is None:
             if source == target:
                 raise InvalidArgumentError(f"rank {source} cannot send to itself")
-            mine, device = int(self._rank == target), tensor.device
-            lane = _Lane(device, lambda: self._new_group(device, mine, 2, f"{source}-{target} {tag}"), threaded=True)
-            self._lanes[key] = lane
+            mine = int(self._rank == target)
+            make = functools.partial(self._new_group, tensor.device, mine, 2, f"{source}-{target} {tag}")
+            lane = self._lanes[key] = _Lane(tensor.device, make, threaded=True)
 
         def body(group: Group, stream: int) -> None:
             with _written(tensor) as x:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from symm.group import Group
 
+    Body: TypeAlias = Callable[..., None]
     Rows: TypeAlias = list[int] | None
 
 _groups: dict[tuple[str, str], Group] = {}
@@ -66,10 +67,12 @@ library = torch.library.Library("symm", "DEF")
 ops: Any = torch.ops.symm
 
 
-def operator(schema: str, *, result: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def operator(
+    schema: str, *, result: Callable[..., Any] = lambda *_: None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Define one: `result` makes its result for the kernel to fill, and is what tracers see of it; None where there is none."""
 
-    def define(body: Callable[..., None]) -> Callable[..., None]:
+    def define(body: Body) -> Body:
         name = library.define(schema)
 
         def kernel(x: torch.Tensor, *arguments: Any) -> Any:
@@ -91,10 +94,6 @@ def operator(schema: str, *, result: Callable[..., Any]) -> Callable[[Callable[.
         return body
 
     return define
-
-
-def _nothing(*_: Any) -> None:
-    return None
 
 
 def _alike(x: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -125,7 +124,7 @@ def _exchanged(x: torch.Tensor, group: str = "", send_rows: Rows = None, recv_ro
     return x.new_empty((x.shape[0] if recv_rows is None else sum(recv_rows), *x.shape[1:]))
 
 
-@operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()', result=_nothing)
+@operator('all_reduce_(Tensor(a!) x, str op="sum", str group="") -> ()')
 @operator('all_reduce(Tensor x, str op="sum", str group="") -> Tensor', result=_alike)
 def all_reduce(x: torch.Tensor, out: torch.Tensor, op: str = "sum", group: str = "") -> None:
     """Op over all ranks of `x`; with the underscore in place."""
@@ -161,7 +160,7 @@ def broadcast(x: torch.Tensor, out: torch.Tensor, root: int = 0, group: str = ""
     group_of(group, x.device).broadcast(x, out, root)
 
 
-@operator('barrier(Tensor(a!) x, str group="") -> ()', result=_nothing)
+@operator('barrier(Tensor(a!) x, str group="") -> ()')
 def barrier(x: torch.Tensor, out: torch.Tensor, group: str = "") -> None:  # noqa: ARG001
     """A barrier between what was done with `x` before and what is done with it after: so tracers keep its place. `x` stays."""
     found = group_of(group, x.device)
