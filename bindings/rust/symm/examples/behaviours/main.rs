@@ -49,12 +49,15 @@ impl Thing {
 
 type Verb = fn(&mut Runner, &Line) -> Result<()>;
 
+/// The keys that are given are as the values of these names.
+macro_rules! same {
+    ($line:expr, $($key:ident: $seen:expr),+) => {{ $($line.same(stringify!($key), $seen as i64);)+ Ok(()) }};
+    ($line:expr, $info:expr; $($key:ident),+) => {{ let info = $info; same!($line, $($key: info.$key),+) }};
+}
+
 /// What each verb does. The keys that it does not have are not asked for, so that a mistake in the table is found.
 const VERBS: &[(&str, Verb)] = &[
-    ("expect_group", |r, line| {
-        let info = r.group(line).info()?;
-        line.compare(&[("rank", info.rank), ("size", info.size), ("channels", info.channels)])
-    }),
+    ("expect_group", |r, line| same!(line, r.group(line).info()?; rank, size, channels)),
     ("expect_status", |r, line| r.expect_status(line, Duration::ZERO)),
     ("await", |r, line| r.expect_status(line, Duration::from_secs(20))),
     ("create", |r, line| {
@@ -67,14 +70,8 @@ const VERBS: &[(&str, Verb)] = &[
         assert_eq!(part.is_some(), color.is_some(), "whether there is a group");
         part.map_or(Ok(()), |part| r.add(name, Thing::Group(part)))
     }),
-    ("create_from_ranks", |r, line| {
-        let part = r.group(line).create_from_ranks(&line.ranks("ranks"))?;
-        r.add(line.text("as"), Thing::Group(part))
-    }),
-    ("shrink", |r, line| {
-        let rest = r.group(line).shrink(None, Timeout::Group)?;
-        r.add(line.text("as"), Thing::Group(rest))
-    }),
+    ("create_from_ranks", |r, line| r.made(line, Thing::Group(r.group(line).create_from_ranks(&line.ranks("ranks"))?))),
+    ("shrink", |r, line| r.made(line, Thing::Group(r.group(line).shrink(None, Timeout::Group)?))),
     ("expect_failed", |r, line| {
         assert_eq!(r.group(line).failed_ranks()?, line.ranks("ranks"), "who failed");
         Ok(())
@@ -97,32 +94,28 @@ const VERBS: &[(&str, Verb)] = &[
         let group = r.group(line).with_timeout(timeout(line));
         group.barrier_among(&line.ranks("among"), line.get_or("channel", 0))
     }),
-    ("private", |r, line| r.add(line.text("as"), Thing::Array(vec![0; line.get("bytes")]))),
+    ("private", |r, line| r.made(line, Thing::Array(vec![0; line.get("bytes")]))),
     ("alloc", |r, line| {
-        let buffer =
-            r.group(line).alloc_with(line.get("bytes"), &AllocConfig::new().alignment(line.get_or("alignment", 0)))?;
-        r.add(line.text("as"), Thing::Buffer(buffer))
+        let config = AllocConfig::new().alignment(line.get_or("alignment", 0));
+        r.made(line, Thing::Buffer(r.group(line).alloc_with(line.get("bytes"), &config)?))
     }),
     ("rendezvous_again", |r, line| {
         line.text("buffer"); // which the memory has
         let again = r.block(line).rendezvous_on(&r.group(line), 0)?;
         assert_eq!(again.as_raw(), r.block(line).as_raw(), "the same memory");
-        r.add(line.text("as"), Thing::Memory(again))
+        r.made(line, Thing::Memory(again))
     }),
     ("rendezvous", |r, line| {
         let (group, name) = (r.group(line), line.text("buffer"));
         let gone = Thing::Gone(r.thing(name).raw());
         let Some(Thing::Buffer(buffer)) = r.things.insert(name.to_owned(), gone) else { panic!("{name} is no buffer") };
         let memory = group.rendezvous_with(buffer, line.get_or("tag", 0), line.get_or("channels", 0))?;
-        r.add(line.text("as"), Thing::Memory(memory))
+        r.made(line, Thing::Memory(memory))
     }),
-    ("heap", |r, line| {
-        let heap = r.group(line).heap(line.get("bytes"))?;
-        r.add(line.text("as"), Thing::Heap(heap, Vec::new()))
-    }),
+    ("heap", |r, line| r.made(line, Thing::Heap(r.group(line).heap(line.get("bytes"))?, Vec::new()))),
     ("take", |r, line| {
         let piece = r.heap(line).alloc_aligned(line.get("bytes"), line.get_or("alignment", 0))?;
-        line.compare(&[("offset", piece.offset())])?;
+        line.same("offset", piece.offset() as i64);
         r.pieces(line).push(piece);
         Ok(())
     }),
@@ -133,49 +126,33 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("expect_piece", |r, line| {
         let (offset, bytes) = r.heap(line).find(r.address(line, "at"))?.unwrap_or((0, 0));
-        line.compare(&[("offset", offset), ("bytes", bytes)])
+        same!(line, offset: offset, bytes: bytes)
     }),
-    ("expect_heap", |r, line| {
-        let info = r.heap(line).info()?;
-        let sizes = [("used_bytes", info.used_bytes), ("free_bytes", info.free_bytes), ("pieces", info.pieces)];
-        line.compare(&sizes.map(|(name, value)| (name, value as usize)))?;
-        let sizes = [("largest_free", info.largest_free), ("fragmentation", info.fragmentation)];
-        line.compare(&sizes.map(|(name, value)| (name, value as usize)))
-    }),
-    ("release", |r, line| {
-        let gone = Thing::Gone(r.thing(line.text("name")).raw());
-        r.add(line.text("name"), gone)
-    }),
+    (
+        "expect_heap",
+        |r, line| same!(line, r.heap(line).info()?; used_bytes, free_bytes, pieces, largest_free, fragmentation),
+    ),
+    ("release", |r, line| r.add(line.text("name"), Thing::Gone(r.thing(line.text("name")).raw()))),
     ("export", |r, line| {
         let mut options = ExportOptions::new();
         if line.has("hold_ms") {
             options = options.hold(Duration::from_millis(line.get("hold_ms")));
         }
-        let token = r.with_piece(line, |piece| options.export(piece))?;
-        r.add(line.text("as"), Thing::Token(token))
+        r.made(line, Thing::Token(r.with_piece(line, |piece| options.export(piece))?))
     }),
     ("import", |r, line| {
         let Thing::Token(token) = r.thing(line.text("token")) else { panic!("that is no token") };
-        let import = ipc::import(token)?;
-        r.add(line.text("as"), Thing::Import(import))
+        r.made(line, Thing::Import(ipc::import(token)?))
     }),
     ("expect_import", |r, line| {
         let Thing::Import(import) = r.thing(line.text("import")) else { panic!("that is no import") };
-        let info = import.info()?;
-        let host_memory = usize::from(info.host_memory);
-        line.compare(&[("bytes", info.bytes as usize), ("offset", info.offset as usize), ("host_memory", host_memory)])
+        same!(line, import.info()?; bytes, offset, host_memory)
     }),
-    ("expect_holders", |r, line| {
-        let held = r.with_piece(line, ipc::holders)?;
-        let quarantined = usize::try_from(held.quarantined).expect("a flag");
-        let seen =
-            [("leases", held.leases as usize), ("processes", held.processes as usize), ("quarantined", quarantined)];
-        line.compare(&seen)
-    }),
+    ("expect_holders", |r, line| same!(line, r.with_piece(line, ipc::holders)?; leases, processes, quarantined)),
     ("withdraw", |r, line| r.with_piece(line, |piece| ipc::withdraw(piece, timeout(line)))),
     ("expect_memory", |r, line| {
         let m = r.block(line);
-        line.compare(&[("rank", m.rank()), ("size", m.size()), ("bytes", m.len()), ("channels", m.channels())])
+        same!(line, rank: m.rank(), size: m.size(), bytes: m.len(), channels: m.channels())
     }),
     ("find", |r, line| {
         let address = r.address(line, "at").cast_const();
@@ -184,7 +161,7 @@ const VERBS: &[(&str, Verb)] = &[
             return Ok(());
         };
         assert_eq!(found.memory.id(), r.block(line).id(), "id");
-        line.compare(&[("rank", found.rank), ("offset", found.offset)])
+        same!(line, found; rank, offset)
     }),
     ("write", |r, line| {
         let (dtype, f, (name, at)) = (dtype(line).0, line.formula(), line.address("at"));
@@ -237,7 +214,7 @@ const VERBS: &[(&str, Verb)] = &[
     ("wait_signal_value", |r, line| {
         let (rank, channel, compare) = (line.get("rank"), line.get("channel"), compare(line));
         let seen = r.block(line).wait_signal_value(rank, channel, compare, line.get("value"), timeout(line))?;
-        expect_count(line, seen.expect("on the host"))
+        same!(line, expected: seen.expect("on the host"))
     }),
     ("wait_signals", |r, line| {
         let (channel, compare, value) = (line.get("channel"), compare(line), line.get("value"));
@@ -247,41 +224,37 @@ const VERBS: &[(&str, Verb)] = &[
             return r.block(line).wait_all_signals(&waits, timeout(line));
         }
         let first = r.block(line).wait_any_signal(&waits, timeout(line))?;
-        expect_count(line, first.expect("on the host") as u64)
+        same!(line, expected: first.expect("on the host"))
     }),
-    ("test_signal", |r, line| expect_count(line, r.block(line).test_signal(line.get("rank"), line.get("channel"))?)),
-    ("test_signal_value", |r, line| {
-        expect_count(line, r.block(line).test_signal_value(line.get("rank"), line.get("channel"))?)
-    }),
-    ("write_value64", |r, line| {
-        let (memory, word) = word::<u64>(r, line);
-        memory.write_value(line.get("rank"), word, line.get("value"))
-    }),
+    ("test_signal", |r, line| same!(line, expected: r.block(line).test_signal(line.get("rank"), line.get("channel"))?)),
+    (
+        "test_signal_value",
+        |r, line| same!(line, expected: r.block(line).test_signal_value(line.get("rank"), line.get("channel"))?),
+    ),
     ("wait_value32", |r, line| {
         let (memory, word) = word::<u32>(r, line);
         memory.wait_value(word, compare(line), line.get("value"), timeout(line))
-    }),
-    ("wait_value64", |r, line| {
-        let (memory, word) = word::<u64>(r, line);
-        memory.wait_value(word, compare(line), line.get("value"), timeout(line))
-    }),
-    ("fill32", |r, line| {
-        let (memory, word) = word::<u32>(r, line);
-        memory.fill(line.get("rank"), word, line.get("value"), line.get("count"))
     }),
     ("write_value32", |r, line| {
         let (memory, word) = word::<u32>(r, line);
         memory.write_value(line.get("rank"), word, line.get("value"))
     }),
+    ("wait_value64", |r, line| {
+        let (memory, word) = word::<u64>(r, line);
+        memory.wait_value(word, compare(line), line.get("value"), timeout(line))
+    }),
+    ("write_value64", |r, line| {
+        let (memory, word) = word::<u64>(r, line);
+        memory.write_value(line.get("rank"), word, line.get("value"))
+    }),
+    ("fill32", |r, line| {
+        let (memory, word) = word::<u32>(r, line);
+        memory.fill(line.get("rank"), word, line.get("value"), line.get("count"))
+    }),
 ];
 
 fn compare(line: &Line) -> Compare {
     line.named("compare", Compare::from_raw)
-}
-
-fn expect_count(line: &Line, seen: u64) -> Result<()> {
-    assert_eq!(seen, line.get_or("expected", seen), "what was seen");
-    Ok(())
 }
 
 /// The memory as words, and the one at `offset`: the safe layer counts in them.
@@ -312,6 +285,10 @@ impl Runner {
     fn add(&mut self, name: &str, thing: Thing) -> Result<()> {
         self.things.insert(name.to_owned(), thing);
         Ok(())
+    }
+
+    fn made(&mut self, line: &Line, thing: Thing) -> Result<()> {
+        self.add(line.text("as"), thing)
     }
 
     fn thing(&self, name: &str) -> &Thing {
@@ -372,9 +349,7 @@ impl Runner {
             now = group.status()?;
         }
         assert_eq!(now.status, line.named("status", Status::from_raw), "status ({})", now.message);
-        let seen = now.failed_rank.map_or(-1, |rank| rank as i64);
-        assert_eq!(seen, line.get_or("failed_rank", seen), "failed_rank");
-        Ok(())
+        same!(line, failed_rank: now.failed_rank.map_or(-1, |rank| rank as i64))
     }
 
     /// Whose block `at` means: this rank's own, unless the line says otherwise. Its rank is that of the memory's group.
@@ -496,30 +471,14 @@ const fn of<T: Element>(name: &'static str) -> Type {
 }
 
 macro_rules! types {
-    ($($type:ty = $name:literal),*) => { &[$(of::<$type>($name)),*] };
+    ($($type:ty)*) => { &[$(of::<$type>(stringify!($type))),*] };
 }
-const TYPES: &[Type] = types!(
-    i8 = "I8",
-    i16 = "I16",
-    i32 = "I32",
-    i64 = "I64",
-    u8 = "U8",
-    u16 = "U16",
-    u32 = "U32",
-    u64 = "U64",
-    Bool = "BOOL",
-    f16 = "F16",
-    bf16 = "BF16",
-    f32 = "F32",
-    f64 = "F64",
-    F8E4M3 = "F8E4M3",
-    F8E5M2 = "F8E5M2"
-);
+const TYPES: &[Type] = types!(i8 i16 i32 i64 u8 u16 u32 u64 Bool f16 bf16 f32 f64 F8E4M3 F8E5M2);
 
 /// The value of a data type, and the collectives on elements of it if it exists.
 fn dtype(line: &Line) -> (i32, Option<Verb>) {
     let name = line.text("dtype");
-    match TYPES.iter().find(|(known, ..)| *known == name) {
+    match TYPES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name)) {
         Some((_, dtype, run)) => (*dtype, Some(*run)),
         None => (number(name).expect("a data type") as i32, None),
     }
