@@ -65,6 +65,12 @@ class Line:
         relative = {"self": 0, "left": -1, "right": 1}
         return (self.rank + relative[one]) % RANKS if one in relative else int(one, 0)
 
+    def integers(self, *keys: str) -> list[int]:
+        return [self.integer(key) for key in keys]
+
+    def compare(self) -> symm.Compare:
+        return symm.Compare[self.text("compare")]
+
     def formula(self, rank: int, i: int) -> int:
         a, b, m, c = (int(part) for part in self.text("f").split(":"))
         return (a * rank + b * i) % m + c
@@ -87,15 +93,21 @@ class Runner:
         self.things = {"group": group}
 
     def run(self, line: Line) -> None:
-        getattr(self, "do_" + line.verb)(line)
+        verb = VERBS.get(line.verb)
+        made = verb(self, line) if verb else getattr(self, "do_" + line.verb)(line)
+        if "as" in line.values:
+            self.things[line.text("as")] = made
         unused = set(line.values) - line.used
         assert not unused, f"{line.verb} has no keys {unused}"
 
     def group(self, line: Line) -> symm.Group:
         return self.things[line.text("group", "group")]
 
+    def thing(self, line: Line, key: str) -> object:
+        return self.things[line.text(key)]
+
     def memory(self, line: Line) -> symm.Memory:
-        thing = self.things[line.text("memory")]
+        thing = self.thing(line, "memory")
         return thing.memory if isinstance(thing, symm.Heap) else thing
 
     def operand(self, line: Line, key: str, count: int, dtype: DType) -> object:
@@ -112,15 +124,13 @@ class Runner:
 
         return np.frombuffer(thing, getattr(ml_dtypes, dtype.long_name), count, at)
 
+    def piece(self, line: Line, key: str = "at", count: int | None = None) -> object:
+        return self.operand(line, key, count or line.integer("bytes"), dtype_of("u8"))
+
     def words_at(self, line: Line, dtype: DType) -> np.ndarray:
         """The elements at `at` as unsigned integers."""
         array = self.operand(line, "at", line.integer("count"), dtype)
         return np.asarray(array).view(f"u{dtype.itemsize}")
-
-    # ---- groups
-
-    def do_expect_group(self, line: Line) -> None:
-        self.compare(line, self.group(line).info(), "rank", "size", "channels")
 
     def compare(self, line: Line, found: object, *keys: str) -> None:
         for key in keys:
@@ -138,114 +148,25 @@ class Runner:
             time.sleep(0.001)
         self.do_expect_status(line)
 
-    def do_create(self, line: Line) -> None:
-        name, timeout = line.text("as"), line.timeout()
-        self.things[name] = symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout)
-
-    def do_split(self, line: Line) -> None:
-        color, name = line.integer("color"), line.text("as")
+    def do_split(self, line: Line) -> symm.Group | None:
+        color = line.integer("color")
         part = self.group(line).split(color, line.integer("key"))
         assert (part is None) == (color < 0)
-        if part is not None:
-            self.things[name] = part
+        return part
 
-    def do_create_from_ranks(self, line: Line) -> None:
-        self.things[line.text("as")] = self.group(line).create_from_ranks(line.ranks("ranks"))
-
-    def do_shrink(self, line: Line) -> None:
-        self.things[line.text("as")] = self.group(line).shrink()
-
-    def do_expect_failed(self, line: Line) -> None:
-        assert self.group(line).failed_ranks() == line.ranks("ranks")
-
-    def do_finalize(self, line: Line) -> None:
-        self.group(line).finalize()
-
-    def do_abort(self, line: Line) -> None:
-        self.group(line).abort(line.text("reason"))
-
-    def do_synchronize(self, line: Line) -> None:
-        self.group(line).synchronize(timeout=line.timeout())
-
-    def do_stream_wait(self, line: Line) -> None:
-        self.group(line).stream_wait()
-
-    def do_expect_stream_done(self, line: Line) -> None:
-        assert self.group(line).stream_done()
-
-    def do_record_use(self, line: Line) -> None:
-        self.things[line.text("name")].record_use(0)
-
-    def do_die(self, _: Line) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def do_barrier(self, line: Line) -> None:
-        self.group(line).barrier(line.ranks("among") or None, channel=line.integer("channel", 0), timeout=line.timeout())
-
-    # ---- memory
-
-    def do_private(self, line: Line) -> None:
-        self.things[line.text("as")] = bytearray(line.integer("bytes"))
-
-    def do_alloc(self, line: Line) -> None:
-        alignment = line.integer("alignment", 0)
-        self.things[line.text("as")] = self.group(line).alloc(line.integer("bytes"), alignment=alignment)
-
-    def do_rendezvous_again(self, line: Line) -> None:
-        again = self.group(line).rendezvous(self.things[line.text("buffer")])
+    def do_rendezvous_again(self, line: Line) -> symm.Memory:
+        again = self.group(line).rendezvous(self.thing(line, "buffer"))
         assert again.id == self.memory(line).id
-        self.things[line.text("as")] = again
-
-    def do_rendezvous(self, line: Line) -> None:
-        buffer, tag = self.things[line.text("buffer")], line.integer("tag", 0)
-        self.things[line.text("as")] = self.group(line).rendezvous(buffer, tag, channels=line.integer("channels", 0))
-
-    def do_heap(self, line: Line) -> None:
-        self.things[line.text("as")] = self.group(line).heap(line.integer("bytes"))
-
-    def do_take(self, line: Line) -> None:
-        piece = self.things[line.text("heap")].empty(line.integer("bytes"), "u8", alignment=line.integer("alignment", 0))
-        self.compare(line, piece, "offset")
-
-    def do_give(self, line: Line) -> None:
-        array = self.operand(line, "at", 1, dtype_of("u8"))
-        self.things[line.text("heap")].free(array)
+        return again
 
     def do_expect_piece(self, line: Line) -> None:
-        heap = self.things[line.text("heap")]
-        address, nbytes = heap.find(self.operand(line, "at", 1, dtype_of("u8")).pointer) or (heap.memory.pointer(), 0)
+        heap = self.thing(line, "heap")
+        address, nbytes = heap.find(self.piece(line, count=1).pointer) or (heap.memory.pointer(), 0)
         seen = {"offset": address - heap.memory.pointer(), "bytes": nbytes}
         assert all(line.integer(key) == seen[key] for key in seen if key in line.values), f"the piece is {seen}"
 
-    def do_expect_heap(self, line: Line) -> None:
-        info = self.things[line.text("heap")].info()
-        self.compare(line, info, "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation")
-
-    def do_release(self, line: Line) -> None:
-        self.things[line.text("name")].close()
-
-    def do_export(self, line: Line) -> None:
-        array = self.operand(line, "at", line.integer("bytes"), dtype_of("u8"))
-        self.things[line.text("as")] = array.export_token(hold=line.integer("hold_ms", 0) / 1000 or None)
-
-    def do_import(self, line: Line) -> None:
-        self.things[line.text("as")] = symm.import_token(self.things[line.text("token")])
-
-    def do_expect_import(self, line: Line) -> None:
-        self.compare(line, self.things[line.text("import")].info(), "bytes", "offset", "host_memory")
-
-    def do_expect_holders(self, line: Line) -> None:
-        array = self.operand(line, "at", line.integer("bytes"), dtype_of("u8"))
-        self.compare(line, array.holders(), "leases", "processes", "quarantined")
-
-    def do_withdraw(self, line: Line) -> None:
-        self.operand(line, "at", line.integer("bytes"), dtype_of("u8")).withdraw(line.timeout())
-
-    def do_expect_memory(self, line: Line) -> None:
-        self.compare(line, self.memory(line).info(), "rank", "size", "bytes", "channels")
-
     def do_find(self, line: Line) -> None:
-        where = self.operand(line, "at", 1, dtype_of("u8"))
+        where = self.piece(line, count=1)
         address = where.ctypes.data if isinstance(where, np.ndarray) else where.pointer
         if not line.text("memory", ""):
             assert (self.group(line).find(address), symm.find_buffer(address)) == (None, None)
@@ -284,66 +205,28 @@ class Runner:
             return total // RANKS if total >= 0 else -(-total // RANKS)
         return {"SUM": sum, "MIN": min, "MAX": max}[op](values)
 
-    # ---- data and signals
-
-    def do_put(self, line: Line) -> None:
-        channel = line.integer("channel", 0) if line.verb == "put_signal" else None
-        source = self.operand(line, "source", line.integer("bytes"), dtype_of("u8"))
-        self.memory(line).put(line.integer("rank"), line.integer("offset"), source, signal=channel)
-
-    do_put_signal = do_put
-
-    def do_get(self, line: Line) -> None:
-        destination = self.operand(line, "destination", line.integer("bytes"), dtype_of("u8"))
-        self.memory(line).get(line.integer("rank"), line.integer("offset"), destination)
-
-    def do_fill32(self, line: Line) -> None:
-        self.memory(line).fill32(*(line.integer(key) for key in ("rank", "offset", "value", "count")))
-
-    def do_write_value32(self, line: Line) -> None:
-        self.memory(line).write_value32(*(line.integer(key) for key in ("rank", "offset", "value")))
-
-    def do_signal(self, line: Line) -> None:
-        self.memory(line).signal(line.integer("rank"), line.integer("channel", 0))
-
-    def do_wait_signal(self, line: Line) -> None:
-        self.memory(line).wait_signal(line.integer("rank"), line.integer("channel", 0), timeout=line.timeout())
-
     def expect_count(self, line: Line, seen: int | None) -> None:
         if "expected" in line.values:
             assert seen == line.integer("expected"), f"{seen} was seen"
 
-    def do_signal_value(self, line: Line) -> None:
-        rank, value, channel = (line.integer(key) for key in ("rank", "value", "channel"))
-        self.memory(line).signal_value(rank, value, channel, op=symm.SignalOp[line.text("signal")])
-
     def do_wait_signal_value(self, line: Line) -> None:
-        rank, value, channel = (line.integer(key) for key in ("rank", "value", "channel"))
-        compare = symm.Compare[line.text("compare")]
-        self.expect_count(line, self.memory(line).wait_signal_value(rank, compare, value, channel, timeout=line.timeout()))
+        rank, value, channel = line.integers("rank", "value", "channel")
+        seen = self.memory(line).wait_signal_value(rank, line.compare(), value, channel, timeout=line.timeout())
+        self.expect_count(line, seen)
 
     def do_wait_signals(self, line: Line) -> None:
-        compare, channel, value = symm.Compare[line.text("compare")], line.integer("channel"), line.integer("value")
-        waits = [symm.SignalWait(int(rank), channel, compare, value) for rank in line.text("among").split(":")]
+        channel, value = line.integers("channel", "value")
+        waits = [symm.SignalWait(rank, channel, line.compare(), value) for rank in line.ranks("among")]
         if line.integer("any"):
             self.expect_count(line, self.memory(line).wait_any_signal(waits, timeout=line.timeout()))
         else:
             self.memory(line).wait_all_signals(waits, timeout=line.timeout())
 
-    def do_test_signal(self, line: Line) -> None:
-        seen = getattr(self.memory(line), line.verb)(line.integer("rank"), line.integer("channel"))
-        self.expect_count(line, seen)
-
-    do_test_signal_value = do_test_signal
-
-    def do_write_value64(self, line: Line) -> None:
-        self.memory(line).write_value64(*(line.integer(key) for key in ("rank", "offset", "value")))
-
-    def do_wait_value32(self, line: Line) -> None:
+    def do_wait_value(self, line: Line) -> None:
         wait = getattr(self.memory(line), line.verb)
-        wait(line.integer("offset"), symm.Compare[line.text("compare")], line.integer("value"), timeout=line.timeout())
+        wait(line.integer("offset"), line.compare(), line.integer("value"), timeout=line.timeout())
 
-    do_wait_value64 = do_wait_value32
+    do_wait_value32 = do_wait_value64 = do_wait_value
 
     # ---- collectives
 
@@ -407,12 +290,77 @@ class Runner:
 
     def call_raw(self, line: Line, count: int) -> None:
         assert line.verb == "allreduce"
-        send, recv = (self.operand(line, key, 8, dtype_of("u8")) for key in ("send", "recv"))
+        send, recv = (self.piece(line, key, 8) for key in ("send", "recv"))
         addresses = [getattr(array, "pointer", None) or array.ctypes.data for array in (send, recv)]
         dtype, op = line.text("dtype"), line.text("op")
         code = int(dtype, 0) if dtype[0].isdigit() else dtype_of(dtype.lower()).value
         number = int(op) if op.isdigit() else symm.Op[op]
         raw.symm_allreduce(self.group(line)._handle, *addresses, count, code, number, None, 0)
+
+
+def expect(found: object, expected: object) -> None:
+    assert found == expected, f"{found} is not {expected}"
+
+
+# What the verb makes is called as the line says.
+VERBS = {
+    "expect_group": lambda r, line: r.compare(line, r.group(line).info(), "rank", "size", "channels"),
+    "create": lambda r, line: symm.Group.from_env(
+        backend="host", name=line.text("as"), timeout=60, create_timeout=line.timeout()
+    ),
+    "create_from_ranks": lambda r, line: r.group(line).create_from_ranks(line.ranks("ranks")),
+    "shrink": lambda r, line: r.group(line).shrink(),
+    "expect_failed": lambda r, line: expect(r.group(line).failed_ranks(), line.ranks("ranks")),
+    "finalize": lambda r, line: r.group(line).finalize(),
+    "abort": lambda r, line: r.group(line).abort(line.text("reason")),
+    "synchronize": lambda r, line: r.group(line).synchronize(timeout=line.timeout()),
+    "stream_wait": lambda r, line: r.group(line).stream_wait(),
+    "expect_stream_done": lambda r, line: expect(r.group(line).stream_done(), True),
+    "record_use": lambda r, line: r.thing(line, "name").record_use(0),
+    "die": lambda r, line: os.kill(os.getpid(), signal.SIGKILL),
+    "barrier": lambda r, line: r.group(line).barrier(
+        line.ranks("among") or None, channel=line.integer("channel", 0), timeout=line.timeout()
+    ),
+    "private": lambda r, line: bytearray(line.integer("bytes")),
+    "alloc": lambda r, line: r.group(line).alloc(line.integer("bytes"), alignment=line.integer("alignment", 0)),
+    "rendezvous": lambda r, line: r.group(line).rendezvous(
+        r.thing(line, "buffer"), line.integer("tag", 0), channels=line.integer("channels", 0)
+    ),
+    "heap": lambda r, line: r.group(line).heap(line.integer("bytes")),
+    "take": lambda r, line: r.compare(
+        line, r.thing(line, "heap").empty(line.integer("bytes"), "u8", alignment=line.integer("alignment", 0)), "offset"
+    ),
+    "give": lambda r, line: r.thing(line, "heap").free(r.piece(line, count=1)),
+    "expect_heap": lambda r, line: r.compare(
+        line, r.thing(line, "heap").info(), "used_bytes", "free_bytes", "largest_free", "pieces", "fragmentation"
+    ),
+    "release": lambda r, line: r.thing(line, "name").close(),
+    "export": lambda r, line: r.piece(line).export_token(hold=line.integer("hold_ms", 0) / 1000 or None),
+    "import": lambda r, line: symm.import_token(r.thing(line, "token")),
+    "expect_import": lambda r, line: r.compare(line, r.thing(line, "import").info(), "bytes", "offset", "host_memory"),
+    "expect_holders": lambda r, line: r.compare(line, r.piece(line).holders(), "leases", "processes", "quarantined"),
+    "withdraw": lambda r, line: r.piece(line).withdraw(line.timeout()),
+    "expect_memory": lambda r, line: r.compare(line, r.memory(line).info(), "rank", "size", "bytes", "channels"),
+    "put": lambda r, line: r.memory(line).put(*line.integers("rank", "offset"), r.piece(line, "source")),
+    "put_signal": lambda r, line: r.memory(line).put(
+        *line.integers("rank", "offset"), r.piece(line, "source"), signal=line.integer("channel", 0)
+    ),
+    "get": lambda r, line: r.memory(line).get(*line.integers("rank", "offset"), r.piece(line, "destination")),
+    "fill32": lambda r, line: r.memory(line).fill32(*line.integers("rank", "offset", "value", "count")),
+    "write_value32": lambda r, line: r.memory(line).write_value32(*line.integers("rank", "offset", "value")),
+    "write_value64": lambda r, line: r.memory(line).write_value64(*line.integers("rank", "offset", "value")),
+    "signal": lambda r, line: r.memory(line).signal(line.integer("rank"), line.integer("channel", 0)),
+    "wait_signal": lambda r, line: r.memory(line).wait_signal(
+        line.integer("rank"), line.integer("channel", 0), timeout=line.timeout()
+    ),
+    "signal_value": lambda r, line: r.memory(line).signal_value(
+        *line.integers("rank", "value", "channel"), op=symm.SignalOp[line.text("signal")]
+    ),
+    "test_signal": lambda r, line: r.expect_count(line, r.memory(line).test_signal(*line.integers("rank", "channel"))),
+    "test_signal_value": lambda r, line: r.expect_count(
+        line, r.memory(line).test_signal_value(*line.integers("rank", "channel"))
+    ),
+}
 
 
 def run_line(runner: Runner, line: Line) -> None:
