@@ -90,35 +90,6 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
   });
 }
 
-class MeshKill : public MeshTest, public testing::WithParamInterface<int> {};
-INSTANTIATE_TEST_SUITE_P(Sizes, MeshKill, testing::Values(2, 3, 8));
-
-TEST_P(MeshKill, EveryOtherRankHearsWhoDied) {
-  const int size = GetParam();
-  const int victim = size - 1;
-  Processes ranks(size, [&](int rank) {
-    const DeathLog deaths;
-    const auto mesh = connect(directory.path(), rank, size);
-    const auto revocation = attach_all(*mesh, kTopic.group);
-    greet(*mesh, 1);
-    tell();
-    if (rank == victim) pause();
-    const Failure failure = failure_of([&] { hear(*mesh, victim, kTopic, 4, revocation.get()); });
-    const Failure heard = await_failure(*revocation);
-    const bool confirmed = deaths.await(victim, heard.pid);
-    return format("%d %d %lld %s %d", static_cast<int>(failure.status), heard.rank, static_cast<long long>(heard.pid),
-                  heard.message.c_str(), confirmed);
-  });
-  for (auto& rank : ranks) ASSERT_TRUE(rank.told());
-  const int pid = ranks[victim].pid();
-  ranks[victim].kill(SIGKILL);
-  for (int rank = 0; rank < victim; ++rank) {
-    const std::string result = ranks[rank].result();
-    EXPECT_EQ(result.rfind(format("-8 %d %d rank %d (pid %d) died", victim, pid, victim, pid), 0), 0U) << result;
-    EXPECT_EQ(result.back(), '1') << result;
-  }
-}
-
 TEST_F(MeshProcess, DeathBeforeConnectingNamesTheRank) {
   Processes ranks(3, [&](int rank) {
     if (rank == 2) {
@@ -177,20 +148,6 @@ TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
     say(*mesh, 0, kTopic, "ok");  // the connection is as good as before
     return failure.status == Status::system && !revocation->revoked() ? std::string("ok") : failure.message;
   });
-}
-
-TEST_F(MeshProcess, ExitWithoutReleaseIsADeparture) {
-  Processes ranks(2, [&](int rank) {
-    const DeathLog deaths;
-    const auto mesh = connect(directory.path(), rank, 2);
-    const auto revocation = attach_all(*mesh, kTopic.group);
-    greet(*mesh, 1);
-    if (rank == 1) exit(0);
-    const bool departed = await_departure(*revocation, 1);
-    const bool confirmed = deaths.await(1, mesh->peer(1).pid);
-    return format("%d %d %d", departed, confirmed, revocation->revoked());
-  });
-  EXPECT_EQ(ranks[0].result(), "1 1 0");
 }
 
 TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
@@ -257,27 +214,6 @@ TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
     const std::string result = child.result();
     greet(*mesh, 2);
     return result;
-  });
-}
-
-TEST_F(MeshProcess, CyclesLeaveDescriptorsAndThreadsAsTheyWere) {
-  constexpr int kCycles = 300;
-  expect_of_ranks(2, "ok", [&](int rank) {
-    size_t descriptors = 0;
-    size_t running = 0;
-    for (int cycle = 0; cycle < kCycles; ++cycle) {
-      const std::string path = directory / std::to_string(cycle);
-      mkdir(path.c_str(), 0700);
-      greet(*connect(path, rank, 2), 1);
-      if (cycle == 0) {
-        retry_until([&] { return open_descriptors() <= 16; }, Deadline::after_ms(100));
-        descriptors = open_descriptors();
-        running = Footprint::now().threads;
-      }
-    }
-    const auto as_before = [&] { return open_descriptors() <= descriptors && Footprint::now().threads == running; };
-    return retry_until(as_before, Deadline::after_ms(2'000)) ? std::string("ok")
-                                                             : format("%zu %zu", descriptors, open_descriptors());
   });
 }
 

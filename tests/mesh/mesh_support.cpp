@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 
-#include "core/base/log.hpp"
 
 namespace support {
 
@@ -84,26 +83,6 @@ void greet(Mesh& mesh, uint64_t tag) {
     const std::string heard = hear(mesh, peer, topic, 10);
     if (heard != words(peer, mesh.rank())) throw Error(Status::internal, "heard " + heard);
   }
-}
-
-DeathLog::DeathLog() {
-  const auto note = [](void* self, int32_t, const char* message) {
-    auto* log = static_cast<DeathLog*>(self);
-    const std::lock_guard lock(log->mutex_);
-    log->text_ += std::string(message) + "\n";
-  };
-  listener_ = log::add_listener(note, this, log::Level::debug);
-}
-
-DeathLog::~DeathLog() { log::remove_listener(listener_); }
-
-bool DeathLog::await(int rank, int64_t pid) const {
-  const std::string gone = format("rank %d (pid %lld) is gone", rank, static_cast<long long>(pid));
-  const auto told = [&] {
-    const std::lock_guard lock(mutex_);
-    return text_.find(gone) != std::string::npos;
-  };
-  return retry_until(told, soon());
 }
 
 void leave_descriptors(int more) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "core/bootstrap/store.hpp"
@@ -60,20 +59,6 @@ std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t si
                  uint64_t milliseconds = 20'000);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
-// What the log says of processes that are gone, as the kernel confirms.
-class DeathLog {
- public:
-  DeathLog();
-  ~DeathLog();
-  DeathLog(const DeathLog&) = delete;
-  DeathLog& operator=(const DeathLog&) = delete;
-  bool await(int rank, int64_t pid) const;
-
- private:
-  mutable std::mutex mutex_;
-  std::string text_;
-  uint64_t listener_ = 0;
-};
 // Lets this process open so many more descriptors, whatever holes its starter left between those it has.
 void leave_descriptors(int more);
 

@@ -114,16 +114,6 @@ TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   });
 }
 
-TEST_F(MeshThreads, MissingRanksAreNamedOnAllThatCame) {
-  as_threads(3, [&](int index) {
-    const int ranks[] = {0, 2, 3};
-    const Failure failure = failure_of([&] { connect(directory.path(), ranks[index], 6, 300); });
-    EXPECT_EQ(failure.status, Status::timeout);
-    EXPECT_EQ(failure.rank, 1);
-    EXPECT_EQ(failure.message, "ranks 1, 4, 5 did not come within 300 ms");
-  });
-}
-
 TEST_F(MeshThreads, RanksThatDisagreeAllFailAlike) {
   Failure failures[3];
   as_threads(3,
