@@ -206,6 +206,21 @@ def tutorial():
                 yield f"{page}: no program has this: {block.strip().splitlines()[0]}"
 
 
-offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, environment, tutorial, columns, places)}[rule]())
+def promises():
+    """Each promise of docs/promises.md has a test, and the test is there."""
+    page = "docs/promises.md"
+    for number, line in enumerate(lines(page) if (root / page).is_file() else [], 1):
+        if not line.startswith("| ") or line.startswith("| promise |"):
+            continue
+        tests = re.findall(r"`(tests/[^` ]+)(?: (\w+)\.(\w+))?`", line)
+        if not tests:
+            yield f"{page}:{number}: no test"
+        for path, suite, case in tests:
+            text = "\n".join(lines(path)) if (root / path).is_file() else None
+            if text is None or (case and not re.search(rf"\(\s*{suite},\s*{case}\)", text)):
+                yield f"{page}:{number}: there is no {path} {suite} {case}"
+
+
+offences = list({f.__name__: f for f in (spdx, machine_paths, manners, waits, guards, layers, environment, tutorial, columns, places, promises)}[rule]())
 print("\n".join(offences) if offences else f"{rule}: nothing to complain about")
 sys.exit(bool(offences))

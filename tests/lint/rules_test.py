@@ -49,6 +49,13 @@ class Rules(unittest.TestCase):
         self.assertEqual(self.offences({"core/base/wait.cpp": '#include "tests/support/group.hpp"\n'}),
                          ["core/base/wait.cpp:1: core/base knows nothing of tests"])
 
+    def test_a_promise_has_a_test_that_is_there(self):
+        row = "| it works | `tests/it_test.cpp {}` |\n"
+        test = {"tests/it_test.cpp": "TEST(It, Works) {\n"}
+        self.assertEqual(self.offences({"docs/promises.md": row.format("It.Works"), **test}, "promises"), [])
+        self.assertEqual(self.offences({"docs/promises.md": row.format("It.Flies") + "| it flies | |\n", **test}, "promises"),
+                         ["docs/promises.md:1: there is no tests/it_test.cpp It Flies", "docs/promises.md:2: no test"])
+
     def test_the_environment_is_read_in_one_place_by_the_names_of_its_table(self):
         table = {"core/base/environment.inc": 'SYMM_VARIABLE("SYMM_LOG", "", "Level.")\n', "core/base/log.cpp": 'environment("SYMM_LOG");\n',
                  "core/base/environment.cpp": "std::getenv(name);\n", "tools/run.cpp": "for (char** e = environ; *e; ++e) {}\n"}
