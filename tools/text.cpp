@@ -84,9 +84,20 @@ std::string format_ranks(const std::vector<int>& ranks) {
 }
 
 std::string signal_name(int signal) {
-  const char* abbreviation = sigabbrev_np(signal);
-  if (abbreviation == nullptr) return "signal " + std::to_string(signal);
-  return std::string("SIG") + abbreviation + " (" + sigdescr_np(signal) + ")";
+  // glibc has the names from 2.32 on.
+#define SYMM_SIGNAL(name) \
+  { name, #name }
+  static constexpr std::pair<int, const char*> names[] = {
+      SYMM_SIGNAL(SIGHUP),  SYMM_SIGNAL(SIGINT),    SYMM_SIGNAL(SIGQUIT), SYMM_SIGNAL(SIGILL),  SYMM_SIGNAL(SIGTRAP),
+      SYMM_SIGNAL(SIGABRT), SYMM_SIGNAL(SIGBUS),    SYMM_SIGNAL(SIGFPE),  SYMM_SIGNAL(SIGKILL), SYMM_SIGNAL(SIGUSR1),
+      SYMM_SIGNAL(SIGSEGV), SYMM_SIGNAL(SIGUSR2),   SYMM_SIGNAL(SIGPIPE), SYMM_SIGNAL(SIGALRM), SYMM_SIGNAL(SIGTERM),
+      SYMM_SIGNAL(SIGCHLD), SYMM_SIGNAL(SIGCONT),   SYMM_SIGNAL(SIGSTOP), SYMM_SIGNAL(SIGTSTP), SYMM_SIGNAL(SIGTTIN),
+      SYMM_SIGNAL(SIGTTOU), SYMM_SIGNAL(SIGURG),    SYMM_SIGNAL(SIGXCPU), SYMM_SIGNAL(SIGXFSZ), SYMM_SIGNAL(SIGPROF),
+      SYMM_SIGNAL(SIGIO),   SYMM_SIGNAL(SIGVTALRM), SYMM_SIGNAL(SIGPWR),  SYMM_SIGNAL(SIGSYS),  SYMM_SIGNAL(SIGWINCH)};
+#undef SYMM_SIGNAL
+  for (const auto& [number, name] : names)
+    if (number == signal) return std::string(name) + " (" + strsignal(signal) + ")";
+  return "signal " + std::to_string(signal);
 }
 
 bool wants_colour(int fd) {

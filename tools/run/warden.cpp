@@ -32,7 +32,9 @@ void detach(int pipe) {
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
   ::dup2(pipe, 3);
-  ::close_range(4, ~0U, 0);
+  constexpr long close_range = 436;  // Linux 5.9
+  if (::syscall(close_range, 4, ~0U, 0) != 0)
+    for (long fd = ::sysconf(_SC_OPEN_MAX); fd >= 4; --fd) ::close(static_cast<int>(fd));
 }
 
 [[noreturn]] void watch_over(int pipe, const std::string& directory) {
