@@ -75,29 +75,6 @@ void expect_to_name(Process& survivor, int rank, int pid) {
   EXPECT_NE(result.find("pid " + std::to_string(pid)), std::string::npos) << result;
 }
 
-TEST_F(DirStoreTest, EveryRankReadsWhatEveryRankSet) {
-  as_threads(4, [&](int rank) {
-    const auto store = open(rank, 4);
-    store->set("value." + std::to_string(rank), bytes_of(std::string(static_cast<size_t>(rank) * 10'000, 'x')), soon());
-    for (int peer = 0; peer < 4; ++peer) {
-      ASSERT_EQ(store->get("value." + std::to_string(peer), soon()).size(), static_cast<size_t>(peer) * 10'000);
-    }
-    ASSERT_TRUE(std::filesystem::is_directory(store->directory()));
-  });
-  EXPECT_TRUE(entries(base_).empty());
-}
-
-TEST_F(DirStoreTest, KeysAreAnyBytesAndSetOnce) {
-  const auto store = open(0, 1);
-  store->set("a/b ../%\n", bytes_of("1"), soon());
-  store->set("a_b", bytes_of("2"), soon());
-  EXPECT_EQ(text_of(store->get("a/b ../%\n", soon())), "1");
-  EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
-  EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
-  EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, Status::invalid_argument);
-  expect_failure(Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
-}
-
 TEST_F(DirStoreTest, SuccessiveCreationsNeverMix) {
   as_threads(3, [&](int rank) {
     for (int round = 0; round < 40; ++round) {
@@ -120,13 +97,6 @@ TEST_F(DirStoreTest, DifferentNamesAndJobsDoNotMeet) {
     store->set(std::to_string(thread % 2), bytes_of(std::to_string(thread / 2)), soon());
     ASSERT_EQ(text_of(store->get(std::to_string(1 - thread % 2), soon())), std::to_string(thread / 2));
   });
-}
-
-TEST_F(DirStoreTest, MissingRanksAreNamedByEveryRank) {
-  as_threads(2, [&](int thread) {
-    EXPECT_EQ(expect_failure(Status::timeout, {"ranks 1, 3 of 4 did not come"}, [&] { open(thread * 2, 4, 300); }).rank, 1);
-  });
-  EXPECT_TRUE(entries(base_).empty());
 }
 
 TEST_F(DirStoreTest, WithoutRankZeroItIsNamed) {
@@ -165,12 +135,6 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
     }
   }
   EXPECT_EQ(timed_out, 1);
-}
-
-TEST_F(DirStoreTest, DifferentSizesAreAnErrorOnAllRanks) {
-  as_threads(2, [&](int rank) {
-    expect_failure(Status::mismatch, {"there are 2 ranks", "that there are 3"}, [&] { open(rank, rank == 0 ? 3 : 2); });
-  });
 }
 
 TEST_F(DirStoreTest, ARankMayComeBeforeRankZero) {
@@ -283,17 +247,6 @@ TEST_F(DirStoreTest, ARankThatDiesLaterIsNamedWhereItIsAwaitedAndWhatItSetCounts
   EXPECT_EQ(failure.status, Status::peer_failed);
   EXPECT_EQ(failure.rank, 1);
   EXPECT_EQ(failure.pid, one.pid());
-}
-
-TEST_F(DirStoreTest, ARankWhoseCreationFailsIsNotAwaited) {
-  as_threads(2, [&](int rank) {
-    const Failure failure = failure_of([&] {
-      const auto store = open(rank, 2);
-      if (rank == 1) throw Error(Status::out_of_memory, "something else went wrong");
-      store->get("address.1", soon());
-    });
-    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed) << failure.message;
-  });
 }
 
 TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "tests/support/group.hpp"
-#include "tests/support/options.hpp"
 
 namespace {
 
@@ -85,16 +84,6 @@ TEST(Lifetime, find_gives_a_reference_of_its_own) {
   handles.release(1);
   EXPECT_EQ(symm_memory_find(handles.group, pointer, &found, &rank, &offset), SYMM_ERR_NOT_FOUND);
   handles.release(0);
-}
-
-TEST(Lifetime, a_finalized_group_answers_questions_only) {
-  Handles handles;
-  ASSERT_EQ(symm_group_finalize(handles.group, support::within(1000)), SYMM_OK) << symm_last_error();
-  handles.use(0);
-  float value = 1;
-  EXPECT_NE(symm_allreduce(handles.group, &value, &value, 1, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr), SYMM_OK);
-  EXPECT_STRNE(symm_last_error(), "");
-  for (int which = 2; which >= 0; --which) handles.release(which);
 }
 
 }  // namespace

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What ranks may expect of every store of the library's own, be it of threads or in a directory.
+#include <filesystem>
+
+#include "core/bootstrap/dir_store.hpp"
+#include "core/bootstrap/store.hpp"
+#include "tests/support/core.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+class Stores : public testing::TestWithParam<bool> {  // in a directory
+ protected:
+  std::shared_ptr<Store> open(int rank, int size, uint64_t milliseconds = 20'000) const {
+    const Deadline deadline = Deadline::after_ms(milliseconds);
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    if (!GetParam()) return open_thread_store(name, rank, size, deadline);
+    return std::make_shared<DirStore>(DirectoryRendezvousConfig{base_, "", "", "dir://" + base_, rank, size, false}, deadline);
+  }
+  ~Stores() override {
+    if (std::filesystem::exists(base_)) expect_empty(base_);
+  }
+  TemporaryDirectory top_;
+  std::string base_ = top_ / "job";
+};
+INSTANTIATE_TEST_SUITE_P(InADirectory, Stores, testing::Bool());
+
+TEST_P(Stores, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
+  as_threads(4, [&](int rank) {
+    for (int round = 0; round < 20; ++round) {
+      const auto store = open(rank, 4);
+      EXPECT_EQ(std::filesystem::is_directory(store->directory()), GetParam());
+      const auto value = [&](int of) {
+        return bytes_of(std::string(static_cast<size_t>(of) * 10'000, 'x') + std::to_string(round));
+      };
+      store->set(std::to_string(rank), value(rank), soon());
+      for (int peer = 0; peer < 4; ++peer) ASSERT_EQ(store->get(std::to_string(peer), soon()), value(peer));
+    }
+  });
+}
+
+TEST_P(Stores, KeysAreAnyBytesSetOnceAndAwaitedUntilTheDeadline) {
+  const auto store = open(0, 1);
+  store->set("a/b ../%\n", bytes_of("1"), soon());
+  store->set("a_b", bytes_of("2"), soon());
+  EXPECT_EQ(text_of(store->get("a/b ../%\n", soon())), "1");
+  EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
+  EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
+  expect_failure(Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
+  const Status of_long_keys = GetParam() ? Status::invalid_argument : Status::ok;
+  EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, of_long_keys);
+}
+
+TEST_P(Stores, KeysVanishWithTheirCreation) {
+  open(0, 1)->set("key", bytes_of("old"), soon());
+  EXPECT_EQ(failure_of([&] { open(0, 1)->get("key", Deadline::after_ms(20)); }).status, Status::timeout);
+}
+
+TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
+  as_threads(2, [&](int thread) {
+    EXPECT_EQ(expect_failure(Status::timeout, {"ranks 1, 3 of 4"}, [&] { open(thread * 2, 4, 300); }).rank, 1);
+  });
+  as_threads(4, [&](int rank) { ASSERT_NE(open(rank, 4), nullptr); });  // and what failed is forgotten
+}
+
+TEST_P(Stores, DifferentSizesFailAll) {
+  const std::vector<std::string> words =
+      GetParam() ? std::vector<std::string>{"there are 2 ranks", "that there are 3"} : std::vector<std::string>{"3", "2"};
+  as_threads(2, [&](int rank) { expect_failure(Status::mismatch, words, [&] { open(rank, 3 - rank); }); });
+}
+
+TEST_P(Stores, ARankWhoseCreationFailsIsNotAwaited) {
+  as_threads(2, [&](int rank) {
+    const Failure failure = failure_of([&] {
+      const auto store = open(rank, 2);
+      if (rank == 1) throw Error(Status::out_of_memory, "something else went wrong");
+      store->get("address.1", soon());
+    });
+    ASSERT_EQ(failure.status, rank == 1 ? Status::out_of_memory : Status::peer_failed) << failure.message;
+    ASSERT_EQ(failure.rank, rank == 1 ? -1 : 1);
+  });
+}
+
+TEST(ThreadStore, IsDescribedAndTellsOfARankTakenTwice) {
+  EXPECT_EQ(open_thread_store("rounds", 0, 1, soon())->describe(), "thread://rounds");
+  EXPECT_EQ(open_thread_store("rounds", 0, 1, soon())->directory(), "");
+  as_threads(2, [](int) {
+    EXPECT_EQ(
+        expect_failure(Status::mismatch, {"rank 1 of thread://twice"}, [] { open_thread_store("twice", 1, 3, soon()); }).rank, 1);
+  });
+}
+
+}  // namespace
