@@ -143,6 +143,7 @@ TEST(Call, right_arguments) {
   symm_group_t* none = world.group;
   EXPECT_EQ(symm_group_split(world.group, -1, 0, &none), SYMM_OK) << symm_last_error();
   EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(symm_heap_free(world.heap, nullptr), SYMM_OK) << symm_last_error();
 }
 
 // What nobody uses of a struct of a newer header is no matter; what this library does not fill of it comes back as zero.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <mutex>
-#include <set>
 #include <vector>
 
 #include "tests/support/group.hpp"
@@ -9,37 +7,6 @@
 
 namespace support {
 namespace {
-
-TEST(Group, ThreadsMeet) {
-  for (const int size : {1, 2, 3, 8}) {
-    std::set<uint64_t> ids;
-    std::mutex mutex;
-    as_threads(size, [&](int rank, const Group& group) {
-      EXPECT_EQ(group.rank(), rank);
-      EXPECT_EQ(group.size(), size);
-      const symm_group_info_t info = group.info();
-      EXPECT_EQ(info.backend, SYMM_BACKEND_HOST);
-      EXPECT_EQ(info.channels, 64);
-      {
-        const std::lock_guard lock(mutex);
-        ids.insert(info.id);
-      }
-      group.barrier();
-    });
-    EXPECT_EQ(ids.size(), 1U) << "all ranks know the group by one number";
-  }
-}
-
-TEST(Group, ConcurrentGroupsOfOneBootstrapAreToldApartByName) {
-  const Bootstrap meeting;
-  as_processes(4, [&](int rank) {
-    Config config = meeting.processes();
-    config.name = rank % 2 == 0 ? "even" : "odd";
-    const Group group = create(config, rank / 2, 2);
-    EXPECT_EQ(group.size(), 2);
-    group.barrier();
-  });
-}
 
 // What the configuration says goes for the groups made of this one, too.
 TEST(Group, ChannelsAndScratchAsConfigured) {

@@ -27,13 +27,6 @@ using symm::Span;
 
 constexpr size_t kBytes = 1 << 20;
 
-// Fails with `status` and a message that has all of `words`.
-void expect_refused(symm_status_t status, const std::vector<std::string>& words, symm_status_t seen) {
-  EXPECT_EQ(seen, status);
-  for (const std::string& word : words)
-    EXPECT_NE(std::string(symm_last_error()).find(word), std::string::npos) << "'" << word << "' in: " << symm_last_error();
-}
-
 // A random history, the same on all ranks.
 TEST(Heap, TheSameCallsGiveTheSameOffsets) {
   as_processes(3, [](int, const Group& group) {
@@ -111,36 +104,6 @@ TEST(Heap, PiecesAreSymmetricMemory) {
   });
 }
 
-TEST(Heap, WhatIsMissingIsSaid) {
-  as_threads(2, [](int rank, const Group& group) {
-    symm_heap_options_t options = SYMM_HEAP_OPTIONS_INIT;
-    options.name = "of a test";
-    const Heap heap = group.heap(65536, options);
-    EXPECT_STREQ(heap.info().name, "of a test");
-    std::vector<Piece<std::byte>> pieces;
-    for (int i = 0; i < 16; ++i) pieces.push_back(heap.allocate(4096));
-    for (const size_t i : {3, 5, 6}) pieces[i].reset();
-    void* none = nullptr;
-    expect_refused(SYMM_ERR_OUT_OF_MEMORY, {"of a test", "8193 bytes", "12288 of 65536", "largest free piece has 8192"},
-                   symm_heap_alloc(heap.get(), 8193, 0, &none, nullptr));
-    EXPECT_EQ(heap.info().fragmentation, 333U);
-    EXPECT_EQ(none, nullptr);
-    EXPECT_EQ(heap.allocate(8192).offset(), 5U * 4096) << "it does fit";
-
-    const auto free = [&](void* pointer) { return symm_heap_free(heap.get(), pointer); };
-    std::byte* const start = pieces[0].data();
-    int foreign = 0;
-    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "freed already", "offset 12288"}, free(start + 12288));
-    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "freed already", "offset 24576"}, free(start + 24576));
-    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "inside a piece", "offset 4096"}, free(start + 4100));
-    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "not in this rank's block"}, free(&foreign));
-    expect_refused(SYMM_ERR_INVALID_ARGUMENT, {"pointer", "not in this rank's block"}, free(pieces[0].span(1 - rank).data()));
-    EXPECT_EQ(free(nullptr), SYMM_OK);
-    EXPECT_EQ(heap.info().pieces, 13U) << "nothing was lost";
-    group.barrier();
-  });
-}
-
 // One rank cannot allocate: all are told, and the group stays as it was.
 TEST(Heap, CreationFailsOnAllRanksOrOnNone) {
   as_threads(2, [](int rank, const Group& group) {
@@ -175,20 +138,6 @@ TEST(Heap, RanksThatWentApartAreNamed) {
         EXPECT_NE(outcome.message.find("rank 2"), std::string::npos) << outcome.message;
       },
       SYMM_GROUP_CHECK);
-}
-
-TEST(Heap, OutlivedByItsPiecesMemory) {
-  as_threads(2, [](int rank, const Group& group) {
-    symm::Memory memory;
-    {
-      const Heap heap = group.heap(kBytes);
-      memory = heap.memory();
-      heap.allocate<int32_t>(1).span()[0] = 40 + rank;
-    }
-    group.barrier();
-    EXPECT_EQ(memory.span<int32_t>(1 - rank)[0], 41 - rank);
-    group.barrier();
-  });
 }
 
 // On a thread that the kernel kills at its first system call.

@@ -11,19 +11,6 @@
 namespace support {
 namespace {
 
-TEST(Memory, EveryRankSeesEveryBlock) {
-  as_processes(4, [](int rank, const Group& group) {
-    const Block block = allocate(group, 1000);
-    auto* mine = block.at<uint32_t>(rank);
-    for (uint32_t i = 0; i < 250; ++i) EXPECT_EQ(mine[i], 0U) << "fresh memory is zero";
-    group.barrier();  // or a quick peer writes before this rank has looked
-    for (int peer = 0; peer < 4; ++peer) block.at<uint32_t>(peer)[rank] = static_cast<uint32_t>(100 * peer + rank);
-    group.barrier();
-    for (uint32_t source = 0; source < 4; ++source) EXPECT_EQ(mine[source], 100U * static_cast<uint32_t>(rank) + source);
-    group.barrier();
-  });
-}
-
 TEST(Memory, InfoTablesAndPads) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 12345);
