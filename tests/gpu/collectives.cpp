@@ -59,10 +59,8 @@ struct Expected {
 template <class Wide>
 uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, int rank) {
   const auto widened = [&](uint64_t bits) {
-    if (symm::size_of(c.dtype) < 4) return static_cast<Wide>(symm::reference::decode_small(c.dtype, bits));
-    Wide value;
-    std::memcpy(&value, &bits, sizeof value);
-    return value;
+    if (symm::size_of(c.dtype) < 4) return static_cast<Wide>(symm::reference::decode(c.dtype, bits));
+    return symm::reference::from_bits<Wide>(bits);
   };
   Wide sum = 0;
   for (size_t r = 0; r < operands.size(); ++r) {
@@ -72,10 +70,8 @@ uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, 
   }
   if (c.op == Op::avg) sum /= static_cast<Wide>(operands.size());
   if (c.position == SYMM_SCALE_AFTER) sum *= static_cast<Wide>(c.factor(rank));
-  if (symm::size_of(c.result()) < 4) return symm::reference::encode_small(c.dtype, static_cast<float>(sum));
-  uint64_t bits = 0;
-  std::memcpy(&bits, &sum, sizeof sum);
-  return bits;
+  if (symm::size_of(c.result()) < 4) return symm::reference::encode(c.dtype, static_cast<float>(sum));
+  return symm::reference::to_bits(sum);
 }
 
 Expected expected_of(const Case& c, int n) {

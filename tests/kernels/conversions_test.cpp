@@ -34,7 +34,7 @@ class Conversions : public SimdTest, public ::testing::WithParamInterface<std::t
   void expect_rounded(const std::vector<float>& values) const {
     const auto got = round(values);
     for (size_t i = 0; i < values.size(); ++i) {
-      const uint64_t right = reference::encode_small(dtype(), values[i]);
+      const uint64_t right = reference::encode(dtype(), values[i]);
       ASSERT_TRUE(reference::same(dtype(), got[i], right))
           << std::hexfloat << values[i] << " gave " << got[i] << ", expected " << right;
     }
@@ -50,7 +50,7 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
   r.partial_out = reinterpret_cast<std::byte*>(values.data());
   reduce(r);
   for (size_t code = 0; code < codes(); ++code) {
-    const float right = reference::decode_small(dtype(), code);
+    const float right = reference::decode(dtype(), code);
     if (std::isnan(right)) {
       ASSERT_TRUE(std::isnan(values[code])) << "code " << code;
     } else {
@@ -65,10 +65,10 @@ TEST_P(Conversions, RoundsToNearestEven) {
                                std::numeric_limits<float>::quiet_NaN(),  0.0F};
   // Each value, the middle between it and the next, and the floats around both. Beyond the last, what would come next.
   for (size_t code = 0; code < codes() / 2; ++code) {
-    const float value = reference::decode_small(dtype(), code);
+    const float value = reference::decode(dtype(), code);
     if (!std::isfinite(value)) continue;
-    float next = code + 1 < codes() ? reference::decode_small(dtype(), code + 1) : value;
-    if (!std::isfinite(next)) next = value + (value - reference::decode_small(dtype(), code - 1));
+    float next = code + 1 < codes() ? reference::decode(dtype(), code + 1) : value;
+    if (!std::isfinite(next)) next = value + (value - reference::decode(dtype(), code - 1));
     if (!std::isfinite(next)) continue;
     const float middle = value + (next - value) / 2;
     for (const float x : {value, middle, next}) {

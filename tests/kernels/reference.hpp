@@ -6,10 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include "kernels/types.hpp"
-#include "tests/support/element.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace symm::reference {
 
@@ -18,19 +17,7 @@ inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i16,  DType::
                                     DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
 inline constexpr Op kOps[] = {Op::sum, Op::avg, Op::min, Op::max, Op::prod};
 
-inline support::FloatFormat format_of(DType dtype) { return support::format_of(static_cast<int32_t>(dtype)); }
-inline uint64_t load_bits(DType dtype, const std::byte* element) {
-  return support::load_bits(static_cast<int32_t>(dtype), element);
-}
-inline void store_bits(DType dtype, uint64_t bits, std::byte* element) {
-  support::store_bits(static_cast<int32_t>(dtype), bits, element);
-}
-inline float decode_small(DType dtype, uint64_t code) { return support::decode(static_cast<int32_t>(dtype), code); }
-inline uint64_t encode_small(DType dtype, float value) { return support::encode(static_cast<int32_t>(dtype), value); }
 bool is_nan(DType dtype, uint64_t bits);
-
-// The reduction of one element over ranks 0, 1, ...
-uint64_t reduce(DType dtype, Op op, const std::vector<uint64_t>& operands);
 
 // Same bits, or both NaN.
 bool same(DType dtype, uint64_t a, uint64_t b);

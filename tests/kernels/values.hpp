@@ -57,7 +57,7 @@ class Values {
   uint64_t from_double(double value) const {
     if (dtype_ == DType::f64) return bits_of(value);
     const auto single = static_cast<float>(value);
-    return dtype_ == DType::f32 ? bits_of(single) : reference::encode_small(dtype_, single);
+    return dtype_ == DType::f32 ? bits_of(single) : reference::encode(dtype_, single);
   }
   template <class T>
   static uint64_t bits_of(T value) {

@@ -6,11 +6,13 @@
 #include <cstring>
 #include <map>
 
-#include "tests/support/element.hpp"
 #include "tests/support/group.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace support {
 namespace {
+
+using namespace symm::reference;
 
 struct Scaled {
   symm_collective_t what;
@@ -43,20 +45,16 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
   for (size_t k = known.size(); k < kPeriod; ++k) {
     const double x = std::sin(static_cast<double>(k) * 12.9898 + rank) * 40;
     const auto single = static_cast<float>(x);
-    uint64_t bits = 0;
-    if (c.dtype == SYMM_DTYPE_F64) std::memcpy(&bits, &x, sizeof x);
-    if (c.dtype == SYMM_DTYPE_F32) std::memcpy(&bits, &single, sizeof single);
-    known.push_back(size_of(c.dtype) < 4 ? encode(c.dtype, single) : bits);
+    known.push_back(c.dtype == SYMM_DTYPE_F64   ? to_bits(x)
+                    : c.dtype == SYMM_DTYPE_F32 ? to_bits(single)
+                                                : encode(c.dtype, single));
   }
   return known[i % kPeriod];
 }
 
 template <class Wide>
 Wide wide(const Scaled& c, uint64_t bits) {
-  if (size_of(c.dtype) < 4) return static_cast<Wide>(decode(c.dtype, bits));
-  Wide value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  return size_of(c.dtype) < 4 ? static_cast<Wide>(decode(c.dtype, bits)) : from_bits<Wide>(bits);
 }
 
 template <class Wide>
@@ -70,10 +68,7 @@ uint64_t expected_as(const Scaled& c, int rank, int size, size_t i) {
   }
   if (c.op == SYMM_OP_AVG) result /= static_cast<Wide>(size);
   if (c.position == SYMM_SCALE_AFTER) result *= factor_of(rank);
-  uint64_t bits = 0;
-  if (size_of(c.result()) < 4) return encode(c.dtype, static_cast<float>(result));
-  std::memcpy(&bits, &result, sizeof result);
-  return bits;
+  return size_of(c.result()) < 4 ? encode(c.dtype, static_cast<float>(result)) : to_bits(result);
 }
 
 // Element i of what `rank` gets is that of element `i` of all operands.

@@ -43,9 +43,9 @@ TEST_P(Reductions, MatchElementByElement) {
     for (int rank = 0; rank < 4; ++rank) inputs.push_back(data(pattern, dtype, rank, 9, count));
     std::vector<std::byte> out(count * element);
     for (size_t i = 0; i < count; ++i) {
-      std::vector<const std::byte*> one;
-      for (const auto& input : inputs) one.push_back(&input[i * element]);
-      combine(dtype, op.value, one, &out[i * element]);
+      std::vector<uint64_t> one;
+      for (const auto& input : inputs) one.push_back(reference::load_bits(dtype, &input[i * element]));
+      reference::store_bits(dtype, reference::reduce(dtype, op.value, one), &out[i * element]);
     }
     EXPECT_EQ(pattern.count_wrong_reduced(out.data(), 9, count), 0U) << op.name;
     out[0] ^= std::byte{1};

@@ -17,11 +17,6 @@ uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
   return value ^ value >> 31;
 }
 
-template <typename T>
-void store(std::byte* out, T value) {
-  std::memcpy(out, &value, sizeof value);
-}
-
 // Products stay near one; everything else is spread over [-2, 2). Never zero, so that no sign of a zero is in question.
 double real(uint64_t random, symm_op_t op) {
   const double unit = (static_cast<double>(random >> 11) + 0.5) * 0x1p-53;
@@ -39,21 +34,17 @@ uint64_t integer(uint64_t random, symm_dtype_t dtype, symm_op_t op, int ranks) {
   return is_signed && (random & 1U) != 0 ? ~value + 1 : value;
 }
 
-void store_element(std::byte* out, symm_dtype_t dtype, symm_op_t op, int ranks, uint64_t random) {
+uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, uint64_t random) {
   switch (dtype) {
-    case SYMM_DTYPE_F64: return store(out, real(random, op));
-    case SYMM_DTYPE_F32: return store(out, static_cast<float>(real(random, op)));
+    case SYMM_DTYPE_F64: return reference::to_bits(real(random, op));
+    case SYMM_DTYPE_F32: return reference::to_bits(static_cast<float>(real(random, op)));
     case SYMM_DTYPE_F16:
     case SYMM_DTYPE_BF16:
-      return store(out, static_cast<uint16_t>(encode(small_float(dtype), static_cast<float>(real(random, op)))));
     case SYMM_DTYPE_F8E4M3:
-    case SYMM_DTYPE_F8E5M2:
-      return store(out, static_cast<uint8_t>(encode(small_float(dtype), static_cast<float>(real(random, op)))));
-    case SYMM_DTYPE_BOOL: return store(out, static_cast<uint8_t>(random & 1U));
-    default: break;
+    case SYMM_DTYPE_F8E5M2: return reference::encode(dtype, static_cast<float>(real(random, op)));
+    case SYMM_DTYPE_BOOL: return random & 1U;
+    default: return integer(random, dtype, op, ranks);
   }
-  const uint64_t value = integer(random, dtype, op, ranks);
-  std::memcpy(out, &value, size_of(dtype));  // the lowest bytes come first on every machine that symm runs on
 }
 
 }  // namespace
@@ -62,14 +53,16 @@ Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks) : element_(size_of
   for (int rank = 0; rank < ranks; ++rank) {
     Bytes table(period * element_);
     for (size_t i = 0; i < period; ++i) {
-      store_element(&table[i * element_], dtype, op, ranks, mix(mix(static_cast<uint64_t>(rank)) + i));
+      const uint64_t bits = element(dtype, op, ranks, mix(mix(static_cast<uint64_t>(rank)) + i));
+      reference::store_bits(dtype, bits, &table[i * element_]);
     }
     tables_.push_back(std::move(table));
   }
-  std::vector<const std::byte*> inputs(tables_.size());
+  std::vector<uint64_t> operands(tables_.size());
   for (size_t i = 0; i < period; ++i) {
-    for (size_t rank = 0; rank < tables_.size(); ++rank) inputs[rank] = &tables_[rank][i * element_];
-    combine(dtype, op, inputs, &reduced_[i * element_]);
+    for (size_t rank = 0; rank < tables_.size(); ++rank)
+      operands[rank] = reference::load_bits(dtype, &tables_[rank][i * element_]);
+    reference::store_bits(dtype, reference::reduce(dtype, op, operands), &reduced_[i * element_]);
   }
 }
 

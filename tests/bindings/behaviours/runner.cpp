@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "tests/bindings/behaviours/line.hpp"
-#include "tests/support/element.hpp"
+#include "tools/bench/reference.hpp"
 
 namespace behaviours {
 namespace {
@@ -238,20 +238,20 @@ class Runner {
   void write(const Line& line) {
     const auto dtype = line.constant("dtype");
     std::byte* to = address(line, "at");
-    for (int64_t i = 0; i < line.integer("count"); ++i, to += support::size_of(dtype))
-      support::store_bits(dtype, support::encode_integer(dtype, line.formula(rank_, i)), to);
+    for (int64_t i = 0; i < line.integer("count"); ++i, to += symm::reference::size_of(dtype))
+      symm::reference::store_bits(dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
   }
 
   void expect(const Line& line) {
     const auto dtype = line.constant("dtype");
     const std::byte* at = address(line, "at");
     const int64_t shift = line.integer("shift", 0);
-    for (int64_t i = 0; i < line.integer("count"); ++i, at += support::size_of(dtype)) {
+    for (int64_t i = 0; i < line.integer("count"); ++i, at += symm::reference::size_of(dtype)) {
       int64_t value = line.formula(line.integer("from", rank_), i + shift);
       if (line.has("op")) value = combine(line, i + shift);
       value *= line.integer("times", 1);
-      const uint64_t expected = support::encode_integer(dtype, value);
-      const uint64_t seen = support::load_bits(dtype, at);
+      const uint64_t expected = symm::reference::encode_integer(dtype, value);
+      const uint64_t seen = symm::reference::load_bits(dtype, at);
       if (seen != expected) {
         throw std::runtime_error("element " + std::to_string(i) + " has the bits " + std::to_string(seen) + ", not " +
                                  std::to_string(expected) + ", which is " + std::to_string(value));

@@ -77,7 +77,7 @@ class Calls {
     const Op op = kernel == symm_pieces_reduce_any ? reference::kOps[random_() % 5] : Op::avg;
     support::Elements elements;
     elements.make = [&](std::byte* element) {
-      const auto number = support::encode_integer(static_cast<int32_t>(dtype), static_cast<int>(random_() % 9));
+      const auto number = reference::encode_integer(dtype, static_cast<int>(random_() % 9));
       reference::store_bits(dtype, number, element);
     };
     elements.reduce = [&](const std::vector<const std::byte*>& of_all, std::byte* result) {
@@ -246,7 +246,7 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
 uint64_t bits_of(DType dtype, float value) {
   if (dtype == DType::boolean) return value == 0 ? 0 : 1;
   if (dtype == DType::f64) return std::bit_cast<uint64_t>(static_cast<double>(value));
-  return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode_small(dtype, value);
+  return dtype == DType::f32 ? std::bit_cast<uint32_t>(value) : reference::encode(dtype, value);
 }
 
 TEST(Convert, WidensAndNarrowsWhatIsScaled) {
@@ -269,7 +269,7 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
             std::byte* element = &in[b * stride + i * size_of(from)];
             const float drawn = std::ldexp(static_cast<float>(random() % 200) - 100, -3);
             const uint64_t bits = bits_of(from, drawn);
-            const float read = is_small_float(from) ? reference::decode_small(from, bits) : drawn;
+            const float read = is_small_float(from) ? reference::decode(from, bits) : drawn;
             reference::store_bits(from, bits, element);
             reference::store_bits(to, bits_of(to, read * factor), &expected[(b * count + i) * size_of(to)]);
           }

@@ -19,6 +19,6 @@ inline double __ddiv_rn(double a, double b) { return a / b; }
 
 // Not the types, only their bits.
 inline uint16_t __ushort_as_half(uint16_t code) { return code; }
-inline float __half2float(uint16_t code) { return symm::reference::decode_small(symm::DType::f16, code); }
+inline float __half2float(uint16_t code) { return symm::reference::decode(symm::DType::f16, code); }
 inline float __float2half_rn(float v) { return v; }
-inline uint16_t __half_as_ushort(float v) { return static_cast<uint16_t>(symm::reference::encode_small(symm::DType::f16, v)); }
+inline uint16_t __half_as_ushort(float v) { return static_cast<uint16_t>(symm::reference::encode(symm::DType::f16, v)); }

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What results are checked against, by the tool and by tests: elements of a data type as bits, and reductions of one element at a
+// time. Small floats are decoded by formula and encoded by a search for the nearest value. Nothing here is in common with the
+// library, so that a defect of it cannot hide.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <vector>
+
+#include "capi/include/symm/symm.h"
+
+namespace symm::reference {
+
+// A data type or an operation, in the codes of symm.h, which the library's own enums share.
+struct Code {
+  int32_t value;
+  template <class Enum>
+  constexpr Code(Enum code) : value(static_cast<int32_t>(code)) {}
+  constexpr operator int32_t() const { return value; }
+};
+
+inline size_t size_of(Code dtype) { return static_cast<size_t>(dtype & 0xff) / 8; }
+
+// Little endian, as every machine that symm runs on.
+inline void store_bits(Code dtype, uint64_t bits, std::byte* element) { std::memcpy(element, &bits, size_of(dtype)); }
+inline uint64_t load_bits(Code dtype, const std::byte* element) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, element, size_of(dtype));
+  return bits;
+}
+
+template <class T>
+T from_bits(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+uint64_t to_bits(T value) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+struct FloatFormat {
+  int mantissa_bits;
+  int bias;  // 0: integers
+  bool has_infinity;
+};
+inline FloatFormat format_of(Code dtype) {
+  switch (dtype) {
+    case SYMM_DTYPE_F16: return {10, 15, true};
+    case SYMM_DTYPE_F32: return {23, 127, true};
+    case SYMM_DTYPE_F64: return {52, 1023, true};
+    case SYMM_DTYPE_BF16: return {7, 127, true};
+    case SYMM_DTYPE_F8E4M3: return {3, 7, false};
+    case SYMM_DTYPE_F8E5M2: return {2, 15, true};
+    default: return {0, 0, false};
+  }
+}
+
+inline uint64_t sign_bit(Code dtype) { return uint64_t{1} << (8 * size_of(dtype) - 1); }
+
+// The code of infinity, or of NaN where there is none: one beyond the largest number.
+inline uint64_t beyond(Code dtype) {
+  const FloatFormat format = format_of(dtype);
+  const uint64_t all_ones = sign_bit(dtype) - 1;
+  return format.has_infinity ? all_ones >> format.mantissa_bits << format.mantissa_bits : all_ones;
+}
+
+// Of floats of 8 and 16 bits, here and below: the exact value of a code.
+inline float decode(Code dtype, uint64_t code) {
+  const FloatFormat format = format_of(dtype);
+  const uint64_t magnitude = code & (sign_bit(dtype) - 1);
+  const uint64_t first = beyond(dtype);
+  float value = 0;
+  if (magnitude >= first) {
+    value = magnitude == first && format.has_infinity ? std::numeric_limits<float>::infinity()
+                                                      : std::numeric_limits<float>::quiet_NaN();
+  } else {
+    const int exponent = static_cast<int>(magnitude >> format.mantissa_bits);
+    const int one = 1 << format.mantissa_bits;
+    const int fraction = static_cast<int>(magnitude) & (one - 1);
+    value = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction + one),
+                       std::max(exponent, 1) - format.bias - format.mantissa_bits);
+  }
+  return magnitude != code ? -value : value;
+}
+
+// Of the codes 0 .. largest, ascending.
+inline const std::vector<double>& values_of(Code dtype) {
+  static const auto make = [](Code of) {
+    std::vector<double> values;
+    for (uint64_t code = 0; code < beyond(of); ++code) values.push_back(double{decode(of, code)});
+    return values;
+  };
+  static const std::vector<double> f16 = make(SYMM_DTYPE_F16), bf16 = make(SYMM_DTYPE_BF16), e4m3 = make(SYMM_DTYPE_F8E4M3),
+                                   e5m2 = make(SYMM_DTYPE_F8E5M2);
+  return dtype == SYMM_DTYPE_F16 ? f16 : dtype == SYMM_DTYPE_BF16 ? bf16 : dtype == SYMM_DTYPE_F8E4M3 ? e4m3 : e5m2;
+}
+
+// The code nearest to a value: ties to even; those of 8 bits saturate.
+inline uint64_t encode(Code dtype, float value) {
+  const uint64_t sign = std::signbit(value) ? sign_bit(dtype) : 0;
+  if (std::isnan(value)) {
+    const FloatFormat format = format_of(dtype);
+    return sign | beyond(dtype) | (format.has_infinity ? uint64_t{1} << (format.mantissa_bits - 1) : 0);
+  }
+  const std::vector<double>& values = values_of(dtype);
+  const double x = std::fabs(double{value});
+  if (x >= values.back()) {
+    const double step = values.back() - values[values.size() - 2];
+    // The largest code is odd where there is infinity, so the tie goes up to that.
+    const bool largest = size_of(dtype) == 1 || x < values.back() + step / 2;
+    return sign | (beyond(dtype) - (largest ? 1 : 0));
+  }
+  const auto above = std::upper_bound(values.begin(), values.end(), x);
+  const auto low = static_cast<uint64_t>(above - values.begin()) - 1;
+  const double middle = (values[low] + values[low + 1]) / 2;
+  if (x == middle) return sign | (low % 2 == 0 ? low : low + 1);
+  return sign | (x < middle ? low : low + 1);
+}
+
+// Of any data type; throws where the type has no such number.
+inline uint64_t encode_integer(Code dtype, int64_t value) {
+  const FloatFormat format = format_of(dtype);
+  if (format.bias == 0) return static_cast<uint64_t>(value) & (UINT64_MAX >> (64 - 8 * size_of(dtype)));
+  if (value == 0) return 0;
+  const auto magnitude = static_cast<uint64_t>(value < 0 ? -value : value);
+  const auto exponent = static_cast<int>(std::bit_width(magnitude)) - 1;
+  const uint64_t rest = magnitude ^ (uint64_t{1} << exponent);
+  const int shift = format.mantissa_bits - exponent;
+  if (shift < 0 && (rest & ((uint64_t{1} << -shift) - 1)) != 0) throw std::runtime_error("no number of the data type");
+  const uint64_t fraction = shift >= 0 ? rest << shift : rest >> -shift;
+  return (value < 0 ? sign_bit(dtype) : 0) | static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
+}
+
+template <class T, class Read>
+T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
+  T result = read(operands[0]);
+  for (size_t i = 1; i < operands.size(); ++i) {
+    const T x = read(operands[i]);
+    switch (op) {
+      case SYMM_OP_PROD: result = result * x; break;
+      case SYMM_OP_MIN:
+      case SYMM_OP_MAX:
+        if (std::isnan(result) || std::isnan(x))
+          result = std::numeric_limits<T>::quiet_NaN();
+        else if (op == SYMM_OP_MIN ? x < result : x > result)
+          result = x;
+        break;
+      default: result = result + x;
+    }
+  }
+  return op == SYMM_OP_AVG ? result / static_cast<T>(operands.size()) : result;
+}
+
+// Wide enough for one step of any of them; every step is cut back to the type.
+template <class T>
+uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
+  __extension__ using Wide = __int128;
+  __extension__ using Unsigned = unsigned __int128;
+  const auto cut = [](Wide value) { return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value))); };
+  T result = from_bits<T>(bits[0]);
+  for (size_t i = 1; i < bits.size(); ++i) {
+    const T x = from_bits<T>(bits[i]);
+    switch (op) {
+      case SYMM_OP_PROD:
+        result = cut(static_cast<Wide>(static_cast<Unsigned>(Wide{result}) * static_cast<Unsigned>(Wide{x})));
+        break;
+      case SYMM_OP_MIN: result = std::min(result, x); break;
+      case SYMM_OP_MAX: result = std::max(result, x); break;
+      default: result = cut(Wide{result} + Wide{x});
+    }
+  }
+  if (op == SYMM_OP_AVG) result = cut(Wide{result} / Wide{static_cast<int64_t>(bits.size())});
+  return to_bits(result);
+}
+
+// The reduction of one element over ranks 0, 1, ...
+inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operands) {
+  switch (dtype) {
+    case SYMM_DTYPE_BOOL: {
+      const auto is_true = [](uint64_t bits) { return bits != 0; };
+      const bool all = op == SYMM_OP_MIN || op == SYMM_OP_PROD;
+      return all ? std::all_of(operands.begin(), operands.end(), is_true)
+                 : std::any_of(operands.begin(), operands.end(), is_true);
+    }
+    case SYMM_DTYPE_I16: return reduce_integers<int16_t>(op, operands);
+    case SYMM_DTYPE_U16: return reduce_integers<uint16_t>(op, operands);
+    case SYMM_DTYPE_I8: return reduce_integers<int8_t>(op, operands);
+    case SYMM_DTYPE_U8: return reduce_integers<uint8_t>(op, operands);
+    case SYMM_DTYPE_I32: return reduce_integers<int32_t>(op, operands);
+    case SYMM_DTYPE_U32: return reduce_integers<uint32_t>(op, operands);
+    case SYMM_DTYPE_I64: return reduce_integers<int64_t>(op, operands);
+    case SYMM_DTYPE_U64: return reduce_integers<uint64_t>(op, operands);
+    case SYMM_DTYPE_F64: return to_bits(reduce_floats<double>(op, operands, from_bits<double>));
+    case SYMM_DTYPE_F32: return to_bits(reduce_floats<float>(op, operands, from_bits<float>));
+    default: return encode(dtype, reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
+  }
+}
+
+}  // namespace symm::reference
