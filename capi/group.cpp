@@ -15,7 +15,8 @@ SYMM_OPTIONS(symm_group_shrink_options, options, SYMM_GROUP_SHRINK_OPTIONS_INIT,
 
 namespace {
 
-constexpr uint64_t kKnownFlags = SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST;
+constexpr uint64_t kKnownFlags =
+    SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH;
 
 StoreCallbacks callbacks_of(const symm_store_t& given) {
   symm_store_t none{};
@@ -45,6 +46,7 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.overlapping_devices = (given.flags & SYMM_GROUP_OVERLAPPING_DEVICES) != 0;
   asked.check = (given.flags & SYMM_GROUP_CHECK) != 0;
   asked.multicast = (given.flags & SYMM_GROUP_MULTICAST) != 0;
+  asked.shared_scratch = (given.flags & SYMM_GROUP_SHARED_SCRATCH) != 0;
   asked.bootstrap = given.bootstrap == nullptr ? "" : given.bootstrap;
   asked.create_timeout_ms = given.create_timeout_ms;
   asked.timeout_ms = given.timeout_ms;
@@ -136,6 +138,7 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.max_channels = kMostChannels;
     filled.max_handles = static_cast<int32_t>(Arena<Group>::kSlots);
     filled.max_name = static_cast<int32_t>(kMostName);
+    filled.shared_scratch_bytes = of.transport().lent_bytes();
     return filled;
   });
 }

@@ -69,4 +69,13 @@ std::string CallSignature::text() const {
   return all;
 }
 
+size_t CollectiveCall::bytes() const noexcept {
+  if (collective == Collective::allgatherv) return pieces->send_bytes;
+  if (collective == Collective::reduce_scatterv) return pieces->recv_bytes;
+  if (collective != Collective::alltoallv) return unit();
+  size_t all = 0;
+  for (const Piece& piece : pieces->send) all += piece.bytes;
+  return all;
+}
+
 }  // namespace symm

@@ -56,6 +56,8 @@ struct CollectiveCall : CallSignature {
   uint64_t timeout_ms = 0;              // already resolved: never 0
   void* stream = nullptr;
   const Pieces* pieces = nullptr;  // of a collective in pieces
+
+  size_t bytes() const noexcept;  // as symm_group_stats_t counts them
 };
 
 }  // namespace symm

@@ -179,6 +179,8 @@ class MemoryDirectory {
 
 inline void* const kAllStreams = reinterpret_cast<void*>(intptr_t{-1});  // NOLINT(performance-no-int-to-ptr)
 
+class Transport;
+
 // What a transport may ask of its group.
 struct TransportContext {
   int rank = 0;
@@ -189,6 +191,8 @@ struct TransportContext {
   bool overlapping_devices = false;  // several ranks may use one device
   bool multicast = false;            // asked for by the group's configuration
   uint64_t scratch_bytes = 0;        // at most; 0: as is fastest
+  Transport* lender = nullptr;       // whose scratch this one works in; it lives longer
+  std::vector<int> lender_ranks;     // of this group's ranks, there
   std::vector<int64_t> pids;         // by group rank, for messages
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
@@ -271,7 +275,8 @@ class Transport {
   virtual void stream_wait(void* stream, void* after) = 0;
   virtual bool stream_done(void* stream) = 0;
 
-  virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank
+  virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, and of a lender's
+  virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
 
   // What it does beside. Asked in every call, so it is no virtual function.

@@ -108,6 +108,8 @@ Failure failure_of(const ErrorRecord& record, const TransportContext& context, i
                      beyond_capacity(record.expected == 1 ? "recv" : "send", static_cast<size_t>(peer), record.my_detail,
                                      record.peer_detail, record.my_count)
                          .c_str())};
+    case WaitError::spoilt:
+      return {Status::aborted, peer, pid, format("%s: a group that shares its scratch has failed", what.c_str())};
     case WaitError::other_place:
       return {
           Status::mismatch, peer, pid,
@@ -162,7 +164,7 @@ uint64_t ErrorMailbox::read(CUdeviceptr word) {
   return reinterpret_cast<const std::atomic<uint64_t>*>(host_ + kRead)->load(std::memory_order_acquire);
 }
 
-void ErrorMailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept {
+void ErrorMailbox::tell(CUdeviceptr control, CUdeviceptr stages, bool abort, uint32_t departed) noexcept {
   const Driver& driver = device_->driver();
   try {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
@@ -170,6 +172,8 @@ void ErrorMailbox::tell(CUdeviceptr control, bool abort, uint32_t departed) noex
     auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
     if (abort) words[0].store(1, std::memory_order_release);
     words[1].fetch_or(departed, std::memory_order_release);
+    // Before a kernel leaves, so that the next one finds it.
+    if (abort) driver.cuMemcpyAsync(stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
     driver.cuMemcpyAsync(control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);
   } catch (const Error&) {  // no context any more, so no kernel either
   }

@@ -35,9 +35,9 @@ class ErrorMailbox {
   const ErrorRecord& record() const noexcept;
   // The word at a device address, as it is now; past whatever the user's streams do. Any thread; the context is current.
   uint64_t read(CUdeviceptr word);
-  // Store the two words that kernels look at (ControlWords::abort and departed) from a stream of our own, past whatever the
-  // user's streams do. Any thread. Never waits for a kernel.
-  void tell(CUdeviceptr control, bool abort, uint32_t departed) noexcept;
+  // Store the words that kernels look at (ControlWords::abort and departed, and spoilt of the block with the stages) from a
+  // stream of our own, past whatever the user's streams do. Any thread. Never waits for a kernel.
+  void tell(CUdeviceptr control, CUdeviceptr stages, bool abort, uint32_t departed) noexcept;
 
  private:
   std::shared_ptr<Device> device_;

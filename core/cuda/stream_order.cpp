@@ -3,16 +3,17 @@
 
 namespace symm::cuda {
 
-StreamOrder::StreamOrder(std::shared_ptr<Device> device) : device_(std::move(device)) {
+StreamOrder::StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with)
+    : device_(std::move(device)), last_(with != nullptr ? with->last_ : std::make_shared<Last>()) {
+  if (with != nullptr) return;
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  captured_.event = device_->uses().make_event();
+  last_->captured.event = device_->uses().make_event();
 }
 
 StreamOrder::~StreamOrder() {
   const ContextGuard current(*device_, std::nothrow);
   streams_.clear();
-  eager_.event.reset();
-  captured_.event.reset();
+  last_.reset();
 }
 
 StreamOrder::Place StreamOrder::place_of(CUstream stream) {
@@ -24,26 +25,29 @@ StreamOrder::Place StreamOrder::before(CUstream stream) {
   const Place place = place_of(stream);
   if (place.capture != 0) {
     await_captured(place);
-  } else if (eager_.event && eager_.stream != place.id) {
-    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager_.event.get(), 0), "cuStreamWaitEvent");
+  } else if (const auto& eager = last_->eager; eager.event && eager.stream != place.id) {
+    device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager.event.get(), 0), "cuStreamWaitEvent");
   }
   return place;
 }
 
 void StreamOrder::after(const Place& place) {
   if (place.capture == 0) {
-    eager_ = {record(place.stream, place.id), place.id};
+    last_->eager = {record(place.stream, place.id), place.id};
     return;
   }
-  const std::lock_guard lock(mutex_);
-  device_->driver().require(device_->driver().cuEventRecord(captured_.event.get(), place.stream), "cuEventRecord");
-  captured_.stream = place.stream;
-  captured_.capture = place.capture;
+  const std::lock_guard lock(last_->mutex);
+  auto& captured = last_->captured;
+  device_->driver().require(device_->driver().cuEventRecord(captured.event.get(), place.stream), "cuEventRecord");
+  captured.stream = place.stream;
+  captured.capture = place.capture;
 }
 
 void StreamOrder::await_captured(const Place& place) {
-  if (place.capture == captured_.capture && place.stream != captured_.stream)
-    device_->driver().require(device_->driver().cuStreamWaitEvent(place.stream, captured_.event.get(), 0), "cuStreamWaitEvent");
+  const std::lock_guard lock(last_->mutex);
+  const auto& captured = last_->captured;
+  if (place.capture == captured.capture && place.stream != captured.stream)
+    device_->driver().require(device_->driver().cuStreamWaitEvent(place.stream, captured.event.get(), 0), "cuStreamWaitEvent");
 }
 
 Event StreamOrder::record(CUstream stream, StreamId id) {
@@ -65,8 +69,8 @@ void StreamOrder::record_use(CUstream stream) {
 void StreamOrder::gather(CUstream stream) {
   const Driver& driver = device_->driver();
   const Place place = place_of(stream);
-  const std::lock_guard lock(mutex_);
   if (place.capture != 0) return await_captured(place);
+  const std::lock_guard lock(mutex_);
   for (const auto& [of, event] : streams_) {
     if (of != place.id && !device_->uses().is_over(event))
       driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");

@@ -45,18 +45,18 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
     : Transport(static_cast<DeviceTransport&>(*this)),
       context_(std::move(context)),
       device_(std::move(device)),
+      lender_(static_cast<const CudaTransport*>(context_.lender)),
       values_(values),
-      tuning_(context_.scratch_bytes == 0 ? tuning_of(values)
-                                          : within_scratch(context_.size, tuning_of(values), context_.scratch_bytes)),
+      tuning_(choose_tuning()),
       facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
-      layout_(layout_of(context_.size, tuning_)),
+      layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
       controls_(static_cast<size_t>(context_.size)),
       uuids_(controls_.size()),
       multicast_(context_, device_),
       link_facts_(controls_.size()),
       mailbox_(device_),
       kernels_(*device_),
-      order_(device_) {
+      order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
   if (const uint64_t least = cuda::scratch_bytes(layout_); context_.scratch_bytes != 0 && least > context_.scratch_bytes) {
@@ -96,6 +96,12 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
 }
 
 CudaTransport::~CudaTransport() { listener_.reset(); }
+
+Tuning CudaTransport::choose_tuning() const {
+  Tuning tuning = tuning_of(values_);
+  if (context_.scratch_bytes != 0) tuning = within_scratch(context_.size, tuning, context_.scratch_bytes);
+  return lender_ == nullptr ? tuning : within_stages(context_.size, tuning, lender_->layout_, lender_->tuning_);
+}
 
 OutgoingMessage CudaTransport::share() const {
   const auto& control = controls_[static_cast<size_t>(context_.rank)];
@@ -146,7 +152,11 @@ void CudaTransport::ready() {
   facts_.max_blocks = max_blocks_of(facts_.max_blocks, most_on_one, tuning_);
   // Where ranks share a device, one's early kernel could take the room that another's needs.
   if (most_on_one == 1) kernels_.launch_early(tuning_.early);
-  for (size_t rank = 0; rank < controls_.size(); ++rank) comm_.control[rank] = controls_[rank]->address();
+  for (size_t rank = 0; rank < controls_.size(); ++rank) {
+    comm_.control[rank] = controls_[rank]->address();
+    comm_.stages[rank] =
+        lender_ == nullptr ? comm_.control[rank] : lender_->comm_.stages[static_cast<size_t>(context_.lender_ranks[rank])];
+  }
   controls_[static_cast<size_t>(context_.rank)]->will_not_be_shared();
   multicast_.choose(kernels_);
   if (const auto found = cube_mesh_of(link_facts_)) {
@@ -164,7 +174,7 @@ void CudaTransport::tell_kernels() noexcept {
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
   }
   const bool revoked = context_.revocation->revoked();
-  if (revoked || departed != 0) mailbox_.tell(controls_[static_cast<size_t>(context_.rank)]->address(), revoked, departed);
+  if (revoked || departed != 0) mailbox_.tell(comm_.control[context_.rank], comm_.stages[context_.rank], revoked, departed);
 }
 
 void CudaTransport::check_device_errors() {
@@ -195,7 +205,7 @@ void CudaTransport::finish(int channel, uint64_t timeout_ms) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const Driver& driver = device_->driver();
   {
-    const TimedLock turn(turn_, timeout_ms, "finalize");
+    const TimedLock turn(order_.turn(), timeout_ms, "finalize");
     order_.before(device_->stream());
     barrier({}, channel, timeout_ms, device_->stream());
   }
@@ -365,14 +375,14 @@ void CudaTransport::collective(const CollectiveCall& call) {
   const Plan chosen = possible_plan(input);
   const CUstream stream = stream_of(call.stream);
   const ContextGuard current(*device_);
-  const TimedLock turn(turn_, call.timeout_ms, name_of(call.collective));
+  const TimedLock turn(order_.turn(), call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
   if (call.scaling)
     issue_scaled(call, scaled(call));
   else
     issue(call, input, chosen);
-  stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(chosen.algorithm));
+  stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
   order_.after(place);
 }
 
@@ -385,7 +395,7 @@ void CudaTransport::issue(const CollectiveCall& call, const PlanInput& input, co
 }
 
 ScaledCall CudaTransport::scaled(const CollectiveCall& call) const {
-  const auto scratch = controls_[static_cast<size_t>(context_.rank)]->address() + layout_.wide;
+  const auto scratch = comm_.stages[context_.rank] + layout_.wide;
   return {call, context_.rank, context_.size, reinterpret_cast<std::byte*>(scratch), tuning_.wide};
 }
 

@@ -44,6 +44,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return cuda::scratch_bytes(layout_); }
+  uint64_t lent_bytes() const noexcept override { return layout_.lent; }
   int max_ranks() const noexcept override { return kMaxRanks; }
   int max_memories() const noexcept override { return kMaxMemories; }
 
@@ -59,6 +60,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   size_t block_unit() const noexcept override { return multicast_.unit(); }
 
  private:
+  Tuning choose_tuning() const;
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;
   PlanInput plan_input(const CollectiveCall& call) const;
   Plan possible_plan(const PlanInput& input) const;
@@ -76,6 +78,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
 
   TransportContext context_;
   std::shared_ptr<Device> device_;
+  const CudaTransport* lender_;
   PlanValues values_;
   Tuning tuning_;
   Facts facts_;
@@ -87,9 +90,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   CubeMesh cube_mesh_;  // what is used where that is forced
   ErrorMailbox mailbox_;
   Kernels kernels_;
-  CUfunction collectives_[2][kAlgorithms][kArithmetics] = {};  // of kernels_, as they were asked for; in pieces; guarded by turn_
-  DeviceComm comm_{};                                          // without what differs from call to call
-  TimedMutex turn_;
+  CUfunction collectives_[2][kAlgorithms][kArithmetics] =
+      {};              // of kernels_, as they were asked for; in pieces; guarded by order_'s turn
+  DeviceComm comm_{};  // without what differs from call to call
   StreamOrder order_;
   std::shared_ptr<void> listener_;
 

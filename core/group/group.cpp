@@ -89,7 +89,7 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
 
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
                                    const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
-                                   Deadline deadline) {
+                                   Deadline deadline, std::shared_ptr<Group> lender) {
   std::shared_ptr<Group> group;
   try {
     group.reset(new Group(mesh, std::move(members), id));
@@ -99,6 +99,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->create_timeout_ms_ = config.create_timeout_ms;
     group->timeout_ms_ = config.timeout_ms;
     group->backend_ = std::move(inherited);
+    group->lender_ = std::move(lender);
     mesh->attach(id, group->members_, group->revocation_);
   } catch (...) {
     mesh->broadcast_failure(id, current_failure());
@@ -122,6 +123,10 @@ void Group::connect_transport(Deadline deadline) {
   Phases phases;
   phases.prepare = [&] {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
+    if (config_.shared_scratch && backend_->kind() == BackendKind::host) {
+      throw Error(Status::unsupported,
+                  "config.flags: SYMM_GROUP_SHARED_SCRATCH, but on the host ranks read each other's scratch after a call");
+    }
     TransportContext context;
     context.rank = rank_;
     context.size = size_;
@@ -131,6 +136,10 @@ void Group::connect_transport(Deadline deadline) {
     context.overlapping_devices = config_.overlapping_devices;
     context.multicast = config_.multicast;
     context.scratch_bytes = config_.scratch_bytes;
+    if (lender_) {
+      context.lender = lender_->transport_.get();
+      for (int rank = 0; rank < size_; ++rank) context.lender_ranks.push_back(lender_->rank_of(*this, rank));
+    }
     for (int peer = 0; peer < size_; ++peer) context.pids.push_back(identity(peer).pid);
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
@@ -141,7 +150,7 @@ void Group::connect_transport(Deadline deadline) {
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
     share.body.insert(share.body.end(), facts.begin(), facts.end());
     return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain()), fnv1a(std::as_bytes(std::span(members_))),
-                  static_cast<uint64_t>(config_.channels), config_.scratch_bytes},
+                  static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U},
                  std::move(share)};
   };
   phases.agree = [](std::span<const Vote> votes) {
@@ -153,7 +162,8 @@ void Group::connect_transport(Deadline deadline) {
         throw Error({Status::unavailable, rank, 0, format("rank %d is on another machine than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
-      for (const auto& [name, value] : {std::pair("channels", 3), std::pair("scratch_bytes", 4)}) {
+      for (const auto& [name, value] :
+           {std::pair("channels", 3), std::pair("scratch_bytes", 4), std::pair("flags & SYMM_GROUP_SHARED_SCRATCH", 5)}) {
         if (votes[peer].value[value] == votes[0].value[value]) continue;
         throw Error(
             {Status::mismatch, rank, 0,
@@ -174,7 +184,7 @@ void Group::connect_transport(Deadline deadline) {
 }
 
 template <class Choose>
-std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose) {
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender) {
   std::vector<int> members;
   GroupConfig config;
   try {
@@ -187,13 +197,13 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
   }
-  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline);
+  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline, std::move(lender));
 }
 
 template <class Choose>
 std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
   try {
-    return form_part(id, deadline, choose);
+    return form_part(id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr);
   } catch (...) {
     // A rank that heard of a death in a vote of the whole never came to the part, and is missed there; the whole knows why.
     revocation_->throw_if_revoked();

@@ -28,6 +28,7 @@ struct GroupConfig {
   bool overlapping_devices = false;
   bool check = false;
   bool multicast = false;
+  bool shared_scratch = false;
   uint64_t scratch_bytes = 0;  // at most; 0: as is fastest
   int channels = 0;            // 0: kDefaultChannels
   std::string bootstrap;
@@ -143,14 +144,14 @@ class Group : public std::enable_shared_from_this<Group> {
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
                                      const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
-                                     Deadline deadline);
+                                     Deadline deadline, std::shared_ptr<Group> lender = nullptr);
   // Ranks of this group that are to form another one.
   struct Part {
     std::vector<int> ranks;
     std::string name;
   };
   template <class Choose>  // Part()
-  std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose);
+  std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender = nullptr);
   // The same; its failures are of this group.
   template <class Choose>
   std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
@@ -169,6 +170,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Revocation> revocation_;
   std::shared_ptr<Stragglers> past_;
   std::shared_ptr<Backend> backend_;
+  std::shared_ptr<Group> lender_;  // in whose scratch this group works
   std::unique_ptr<Transport> transport_;
   AddressMap addresses_;
   std::mutex kept_mutex_;

@@ -355,7 +355,7 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
   if (!call.scaling)
-    stats_.add_collective(static_cast<size_t>(call.collective), call.unit(), static_cast<size_t>(plan.algorithm));
+    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(plan.algorithm));
 }
 
 PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {

@@ -32,6 +32,9 @@ struct ControlWords {
   uint32_t departed;  // bit r: rank r has left
   uint32_t failed;    // elects the thread that writes the error record
   uint32_t check_epoch;
+  // Likewise, of any group that works in these stages: a late rank may still store there what was meant for a kernel that gave
+  // up, so no other goes there any more.
+  uint32_t spoilt;
 
   uint32_t epoch[kMaxBlocks];             // calls of LL and push kernels so far, a copy for each block
   uint32_t scatter_base[kMaxWorkGroups];  // tiles that each role of each work group has seen so far
@@ -96,7 +99,8 @@ enum class WaitError : uint32_t {
   other_place = 5,
   aborted = 6,  // by somebody else, who has said why
   other_length = 7,
-  beyond_capacity = 8
+  beyond_capacity = 8,
+  spoilt = 9
 };
 
 // In host memory that the device can write. `state` becomes 1 after the rest was written.
@@ -137,6 +141,7 @@ struct DeviceComm {
   uint64_t timeout_ns;          // UINT64_MAX: never
   uint64_t record;              // ErrorRecord*
   uint64_t control[kMaxRanks];  // every rank's control block; the words come first
+  uint64_t stages[kMaxRanks];   // and that which has its stages: the same, or that of a group which lends them
   // Offsets in the control block, and sizes of the slots there. Equal on all ranks.
   uint64_t ll, ll_slot;  // ll[parity][source]
   // The same memory: one_shot[parity][source], two_shot[parity][first, second][source].

@@ -13,7 +13,7 @@
 //   4. A rank leaves when all are finished with it: then they have read what it posted.
 // A push of step k waits for takes of step k - kSlots, a take of step k for pushes of step k; so steps go on. Who pushes has read
 // the receiver's entry of this call, which is there when the receiver's calls before have ended, whatever used the slots in them;
-// so has who pushes in the pipeline.
+// so has who pushes in the pipeline, and in another group that works in the same stages.
 // Where an all-to-all is in place, what I send in step k lies where I take in step k, and between both is a barrier of the block.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pipeline.cuh"
@@ -355,6 +355,7 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
     return store_where_it_belongs(s, s.me, s.index - work_groups, gridDim.x - work_groups);
   }
   post(s, call);
+  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0) return;
   if (read_posts(s, call)) exchange<What>(s, call);
 }
 

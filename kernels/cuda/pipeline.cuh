@@ -80,7 +80,7 @@ struct WorkGroup {
   __device__ char* stage(int rank, int which, uint32_t slot, int source) const {
     const uint64_t at = (static_cast<uint64_t>(index) * kSlots + (slot & (kSlots - 1))) * static_cast<uint64_t>(n) +
                         static_cast<uint64_t>(source);
-    return reinterpret_cast<char*>(comm.control[rank] + comm.stage[which] + at * comm.stage_slot);
+    return reinterpret_cast<char*>(comm.stages[rank] + comm.stage[which] + at * comm.stage_slot);
   }
 
   // Threads 0 .. n-1 each wait for one rank's counter; then the whole block goes on, with everything that the rank stored before
@@ -331,11 +331,12 @@ __device__ __forceinline__ uint32_t roles_of(const CollectiveArgs& args) { retur
 // of it by itself, as one of two blocks of the work group, and returns true, where it can.
 template <class AtOnce, class First, class Second>
 __device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& at_once, First&& first, Second&& second) {
-  if (role == 2) return copy_out(s);
   SYMM_SHARED(Operands, operands);
   const uint32_t call = s.mine.pipeline_calls[s.index] + 1;
   const uint32_t base = s.mine.scatter_base[s.index];
   if (role == 0) tell_entries(s, call);
+  if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0) return;
+  if (role == 2) return copy_out(s);
   if (!read_entries(s, operands, call)) return;
   const bool done = at_once(operands, role, call);
   if (role == 0) {

@@ -35,6 +35,9 @@ constexpr uint64_t kPage = 4096;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
 uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+uint64_t stage_bytes(int size, const Tuning& tuning) {
+  return round_up(static_cast<uint64_t>(tuning.work_groups) * kSlots * static_cast<uint64_t>(size) * tuning.tile, kPage);
+}
 
 // ---- what an algorithm does
 
@@ -336,7 +339,7 @@ int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
   return std::max(1, 2 * (multiprocessors - (multiprocessors + 15) / 16) / at_once);
 }
 
-Layout layout_of(int size, const Tuning& tuning) {
+Layout layout_of(int size, const Tuning& tuning, const Layout* lender) {
   const auto n = static_cast<uint64_t>(size);
   Layout layout{};
   uint64_t at = round_up(sizeof(ControlWords), kPage);
@@ -352,10 +355,23 @@ Layout layout_of(int size, const Tuning& tuning) {
   layout.two_shot = layout.one_shot = take(4 * n * layout.two_shot_slot);
   layout.one_shot_slot = 2 * layout.two_shot_slot;
   layout.stage_slot = tuning.tile;
-  for (uint64_t& stage : layout.stage) stage = take(static_cast<uint64_t>(tuning.work_groups) * kSlots * n * layout.stage_slot);
-  layout.wide = take(tuning.wide);
-  layout.bytes = at;
+  if (lender != nullptr) {
+    layout.bytes = at;
+    layout.lent = lender->lent != 0 ? lender->lent : lender->bytes - lender->stage[0];
+    at = lender->stage[0];
+  }
+  for (uint64_t& stage : layout.stage) stage = take(stage_bytes(size, tuning));
+  layout.wide = lender != nullptr ? lender->wide : take(tuning.wide);
+  if (lender == nullptr) layout.bytes = at;
   return layout;
+}
+
+Tuning within_stages(int size, Tuning tuning, const Layout& lender, const Tuning& of_lender) {
+  const auto fits = [&] { return 2 * stage_bytes(size, tuning) <= lender.wide - lender.stage[0]; };
+  while (!fits() && tuning.tile > of_lender.tile) tuning.tile = std::max(of_lender.tile, tuning.tile / 2);
+  if (!fits()) tuning.work_groups = std::min(tuning.work_groups, of_lender.work_groups);
+  tuning.wide = of_lender.wide;
+  return tuning;
 }
 
 Tuning within_scratch(int size, Tuning tuning, uint64_t most) {

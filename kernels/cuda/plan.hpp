@@ -34,14 +34,19 @@ struct Tuning {
   int groups = 1;                     // whose kernels work on a device at a time
 };
 
-// Sizes of the parts of a control block; equal on all ranks because size and tuning are.
+// Sizes of the parts of a control block; equal on all ranks because size and tuning are. Stages and what is wide, which nobody
+// touches but while a kernel of this rank's runs, may be those of another group's block, whose kernels take turns with this
+// one's.
 struct Layout {
   uint64_t ll, ll_slot, one_shot, one_shot_slot, two_shot, two_shot_slot, stage[2], stage_slot, memories, wide, bytes;
+  uint64_t lent;  // bytes of that other block, or 0
 };
-Layout layout_of(int size, const Tuning& tuning);
+Layout layout_of(int size, const Tuning& tuning, const Layout* lender = nullptr);
 inline uint64_t scratch_bytes(const Layout& layout) { return layout.bytes - layout.ll; }
 // `tuning` for scratch of at most so many bytes, or as little as there can be.
 Tuning within_scratch(int size, Tuning tuning, uint64_t most);
+// `tuning` for the stages of a group of as many ranks or more.
+Tuning within_stages(int size, Tuning tuning, const Layout& lender, const Tuning& of_lender);
 
 constexpr bool is_multimem(Algorithm algorithm) noexcept {
   return algorithm == Algorithm::multimem_one_shot || algorithm == Algorithm::multimem_two_shot;

@@ -15,6 +15,10 @@ struct SpinState {  // of one wait of a thread; the next has a deadline of its o
   bool left = false;  // the peer had left when we last asked
 };
 
+__device__ __forceinline__ ControlWords& stages_words(const DeviceComm& comm) {
+  return *reinterpret_cast<ControlWords*>(comm.stages[comm.rank]);
+}
+
 static __device__ __noinline__ void report(const DeviceComm& comm, WaitError trouble, int peer, uint32_t channel,
                                            uint32_t expected, uint32_t seen, uint64_t peer_detail = 0, uint64_t peer_count = 0,
                                            uint64_t my_detail = 0, uint64_t my_count = 0) {
@@ -34,6 +38,14 @@ static __device__ __noinline__ void report(const DeviceComm& comm, WaitError tro
   fence_system();
   record->state = 1;
   store_relaxed(&mine.abort, 1U);
+  store_relaxed(&stages_words(comm).spoilt, 1U);
+}
+
+// Asked when the others have been told that this kernel is there, whose answers take longer.
+static __device__ __noinline__ bool may_use_stages(const DeviceComm& comm, uint32_t channel) {
+  if (load_relaxed(&stages_words(comm).spoilt) == 0) return true;
+  report(comm, WaitError::spoilt, comm.rank, channel, 0, 0);
+  return false;
 }
 
 // A token: that one has come, and what for.

@@ -7,6 +7,7 @@
 #include <barrier>
 #include <set>
 
+#include "kernels/cuda/args.hpp"
 #include "tests/cuda/group.hpp"
 
 namespace symm {
@@ -108,6 +109,8 @@ TEST(CudaControlPath, PiecesAreLaunchedWithWhereTheyBelong) {
     EXPECT_EQ(run(Collective::scatter, own, block, {}, 7), moved);
     EXPECT_EQ(run(Collective::allgather_rows, own, block, {.rows = 3, .recv_stride = 9}, 7), moved);
     EXPECT_EQ(run(Collective::reduce_scatterv, own, block, {.send_counts = &four}), Seen("symm_pieces_reduce_bf16", false));
+    const auto& counted = group->transport().stats().collectives;
+    EXPECT_EQ(counted[static_cast<size_t>(Collective::alltoallv)].bytes.value(), 3 * four * size_of(DType::bf16));
 
     CollectiveCall wrong = call_of(Collective::alltoallv, block, 0, DType::bf16);
     const auto why = [&] { return support::failure_of([&] { run_collective(*group, wrong, on_device); }).message; };
@@ -138,6 +141,45 @@ TEST(CudaControlPath, OneAlgorithmMayHaveSeveralKernels) {
       run_collective(*group, call);
       EXPECT_EQ(fake_cuda::launches().at(0).kernel, kernel);
     }
+  });
+  EXPECT_EQ(fake_cuda::live(), kNothing);
+}
+
+TEST(CudaControlPath, APartWorksInTheScratchOfTheWhole) {
+  const auto launch_of = [](Group& group) {
+    std::byte own[2][4096];
+    fake_cuda::launches();
+    CollectiveCall call = call_of(Collective::alltoall, own[0], 8, DType::f32);
+    call.recv = own[1];
+    call.algorithm = Algorithm::two_shot_staged;
+    run_collective(group, call);
+    return fake_cuda::launches().at(0);
+  };
+  const std::string name = unique();
+  std::barrier<> together(3);
+  support::as_threads(3, [&](int rank) {
+    GroupConfig config = config_of(rank, 3, name);
+    config.shared_scratch = true;
+    auto whole = Group::create(config);
+    const int32_t backwards[] = {2, 1, 0};
+    auto part = whole->create_from_ranks(backwards);
+    const auto pair = part->split(rank == 1 ? -1 : 0, 0);
+    const auto bytes = [](const Group& of) { return std::pair(of.transport().scratch_bytes(), of.transport().lent_bytes()); };
+    EXPECT_EQ(bytes(*whole), std::pair(bytes(*part).first + bytes(*part).second, uint64_t{0}));
+    together.arrive_and_wait();
+    if (rank == 0) {
+      EXPECT_EQ(bytes(*pair).second, bytes(*part).second);
+      const auto all = launch_of(*whole);
+      const auto reversed = launch_of(*part);
+      for (int r = 0; r < 3; ++r) EXPECT_EQ(reversed.stages[r], all.stages[2 - r]);
+      whole.reset();
+      part.reset();
+      const auto two = launch_of(*pair);
+      EXPECT_EQ(std::pair(two.stages[0], two.stages[1]), std::pair(all.stages[2], all.stages[0]));
+      pair->fail({Status::aborted, 0, 0, "a test"});
+      EXPECT_EQ(reinterpret_cast<const cuda::ControlWords*>(all.stages[0])->spoilt, 1U);
+    }
+    together.arrive_and_wait();
   });
   EXPECT_EQ(fake_cuda::live(), kNothing);
 }

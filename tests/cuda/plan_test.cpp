@@ -22,6 +22,18 @@ PlanInput input_of(Collective collective, DType dtype, size_t count, int size) {
   return input;
 }
 
+// Stages for fewer ranks, whose own tuning wants more.
+TEST(CudaStages, OfAPartFitIntoThoseOfTheWhole) {
+  for (int size = 1; size <= kMaxRanks; ++size) {
+    const Tuning whole = default_tuning(size);
+    const Layout lender = layout_of(size, whole);
+    for (int part = 1; part <= size; ++part) {
+      const Layout layout = layout_of(part, within_stages(part, default_tuning(part), lender, whole), &lender);
+      EXPECT_LE(2 * layout.stage[1] - layout.stage[0], lender.wide);
+    }
+  }
+}
+
 // Every plan fits: the launch onto the device, the message into the scratch that it uses, the tiles onto the message.
 class CudaPlan : public testing::TestWithParam<uint64_t> {};
 INSTANTIATE_TEST_SUITE_P(Scratch, CudaPlan, testing::Values(UINT64_MAX, 80 << 20, 5 << 20));

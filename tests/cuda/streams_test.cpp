@@ -177,6 +177,25 @@ CollectiveCall sum_of(const OneRank& one, void* stream) {
   return call;
 }
 
+TEST_F(CudaStreams, GroupsThatShareScratchTakeTurns) {
+  using Waits = std::vector<std::pair<void*, void*>>;
+  for (const bool shared : {false, true}) {
+    GroupConfig config = config_of(0, 1, unique(), 0);
+    config.shared_scratch = shared;
+    const auto whole = Group::create(config);
+    const auto part = whole->split(0, 0);
+    float operand[8] = {};
+    CollectiveCall call = call_of(Collective::allreduce, operand, 8, DType::f32);
+    Kernel kernel(call.stream = handle(70));
+    run_collective(*part, call);
+    call.stream = handle(71);
+    run_collective(*whole, call);
+    call.stream = handle(72);
+    run_collective(*part->split(0, 0), call);
+    EXPECT_EQ(fake_cuda::waits(), shared ? (Waits{{handle(71), handle(70)}, {handle(72), handle(71)}}) : Waits{});
+  }
+}
+
 TEST_F(CudaStreams, OneHandleIsAnotherStreamInEachThread) {
   OneRank one;
   Kernel kernel(kPerThread);

@@ -94,7 +94,11 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
       launch.partners = args.partners;
     }
     if (name == "symm_check") launch.detail = static_cast<const CheckArgs*>(parameters[0])->detail;
-    if (name.starts_with("symm_pieces_")) launch.memory = static_cast<const PiecesArgs*>(parameters[0])->call.recv_memory;
+    if (name.starts_with("symm_pieces_")) {
+      const CollectiveArgs& args = static_cast<const PiecesArgs*>(parameters[0])->call;
+      launch.memory = args.recv_memory;
+      std::copy_n(args.comm.stages, std::size(launch.stages), launch.stages);
+    }
     state().launches.push_back(launch);
   }
   const auto arguments = [&]<class Args>() -> const Args& { return *static_cast<const Args*>(parameters[0]); };

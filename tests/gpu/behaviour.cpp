@@ -78,23 +78,6 @@ void graphs(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-// Calls on two streams by turns without any synchronisation between them: the library orders them.
-void streams(Rank& rank, std::barrier<>&) {
-  auto* block = reinterpret_cast<float*>(rank.block);
-  auto* other = reinterpret_cast<float*>(rank.ordinary);
-  upload(rank, block, kLarge, 0, rank.stream);
-  cuda(cudaStreamSynchronize(rank.stream), "synchronise");
-  const size_t counts[] = {kSmall, kLarge, kMiddle, kSmall};
-  for (int round = 0; round < 40; ++round) {
-    const cudaStream_t stream = round % 2 == 0 ? rank.stream : rank.second;
-    symm(allreduce(rank, block, other + (round % 2 == 0 ? 0 : kLarge + 64), counts[round % 4], stream),
-         "all-reduce on two streams");
-  }
-  cuda(cudaStreamSynchronize(rank.second), "synchronise");
-  expect(right(rank, other, kMiddle, 0, rank.stream), who(rank, "first of two streams"));
-  expect(right(rank, other + kLarge + 64, kLarge, 0, rank.second), who(rank, "second of two streams"));
-}
-
 // Everybody hands a number to the next rank, several signals ahead of the waits, eagerly and from a graph.
 void signals(Rank& rank, std::barrier<>& together) {
   const int next = (rank.rank + 1) % rank.size;
@@ -225,30 +208,59 @@ void values(Rank& rank, std::barrier<>& together) {
   rank.settle(together);
 }
 
-void groups(Rank& rank, std::barrier<>&) {
-  symm_group_t* half = nullptr;
-  symm(symm_group_split(rank.group, rank.rank % 2, 0, &half), "symm_group_split");
-  int32_t size = 0;
-  symm(symm_group_size(half, &size), "symm_group_size");
-  auto* block = reinterpret_cast<float*>(rank.block);
-  auto* other = reinterpret_cast<float*>(rank.ordinary);
-  std::vector<float> ones(1000, static_cast<float>(rank.rank + 1));
-  for (int round = 0; round < 3; ++round) {
-    cuda(cudaMemcpyAsync(block, ones.data(), 4000, cudaMemcpyHostToDevice, rank.stream), "upload");
-    symm(symm_allreduce(half, block, other, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream), "all-reduce of a half");
-    symm(symm_allreduce(rank.group, block, other + 4096, 1000, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, rank.stream),
-         "all-reduce of all");
+// A group of all ranks, and one of all but the last, backwards, by turns on two streams, eagerly and in a graph; beside each
+// other, or in one scratch. The library orders the calls of each, or all of them.
+void groups(Rank& rank, std::barrier<>& together, bool shared) {
+  Rank part;
+  part.rank = rank.rank;
+  part.size = std::max(2, rank.size - 1);
+  std::vector<int32_t> backwards;
+  for (int r = part.size; r-- > 0;) backwards.push_back(r);
+  if (rank.rank < part.size) part.whole = rank.whole.create_from_ranks(backwards);
+  part.group = part.whole.get();
+  float* operands[] = {reinterpret_cast<float*>(rank.block), reinterpret_cast<float*>(rank.ordinary)};
+  constexpr size_t kSecond = kLarge + 64;
+  const auto calls = [&](int round) {
+    symm(symm_stream_wait(rank.group, rank.second, rank.stream), "symm_stream_wait");
+    cudaStream_t streams[] = {rank.stream, rank.second};
+    for (const size_t count : {kSmall, kLarge, kMiddle, kSmall, kLarge}) {
+      const float* send = operands[round % 2];
+      float* recv = operands[1 - round % 2];
+      symm(allreduce(rank, send, recv, count, streams[0]), "all-reduce of all");
+      if (part.group != nullptr) symm(allreduce(part, send, recv + kSecond, count, streams[1]), "all-reduce of a part");
+      std::swap(streams[0], streams[1]);
+    }
+    symm(symm_stream_wait(rank.group, rank.stream, rank.second), "symm_stream_wait");
+  };
+  calls(0);
+  rank.settle(together);
+  {
+    const Graph graph(rank, [&] { calls(0); });
+    rank.settle(together);
+    for (int round = 0; round < 12; ++round) {
+      upload(rank, operands[round % 2], kLarge, round, rank.stream);
+      if (round % 4 == 0)
+        graph.replay();
+      else
+        calls(round);
+      const float* recv = operands[1 - round % 2];
+      expect(right(rank, recv, kLarge, round, rank.stream), who(rank, "all-reduce beside that of a part"));
+      if (part.group != nullptr)
+        expect(right(part, recv + kSecond, kLarge, round, rank.stream), who(rank, "all-reduce of a part"));
+    }
+    rank.settle(together);
   }
-  float got[2] = {};
-  cuda(cudaMemcpyAsync(&got[0], other + 999, 4, cudaMemcpyDeviceToHost, rank.stream), "download");
-  cuda(cudaMemcpyAsync(&got[1], other + 4096 + 999, 4, cudaMemcpyDeviceToHost, rank.stream), "download");
+  if (!shared) return;
+  // Rank 0 does not come to the part, whose scratch is then no good for the others of the whole.
+  if (part.group == nullptr || rank.rank == 0) return together.arrive_and_wait();
+  symm(allreduce(part, operands[0], operands[1], kLarge, rank.stream, 300), "an all-reduce that will fail");
+  symm(allreduce(rank, operands[0], operands[1], kLarge, rank.stream), "and one behind it");
   rank.wait();
-  float want = 0;
-  for (int r = rank.rank % 2; r < rank.size; r += 2) want += static_cast<float>(r + 1);
-  expect(got[0] == want, who(rank, "all-reduce of a sub-group"));
-  expect(got[1] == static_cast<float>(rank.size * (rank.size + 1) / 2), who(rank, "all-reduce beside a sub-group"));
-  symm_group_release(half);
+  expect(health(rank).status == SYMM_ERR_ABORTED, who(rank, "the whole after a deadline of a part: ") + health(rank).message);
+  together.arrive_and_wait();
 }
+void groups_beside(Rank& rank, std::barrier<>& together) { groups(rank, together, false); }
+void groups_in_one_scratch(Rank& rank, std::barrier<>& together) { groups(rank, together, true); }
 
 // A rank that does not come: the others are told, their stream and context stay usable, and a new group works.
 void silence(Rank& rank, std::barrier<>& together, size_t count) {
@@ -305,7 +317,7 @@ class Behaviour : public testing::Test {
   static void SetUpTestSuite() {
     // First what the driver keeps for good: for graphs, and for kernels (those of the sub-groups' size among them).
     run(graphs);
-    run(groups);
+    run(groups_beside);
     before_ = free_memory();
   }
   static void TearDownTestSuite() {
@@ -319,11 +331,11 @@ class Behaviour : public testing::Test {
 };
 
 TEST_F(Behaviour, Graphs) { run(graphs); }
-TEST_F(Behaviour, Streams) { run(streams); }
 TEST_F(Behaviour, Signals) { run(signals); }
 TEST_F(Behaviour, ChannelsOnTwoStreams) { run(channels_on_two_streams); }
 TEST_F(Behaviour, Values) { run(values); }
-TEST_F(Behaviour, Groups) { run(groups); }
+TEST_F(Behaviour, Groups) { run(groups_beside); }
+TEST_F(Behaviour, GroupsInOneScratch) { run(groups_in_one_scratch, SYMM_GROUP_SHARED_SCRATCH); }
 TEST_F(Behaviour, Silence) {
   for (const size_t count : {kSmall, kMiddle, kLarge}) {
     run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });

@@ -250,7 +250,17 @@ TEST(Stats, CountWhatWasDone) {
     block.memory.signal(1 - rank);
     block.memory.wait_signal(1 - rank);
     EXPECT_EQ(outcome_of([&] { block.memory.wait_signal(1 - rank, 1, 1); }).status, SYMM_ERR_TIMEOUT);
+    const size_t own = static_cast<size_t>(rank) + 1;
+    const size_t counts[] = {1, 2};
+    const size_t in[] = {own, own};
+    float all[4] = {};
+    check(symm_allgatherv(group.get(), values, all, counts, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
+    check(symm_reduce_scatterv(group.get(), values, counts, nullptr, all, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, nullptr));
+    check(symm_alltoallv(group.get(), values, counts, nullptr, all, in, nullptr, SYMM_DTYPE_F32, nullptr, nullptr));
     const symm_group_stats_t after = group.stats();
+    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLGATHERV], own * sizeof(float));
+    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_REDUCE_SCATTERV], own * sizeof(float));
+    EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLTOALLV], 3 * sizeof(float));
     EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLREDUCE], 5U);
     EXPECT_EQ(after.collective_bytes[SYMM_COLLECTIVE_ALLREDUCE], 5 * sizeof values);
     EXPECT_EQ(after.collective_calls[SYMM_COLLECTIVE_ALLTOALL], 0U);

@@ -82,6 +82,10 @@ class Line:
         return 0 if self.text("timeout_ms", "") == "now" else self.integer("timeout_ms", 0) / 1000 or None
 
 
+def create(name: str, timeout: float | None, shared: bool = False) -> symm.Group:
+    return symm.Group.from_env(backend="host", name=name, timeout=60, create_timeout=timeout, shared_scratch=shared)
+
+
 class Runner:
     def __init__(self, rank: int):
         self.rank = rank
@@ -89,8 +93,7 @@ class Runner:
 
     def begin(self, scenario: str) -> None:
         self.things = {}
-        group = symm.Group.from_env(backend="host", name=scenario, timeout=60, create_timeout=60)
-        self.things = {"group": group}
+        self.things = {"group": create(scenario, 60)}
 
     def run(self, line: Line) -> None:
         verb = VERBS.get(line.verb)
@@ -305,9 +308,7 @@ def expect(found: object, expected: object) -> None:
 # What the verb makes is called as the line says.
 VERBS = {
     "expect_group": lambda r, line: r.compare(line, r.group(line).info(), "rank", "size", "channels"),
-    "create": lambda r, line: symm.Group.from_env(
-        backend="host", name=line.text("as"), timeout=60, create_timeout=line.timeout()
-    ),
+    "create": lambda r, line: create(line.text("as"), line.timeout(), line.integer("shared_scratch", 0) != 0),
     "create_from_ranks": lambda r, line: r.group(line).create_from_ranks(line.ranks("ranks")),
     "shrink": lambda r, line: r.group(line).shrink(),
     "expect_failed": lambda r, line: expect(r.group(line).failed_ranks(), line.ranks("ranks")),

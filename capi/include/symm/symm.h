@@ -44,19 +44,23 @@
  *               revoked: every pending and later call on it returns the same status on every rank, and
  *               symm_group_status() names the rank. Of several failures the earliest counts: as soon as the news has gone
  *               round, within milliseconds, all ranks that live report that one. Who lives is agreed on by
- *               symm_group_shrink(). Only release, the query calls and symm_group_shrink(),
- * which makes a new group of the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA graph does
- * not ask the library: replayed after a revocation it ends by itself, and what it stores is undefined. The thread that made a
- * failing call asks symm_last_failure(); where tasks change threads between two calls, the options of a call carry a
- * symm_failure_t of the caller's. What fails on a stream after its call has returned is told by later calls, and by
- * symm_group_status(). Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A
- * deadline of symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small messages of
- * ranks that disagree in data type or operation only may give a wrong result instead of MISMATCH; SYMM_GROUP_CHECK tells them
- * apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host. Limits      32767 ranks of a host group, 16 of a CUDA group
- * and 256 of its memories; 256 channels; 2^20 handles of a kind; names are cut to 63 bytes, messages and reasons to what their
- * struct holds. symm_group_info() has them as numbers. Machines    Linux; for CUDA a driver of 12.0 or later. ROCm is not there.
- * The environment variables are listed by docs/environment.md, symm_build_info() and `symm info --env`. They change defaults:
- * SYMM_CHECK=0 does not switch off SYMM_GROUP_CHECK. SYMM_MULTICAST=0 alone forbids what the configuration asks for.
+ *               symm_group_shrink(). Only release, the query calls and symm_group_shrink(), which makes a new group of
+ *               the survivors, remain useful. symm_group_failure_fd() tells event loops. A captured CUDA graph does not ask
+ *               the library: replayed after a revocation it ends by itself, and what it stores is undefined. The thread
+ *               that made a failing call asks symm_last_failure(); where tasks change threads between two calls, the
+ *               options of a call carry a symm_failure_t of the caller's. What fails on a stream after its call has
+ *               returned is told by later calls, and by symm_group_status().
+ *   Back ends   mean the same by the same call, but for this. OK says done on the host, enqueued with CUDA. A deadline of
+ *               symm_wait_signal() that passes leaves a host group usable and revokes a CUDA group. With CUDA, small
+ *               messages of ranks that disagree in data type or operation only may give a wrong result instead of
+ *               MISMATCH; SYMM_GROUP_CHECK tells them apart. SYMM_ALGORITHM_TWO_SHOT needs symmetric memory on the host.
+ *               SYMM_GROUP_SHARED_SCRATCH is for CUDA.
+ *   Limits      32767 ranks of a host group, 16 of a CUDA group and 256 of its memories; 256 channels; 2^20 handles of a
+ *               kind; names are cut to 63 bytes, messages and reasons to what their struct holds. symm_group_info() has
+ *               them as numbers.
+ *   Machines    Linux; for CUDA a driver of 12.0 or later. ROCm is not there. The environment variables are listed by
+ *               docs/environment.md, symm_build_info() and `symm info --env`. They change defaults: SYMM_CHECK=0 does not
+ *               switch off SYMM_GROUP_CHECK. SYMM_MULTICAST=0 alone forbids what the configuration asks for.
  */
 /* clang-format on */
 #ifndef SYMM_SYMM_H
@@ -229,8 +233,17 @@ enum symm_misc_values {
 enum symm_group_flag_values {
   SYMM_GROUP_OVERLAPPING_DEVICES = 1, /**< several ranks may use one CUDA device */
   SYMM_GROUP_CHECK = 2,               /**< compare the arguments of every collective on all ranks; as SYMM_CHECK=1 */
-  SYMM_GROUP_MULTICAST = 4            /**< multicast addresses for the group's memories, where they can be had; as
+  SYMM_GROUP_MULTICAST = 4,           /**< multicast addresses for the group's memories, where they can be had; as
                                            SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer() */
+  /** Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and
+   *  keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where
+   *  ranks read each other's scratch after a call. Collectives of these groups count as those of one group:
+   *  - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT.
+   *  - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream
+   *    that is ordered with all else that these groups do, or results are undefined.
+   *  - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The
+   * group of symm_group_shrink() begins anew. Since 0.2. */
+  SYMM_GROUP_SHARED_SCRATCH = 8
 };
 
 /** No deadline. */
@@ -489,12 +502,13 @@ typedef struct {
   int32_t multicast;          /**< 1 if its memories are given multicast addresses */
   char multicast_reason[192]; /**< why multicast is 0, else ""; the same on all ranks */
   /* since 0.2 */
-  uint64_t scratch_bytes; /**< that the group takes on this rank, of memory of its own */
-  int32_t max_ranks;      /**< of a group of this back end */
-  int32_t max_memories;   /**< of a group; 0: no limit */
-  int32_t max_channels;   /**< of a group or memory */
-  int32_t max_handles;    /**< of each kind, in a process */
-  int32_t max_name;       /**< bytes of a name that are kept */
+  uint64_t scratch_bytes;        /**< that the group takes on this rank, of memory of its own */
+  int32_t max_ranks;             /**< of a group of this back end */
+  int32_t max_memories;          /**< of a group; 0: no limit */
+  int32_t max_channels;          /**< of a group or memory */
+  int32_t max_handles;           /**< of each kind, in a process */
+  int32_t max_name;              /**< bytes of a name that are kept */
+  uint64_t shared_scratch_bytes; /**< and of the group's that it was made of: SYMM_GROUP_SHARED_SCRATCH; else 0 */
 } symm_group_info_t;
 
 /** Describe a group. [local] Since 0.1. */
@@ -546,8 +560,10 @@ SYMM_API symm_status_t symm_peer_info(symm_group_t *group, int32_t rank, symm_pe
 typedef struct {
   size_t struct_size;
   uint64_t collective_calls[32]; /**< by symm_collective_t */
-  uint64_t collective_bytes[32]; /**< by symm_collective_t: count times the size of an element, of each call */
-  uint64_t algorithm_calls[32];  /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
+  /** By symm_collective_t: count times the size of an element, of each call. Of those with counts for each rank, this rank's own
+   *  block, or all that it sends to others and itself; with counts in device memory nothing. */
+  uint64_t collective_bytes[32];
+  uint64_t algorithm_calls[32]; /**< by symm_algorithm_t; calls that needed none, as those of one rank, are under AUTO */
   uint64_t barriers;
   uint64_t signals_sent;
   uint64_t signals_taken;

@@ -157,12 +157,13 @@ class Runner {
     expect_count(line, index);
   }
 
-  void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms) {
+  void create(const std::string& as, const std::string& name, uint64_t create_timeout_ms, bool shared_scratch = false) {
     symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
     config.backend = SYMM_BACKEND_HOST;
     config.name = name.c_str();
     config.create_timeout_ms = create_timeout_ms;
     config.timeout_ms = 60'000;
+    config.flags = shared_scratch ? SYMM_GROUP_SHARED_SCRATCH : 0;
     things_->groups[as] = symm::Group::create(config);
   }
 
@@ -366,7 +367,10 @@ class Runner {
       {"expect_group", [this](Row row) { expect_group(row); }},
       {"expect_status", [this](Row row) { expect_status(row, std::chrono::seconds(0)); }},
       {"await", [this](Row row) { expect_status(row, std::chrono::seconds(20)); }},
-      {"create", [this](Row row) { create(row.text("as"), row.text("as"), row.size("timeout_ms")); }},
+      {"create",
+       [this](Row row) {
+         create(row.text("as"), row.text("as"), row.size("timeout_ms"), row.integer("shared_scratch", 0) != 0);
+       }},
       {"split", [this](Row row) { split(row); }},
       {"create_from_ranks",
        [this](Row row) { things_->groups[row.text("as")] = group(row).create_from_ranks(row.ranks("ranks")); }},

@@ -54,9 +54,11 @@ constexpr Form kForms[] = {
 // Calls of several groups, each group's one after the other, all launched at once.
 class Calls {
  public:
-  Calls(const Ranks::Options& options, unsigned blocks) : ranks_(options), blocks_(blocks), groups_(options.groups) {}
+  // `in_turn`: the groups' kernels run on a device one after the other.
+  Calls(const Ranks::Options& options, unsigned blocks, bool in_turn = false)
+      : ranks_(options), blocks_(blocks), groups_(options.groups), in_turn_(in_turn) {}
 
-  void launch(int group, const Form& form) {
+  void launch(int group, const Form& form, int absent = -1) {
     auto& call = *calls_.emplace_back(std::make_unique<Call>());
     call.form = &form;
     for (size_t rank = 0; rank < kRanks; ++rank) {
@@ -64,6 +66,7 @@ class Calls {
       call.recv[rank].assign(kCount * (form.collective == Collective::allgather ? kRanks : 1), -1.0F);
     }
     for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == absent) continue;
       const auto r = static_cast<size_t>(rank);
       CollectiveArgs args{};
       args.comm = ranks_.comm(group * kRanks + rank);
@@ -77,11 +80,12 @@ class Calls {
       args.work_groups =
           static_cast<int32_t>(form.roles == 0 ? 0 : std::max(1U, (form.roles == 1 ? blocks_ - 1 : blocks_) / form.roles));
       args.copies_out = 1;
-      ranks_.launch(group * kRanks + rank, form.kernel, args,
+      ranks_.launch((in_turn_ ? 0 : group * kRanks) + rank, form.kernel, args,
                     form.roles <= 1 ? blocks_ : static_cast<unsigned>(args.work_groups) * form.roles);
     }
   }
 
+  WaitError trouble(int group, int rank) const { return WaitError{ranks_.record(group * kRanks + rank).trouble}; }
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
@@ -108,6 +112,7 @@ class Calls {
   Ranks ranks_;
   unsigned blocks_;
   int groups_;
+  bool in_turn_;
   std::vector<std::unique_ptr<Call>> calls_;
 };
 
@@ -150,6 +155,42 @@ TEST(SeveralGroups, TheModelSeesThemInEachOthersWay) {
   unsigned seed = 0;
   while (seed < 100 && outcome(2, 6, 6, seed) != "nothing goes on") ++seed;
   EXPECT_LT(seed, 100U);
+}
+
+// Three groups in the stages of one, whose kernels come in one order, or each group's as they please.
+std::string outcome_of_shared_stages(bool in_turn, unsigned seed) {
+  Ranks::Options options = options_of(3, 1000, seed);
+  options.share_stages = true;
+  Calls calls(options, 6, in_turn);
+  std::mt19937 random(seed);
+  for (int call = 0; call < 8; ++call) calls.launch(static_cast<int>(random() % 3), kForms[random() % std::size(kForms)]);
+  return calls.run();
+}
+
+TEST(SeveralGroups, ShareStagesWhereTheyTakeTurns) {
+  for (unsigned seed = 0; seed < 60; ++seed) ASSERT_EQ(outcome_of_shared_stages(true, seed), "") << "seed " << seed;
+  unsigned seed = 0;
+  while (seed < 60 && outcome_of_shared_stages(false, seed) != "wrong result of pipeline") ++seed;
+  EXPECT_LT(seed, 60U) << "the model notices where they do not";
+}
+
+// Rank 1 does not come, so rank 0 gives up the first call, and at once the second; no kernel goes into the stages any more, of
+// whatever group.
+TEST(SeveralGroups, LeaveStagesThatAreSpoilt) {
+  for (const Form& form : kForms) {
+    for (const int group : {0, 1}) {
+      if (form.roles == 0) continue;
+      Ranks::Options options = options_of(2, 1000, 1);
+      options.share_stages = true;
+      options.timeout_ns = 100'000;
+      Calls calls(options, 6, true);
+      calls.launch(1 - group, form, 1);
+      calls.launch(group, form, 1);
+      EXPECT_EQ(calls.run(), "trouble");
+      EXPECT_EQ(calls.trouble(1 - group, 0), WaitError::timeout);
+      EXPECT_EQ(calls.trouble(group, 0), WaitError::spoilt) << form.name;
+    }
+  }
 }
 
 // As on a stream that has a part of the device only.

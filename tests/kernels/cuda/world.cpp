@@ -75,6 +75,8 @@ Ranks::Ranks(const Options& options)
     for (size_t peer = 0; peer < devices_.size(); ++peer) {
       const size_t group = options.are_streams ? 0 : at - members_[at].device;
       members_[at].comm.control[peer] = reinterpret_cast<uintptr_t>(members_[group + peer].control.data());
+      members_[at].comm.stages[peer] =
+          reinterpret_cast<uintptr_t>(members_[options.share_stages ? peer : group + peer].control.data());
     }
   }
   current = this;

@@ -28,8 +28,9 @@ class Ranks {
   struct Options {
     int ranks = 8;
     int groups = 1;
-    bool are_streams = false;  // the groups are one, and its kernels run on as many streams
-    unsigned room = 1000;      // of a device, for blocks
+    bool are_streams = false;   // the groups are one, and its kernels run on as many streams
+    bool share_stages = false;  // the groups work in those of the first
+    unsigned room = 1000;       // of a device, for blocks
     unsigned seed = 1;
     unsigned blocks = 1, threads = 1;
     uint64_t slot = 1024;              // bytes of a slot of LL, and of each of the others that there are

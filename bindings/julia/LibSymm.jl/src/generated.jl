@@ -51,6 +51,7 @@ const SYMM_LOG_DEBUG = symm_log_level_t(4)
 const SYMM_DEVICE_AUTO = Int32(-1); const SYMM_NODE_NEAREST = Int32(-1)
 # Bits of symm_group_config_t.flags.
 const SYMM_GROUP_OVERLAPPING_DEVICES = Int32(1); const SYMM_GROUP_CHECK = Int32(2); const SYMM_GROUP_MULTICAST = Int32(4)
+const SYMM_GROUP_SHARED_SCRATCH = Int32(8)
 # Bits of symm_alloc_options_t.flags.
 const SYMM_ALLOC_HOST = Int32(1)
 # Bits of symm_buffer_info_t.flags.
@@ -79,7 +80,7 @@ mutable struct symm_ipc_t end
 """What is known of a group. Filled by symm_group_info().""" struct symm_group_info_t
     struct_size::Csize_t; rank::Int32; size::Int32; backend::symm_backend_t; device::Int32; id::UInt64; channels::Int32; unwatched_peers::Int32
     rejected_connections::UInt64; bootstrap::NTuple{64, UInt8}; name::NTuple{64, UInt8}; multicast::Int32; multicast_reason::NTuple{192, UInt8}
-    scratch_bytes::UInt64; max_ranks::Int32; max_memories::Int32; max_channels::Int32; max_handles::Int32; max_name::Int32 end
+    scratch_bytes::UInt64; max_ranks::Int32; max_memories::Int32; max_channels::Int32; max_handles::Int32; max_name::Int32; shared_scratch_bytes::UInt64 end
 """Health of a group. Filled by symm_group_status().""" struct symm_group_status_t
     struct_size::Csize_t; status::symm_status_t; failed_rank::Int32; failed_pid::Int64; message::NTuple{256, UInt8} end
 """What is known of one rank of a group. Filled by symm_peer_info().""" struct symm_peer_info_t

@@ -135,7 +135,9 @@ const VERBS = Dict{String,Function}(
     "expect_memory" => r -> same_fields(r, LibSymm.info(memory_of(thing(r, "memory"))), ("rank", "size", "bytes", "channels")),
     "expect_status" => r -> expect_status(r),
     "await" => r -> (timedwait(() -> status(group(r)).status != LibSymm.SYMM_OK, 20.0; pollint=0.001); expect_status(r)),
-    "create" => r -> (r.things[word(r, "as")] = Group(backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r))),
+    "create" => r -> (r.things[word(r, "as")] = Group(;
+        backend=:host, name=word(r, "as"), timeout=60, create_timeout=seconds(r), shared_scratch=number(r, "shared_scratch", 0) != 0
+    )),
     "split" => r -> split_group(r),
     "create_from_ranks" => r -> (r.things[word(r, "as")] = create_from_ranks(group(r), among(r, "ranks"))),
     "shrink" => r -> (r.things[word(r, "as")] = shrink(group(r))),

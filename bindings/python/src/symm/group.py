@@ -118,6 +118,7 @@ class Group(Collectives, Owned):
         check: bool = False,
         overlapping_devices: bool = False,
         multicast: bool = False,
+        shared_scratch: bool = False,
         channels: int = 0,
         scratch_bytes: int = 0,
         _store: stores.Callbacks | None = None,
@@ -137,6 +138,8 @@ class Group(Collectives, Owned):
             check: compare the arguments of every collective on all ranks.
             overlapping_devices: several ranks may use one CUDA device.
             multicast: multicast addresses for the group's memories, where they can be had; all ranks must ask.
+            shared_scratch: groups made of this one, but by `shrink()`, work in its scratch: CUDA only. Collectives of all of them
+                have one order, also in graphs, and a failure of one is a failure of all; symm.h says it exactly.
             channels: barrier channels, and signal channels of memories that ask for no other number, up to 256; 0: 64.
             scratch_bytes: at most for the scratch of this group, and of each one made of it; 0: what is fastest.
 
@@ -147,7 +150,12 @@ class Group(Collectives, Owned):
             PeerFailedError: a rank died meanwhile.
             MismatchError: ranks gave different arguments.
         """
-        asked = {GroupFlag.CHECK: check, GroupFlag.OVERLAPPING_DEVICES: overlapping_devices, GroupFlag.MULTICAST: multicast}
+        asked = {
+            GroupFlag.CHECK: check,
+            GroupFlag.OVERLAPPING_DEVICES: overlapping_devices,
+            GroupFlag.MULTICAST: multicast,
+            GroupFlag.SHARED_SCRATCH: shared_scratch,
+        }
         flags = sum(int(flag) for flag, wanted in asked.items() if wanted)
         kind, ordinal = _where(member(Backend, backend), device)
         meeting = (rank, size, int(kind), ordinal, flags, address, _store)

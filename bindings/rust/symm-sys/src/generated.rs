@@ -78,6 +78,7 @@ pub const SYMM_IPC_TOKEN_MAX_SIZE: u32 = 512; #[doc = "the local rank's share: d
 #[doc = "several ranks may use one CUDA device"] pub const SYMM_GROUP_OVERLAPPING_DEVICES: u64 = 1;
 #[doc = "compare the arguments of every collective on all ranks; as SYMM_CHECK=1"] pub const SYMM_GROUP_CHECK: u64 = 2;
 #[doc = "multicast addresses for the group's memories, where they can be had; as SYMM_MULTICAST=1. All ranks must ask; see symm_memory_multicast_pointer()"] pub const SYMM_GROUP_MULTICAST: u64 = 4;
+#[doc = "Groups made of this one by symm_group_split() and symm_group_create_from_ranks(), and of those, work in its scratch and keep it; each has a part of its own still, which symm_group_info() shows. All ranks must ask. UNSUPPORTED on the host, where ranks read each other's scratch after a call. Collectives of these groups count as those of one group: - There is one order of them, in which every rank makes those of its groups. Another one ends by TIMEOUT. - The library orders them between streams, outside of captures and within one capture. A graph must be replayed on a stream that is ordered with all else that these groups do, or results are undefined. - When one of these groups fails, the others' calls that use the scratch end by ABORTED, as what fails on a stream. The group of symm_group_shrink() begins anew. Since 0.2."] pub const SYMM_GROUP_SHARED_SCRATCH: u64 = 8;
 #[doc = "memory of the host, pinned, which devices and the host reach alike"] pub const SYMM_ALLOC_HOST: u64 = 1;
 #[doc = "allocated by SYMM_ALLOC_HOST, or for a host group"] pub const SYMM_BUFFER_HOST: u64 = 1;
 #[doc = "made by symm_buffer_adopt()"] pub const SYMM_BUFFER_ADOPTED: u64 = 2;
@@ -112,7 +113,7 @@ pub struct symm_group_shrink_options_t { pub struct_size: usize, pub timeout_ms:
 pub struct symm_group_info_t { pub struct_size: usize, pub rank: i32, pub size: i32, pub backend: symm_backend_t, pub device: i32, pub id: u64,
 pub channels: i32, pub unwatched_peers: i32, pub rejected_connections: u64, pub bootstrap: [c_char; 64], pub name: [c_char; 64], pub multicast: i32,
 pub multicast_reason: [c_char; 192], pub scratch_bytes: u64, pub max_ranks: i32, pub max_memories: i32, pub max_channels: i32, pub max_handles: i32,
-pub max_name: i32, }
+pub max_name: i32, pub shared_scratch_bytes: u64, }
 /// Health of a group. Filled by symm_group_status().
 pub struct symm_group_status_t { pub struct_size: usize, pub status: symm_status_t, pub failed_rank: i32, pub failed_pid: i64, pub message: [c_char; 256], }
 /// What is known of one rank of a group. Filled by symm_peer_info().

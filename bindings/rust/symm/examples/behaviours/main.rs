@@ -62,7 +62,8 @@ const VERBS: &[(&str, Verb)] = &[
     ("await", |r, line| r.expect_status(line, Duration::from_secs(20))),
     ("create", |r, line| {
         let name = line.text("as");
-        r.create(name, name, Duration::from_millis(line.get("timeout_ms")))
+        let config = GroupConfig::new().shared_scratch(line.get_or("shared_scratch", 0) != 0);
+        r.create(name, config.name(name), Duration::from_millis(line.get("timeout_ms")))
     }),
     ("split", |r, line| {
         let (name, color) = (line.text("as"), u32::try_from(line.get::<i64>("color")).ok());
@@ -270,7 +271,7 @@ struct Runner {
 impl Runner {
     fn begin(&mut self, scenario: &str) -> Result<()> {
         self.things.clear();
-        self.create("group", scenario, Duration::from_secs(60))
+        self.create("group", GroupConfig::new().name(scenario), Duration::from_secs(60))
     }
 
     fn run(&mut self, line: &Line) -> Result<()> {
@@ -335,9 +336,9 @@ impl Runner {
         use_it(&self.memory(name).span(start..start + bytes)?)
     }
 
-    fn create(&mut self, name: &str, title: &str, create_timeout: Duration) -> Result<()> {
-        let config = GroupConfig::new().backend(symm::Backend::Host).name(title);
-        let group = config.create_timeout(create_timeout).timeout(Duration::from_secs(60)).create()?;
+    fn create(&mut self, name: &str, config: GroupConfig, create_timeout: Duration) -> Result<()> {
+        let config = config.backend(symm::Backend::Host).timeout(Duration::from_secs(60));
+        let group = config.create_timeout(create_timeout).create()?;
         self.add(name, Thing::Group(group))
     }
 

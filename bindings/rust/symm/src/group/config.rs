@@ -64,6 +64,12 @@ impl GroupConfig {
         self.flag(sys::SYMM_GROUP_MULTICAST, wanted)
     }
 
+    /// Whether groups made of this one, but by [`shrink`](crate::Group::shrink), work in its scratch: CUDA only. Collectives of all of
+    /// them have one order, also in graphs, and a failure of one is a failure of all; `symm.h` says it exactly.
+    pub fn shared_scratch(self, wanted: bool) -> Self {
+        self.flag(sys::SYMM_GROUP_SHARED_SCRATCH, wanted)
+    }
+
     /// Whether several ranks may use one CUDA device.
     pub fn overlapping_devices(self, allowed: bool) -> Self {
         self.flag(sys::SYMM_GROUP_OVERLAPPING_DEVICES, allowed)

@@ -29,6 +29,7 @@ known! {
         pub max_channels: usize = "Of a group or memory.";
         pub max_handles: usize = "Of each kind, in a process.";
         pub max_name: usize = "Bytes of a name that are kept.";
+        pub shared_scratch_bytes: u64 = "And of that of the group that it was made of; 0 if it has all of its own.";
     }
 }
 
