@@ -27,20 +27,34 @@ Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 }  // namespace
 
 ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
-    : on_connect_(std::move(on_connect)),
+    : name_(hexadecimal(exporter)),
+      on_connect_(std::move(on_connect)),
       on_time_(std::move(on_time)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_) throw system_error(errno, "timerfd_create");
+  open();
+  spare_ = spare();
+}
+
+void ExporterListener::open() {
   const std::string parent = directory_for_sockets();
   sweep(parent);
   directory_.emplace(SharedDirectory::make(parent, "g"));
   path_ = directory_->path();
-  listener_.emplace(path_, hexadecimal(exporter));
-  spare_ = spare();
+  listener_.emplace(path_, name_);
 }
 
 void ExporterListener::start() {
   if (!listener_) return;
+  // The runtime directory goes when its user logs out, and what lies in /tmp for long may be cleared away.
+  constexpr uint64_t kLookMs = 1'000;
+  if (known_.expired()) {
+    if (access((path_ + "/" + name_).c_str(), F_OK) != 0 && errno == ENOENT) {
+      if (watching_ != 0) Monitor::current().forget(std::exchange(watching_, 0));
+      open();
+    }
+    known_ = Deadline::after_ms(kLookMs);
+  }
   if (watching_timer_ == 0) watching_timer_ = Monitor::current().watch(timer_.get(), weak_from_this());
   if (watching_ == 0) watching_ = Monitor::current().watch(listener_->get(), weak_from_this());
 }

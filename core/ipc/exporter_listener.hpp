@@ -18,7 +18,7 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   // On the monitor's thread, `on_connect` is called when somebody connects, `on_time` as look_again() asks. Throws what the
   // directory and the socket say.
   ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time);
-  void start();           // unless it listens already. Throws Error(system)
+  void start();           // unless it listens already, or nobody can find it any more. Throws Error(system)
   void close() noexcept;  // at exit
   const std::string& directory() const noexcept { return path_; }
 
@@ -29,13 +29,16 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
 
  private:
   void ready(int fd) noexcept override;
+  void open();
 
+  const std::string name_;
   const std::function<void()> on_connect_;
   const std::function<void()> on_time_;
   std::optional<SharedDirectory> directory_;
   std::optional<Listener> listener_;
   std::string path_;
-  Fd spare_;  // given up to be able to refuse a connection when descriptors have run out
+  Deadline known_ = Deadline::after_ms(0);  // until when it is taken to be there
+  Fd spare_;                                // given up to be able to refuse a connection when descriptors have run out
   uint64_t watching_ = 0;
   Fd timer_;
   Deadline asked_ = Deadline::never();

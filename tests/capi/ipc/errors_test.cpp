@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <random>
 
 #include "tests/capi/ipc/sharing.hpp"
@@ -148,6 +149,20 @@ TEST_F(Errors, AnExporterThatIsGone) {
     });
     join();
   }
+}
+
+// By a logout, or by whoever clears /tmp.
+TEST_F(Errors, ADirectoryThatWasTakenAwayIsMadeAgain) {
+  exporter([&] {
+    const Owned owned = offer(4096);
+    std::filesystem::remove_all(directory.path());
+    expect_eventually("a new token can be imported", [&] {
+      facts->token = make_token(owned.data, 64);
+      return std::filesystem::exists(directory.path());
+    });
+    pass();
+  });
+  importer([&] { EXPECT_EQ(outcome_of_import(facts->token).message, ""); });
 }
 
 TEST_F(Errors, AStoppedExporterIsATimeOut) {
