@@ -7,6 +7,7 @@
 #include "core/base/process.hpp"
 #include "core/mesh/mesh_process.hpp"
 #include "core/mesh/peer_events.hpp"
+#include "core/socket/directory.hpp"
 
 namespace symm {
 namespace {
@@ -27,6 +28,8 @@ Mesh::~Mesh() {
     if (link) link->stop();
   }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
+  // What ranks that were killed held when the others met there, they may have held still.
+  if (!met_in_.empty()) sweep(met_in_);
 }
 
 const PeerIdentity& Mesh::peer(int rank) const { return events_->identity(rank); }

@@ -128,6 +128,7 @@ class Mesh {
   uint64_t nonce_ = 0;
   uint64_t cookie_ = 0;  // by which threads of this process find events_; 0: they do not
   uint64_t rejected_ = 0;
+  std::string met_in_;  // a directory; "": they are all of this process
   std::atomic<bool> said_bye_{false};
 };
 

@@ -154,6 +154,7 @@ void Wireup::open() {
   }
   if (alone) return;  // all ranks are threads of one process
   enter_directory();
+  mesh_->met_in_ = directory_.substr(0, directory_.rfind('/'));
   wire::Address address;
   if (awaited) {
     address.name = format("r%d-%016llx", rank_, static_cast<unsigned long long>(process::random64()));

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <iterator>
 
-
 namespace support {
 
 using namespace symm;

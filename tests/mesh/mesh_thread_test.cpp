@@ -114,52 +114,6 @@ TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   });
 }
 
-TEST_F(MeshThreads, RanksThatDisagreeAllFailAlike) {
-  Failure failures[3];
-  as_threads(3,
-             [&](int rank) { failures[rank] = failure_of([&] { connect(directory.path(), rank, rank == 2 ? 4 : 3, 2'000); }); });
-  for (const Failure& failure : failures) {
-    EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
-    EXPECT_EQ(failure.message, failures[0].message);
-  }
-}
-
-TEST_F(MeshThreads, AbortReachesAllMembersAndOnlyThem) {
-  as_threads(3, [&](int rank) {
-    const auto mesh = connect(directory.path(), rank, 3);
-    const auto all = attach_all(*mesh, 1);
-    const auto pair = std::make_shared<Revocation>(2);
-    if (rank != 0) mesh->attach(2, {2, 1}, pair);
-    greet(*mesh, 1);
-    if (rank == 1) mesh->broadcast_failure(2, {Status::aborted, 1, 77, "enough"});
-    if (rank == 2) {
-      const Failure failure = await_failure(*pair);
-      EXPECT_EQ(failure.status, Status::aborted);
-      EXPECT_EQ(failure.rank, 1);
-      EXPECT_EQ(failure.pid, 77);
-      EXPECT_EQ(failure.message, "enough");
-    }
-    greet(*mesh, 2);
-    EXPECT_FALSE(all->revoked());
-    greet(*mesh, 3);
-  });
-}
-
-TEST_F(MeshThreads, DepartureEndsWaitsForThatRankOnly) {
-  as_threads(3, [&](int rank) {
-    const auto mesh = connect(directory.path(), rank, 3);
-    const auto revocation = attach_all(*mesh, kTopic.group);
-    greet(*mesh, 1);
-    if (rank == 2) return mesh->detach(kTopic.group);
-    EXPECT_EQ(expect_failure(Status::peer_failed, {"left the group"}, [&] { hear(*mesh, 2, kTopic, 4, revocation.get()); }).rank,
-              2);
-    EXPECT_TRUE(revocation->departed(2));
-    EXPECT_FALSE(revocation->revoked());
-    say(*mesh, 1 - rank, kTopic, "here");
-    EXPECT_EQ(hear(*mesh, 1 - rank, kTopic, 4, revocation.get()), "here");
-  });
-}
-
 TEST_F(MeshThreads, EventsBeforeAttachAreReplayed) {
   as_threads(3, [&](int rank) {
     const auto mesh = connect(directory.path(), rank, 3);
