@@ -7,8 +7,8 @@ thread, or the current stream. Asynchronous ones run in their order on a thread 
 
 ``pg_options`` may be a dict of what `symm.Group.join()` takes: scratch_bytes, multicast, overlapping_devices, channels, check.
 
-Not there, and errors that say so: reductions by bits of integers, sparse tensors, receiving from any source, messages inside of
-CUDA graph captures, and ranks on several machines.
+Not there, and errors that say so: another back end for one of the devices, reductions by bits of integers, sparse tensors,
+receiving from any source, messages inside of CUDA graph captures, and ranks on several machines.
 """
 # ruff: noqa: B008, D102, N802 - the methods and their defaults are those of torch.distributed.ProcessGroup
 
@@ -287,8 +287,9 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if lane is None and device.type == "cuda" and device.index is None:
             return self._lane(torch.device("cuda", torch.cuda.current_device()))
         if lane is None:
-            if device.type not in ("cpu", "cuda"):
-                raise UnsupportedError(f"symm has no memory on {device}")
+            config = dist.distributed_c10d._world.pg_backend_config.get(self, "cpu:symm,cuda:symm")
+            if f"{device.type}:symm" not in config:
+                raise UnsupportedError(f"{device}: symm serves all devices of a process group or none, not {config!r}")
             if device.type == "cuda" and any(of.type == "cuda" for of in self._lanes if isinstance(of, torch.device)):
                 raise InvalidArgumentError(f"the tensor is on {device}: a rank has one device, and this one began with another")
             make = functools.partial(self._new_group, device, self._rank, self._size, device.type)
