@@ -42,9 +42,21 @@ struct symm::Dtype<behaviours::Narrow<dtype>> {
 namespace behaviours {
 namespace {
 
-void require(int64_t seen, int64_t expected, const std::string& what) {
-  if (seen == expected) return;
+template <class Seen>
+void require(Seen seen, int64_t expected, const std::string& what) {
+  if (static_cast<int64_t>(seen) == expected) return;
   throw std::runtime_error(what + " is " + std::to_string(seen) + ", not " + std::to_string(expected));
+}
+
+// Something that a line may expect.
+struct Field {
+  template <class Value>
+  Field(const char* what, Value seen) : name(what), value(static_cast<int64_t>(seen)) {}
+  const char* name;
+  int64_t value;
+};
+void require_fields(const Line& line, std::initializer_list<Field> fields) {
+  for (const Field& field : fields) require(field.value, line.integer(field.name, field.value), field.name);
 }
 
 // The things of one scenario by their names.
@@ -119,13 +131,11 @@ class Runner {
   symm::Span<std::byte> piece(const Line& line) { return {address(line, "at"), line.size("bytes")}; }
   void expect_import(const Line& line) {
     const symm_ipc_info_t info = things_->imports.at(line.text("import")).info();
-    require_fields(line,
-                   {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", static_cast<uint64_t>(info.host_memory)}});
+    require_fields(line, {{"bytes", info.bytes}, {"offset", info.offset}, {"host_memory", info.host_memory}});
   }
   void expect_holders(const Line& line) {
     const symm_ipc_holders_t held = symm::ipc_holders(piece(line));
-    require_fields(
-        line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", static_cast<uint64_t>(held.quarantined)}});
+    require_fields(line, {{"leases", held.leases}, {"processes", held.processes}, {"quarantined", held.quarantined}});
   }
 
   static int32_t rank(const Line& line) { return line.integer32("rank"); }
@@ -140,8 +150,7 @@ class Runner {
   static symm_compare_values compare(const Line& line) { return static_cast<symm_compare_values>(line.constant("compare")); }
 
   static void expect_count(const Line& line, uint64_t seen) {
-    const auto value = static_cast<int64_t>(seen);
-    require(value, line.integer("expected", value), "what was seen");
+    require(seen, line.integer("expected", static_cast<int64_t>(seen)), "what was seen");
   }
   void wait_signal_value(const Line& line) {
     uint64_t seen = 0;
@@ -169,9 +178,7 @@ class Runner {
 
   void expect_group(const Line& line) {
     const symm_group_info_t info = group(line).info();
-    require(info.rank, line.integer("rank", info.rank), "rank");
-    require(info.size, line.integer("size", info.size), "size");
-    require(info.channels, line.integer("channels", info.channels), "channels");
+    require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"channels", info.channels}});
   }
 
   void expect_status(const Line& line, std::chrono::seconds patience) {
@@ -200,10 +207,7 @@ class Runner {
 
   void expect_memory(const Line& line) {
     const symm_memory_info_t info = memory(line).info();
-    require(info.rank, line.integer("rank", info.rank), "rank");
-    require(info.size, line.integer("size", info.size), "size");
-    require(static_cast<int64_t>(info.bytes), line.integer("bytes", static_cast<int64_t>(info.bytes)), "bytes");
-    require(info.channels, line.integer("channels", info.channels), "channels");
+    require_fields(line, {{"rank", info.rank}, {"size", info.size}, {"bytes", info.bytes}, {"channels", info.channels}});
   }
 
   void expect_heap(const Line& line) {
@@ -215,11 +219,6 @@ class Runner {
                           {"fragmentation", info.fragmentation}});
   }
 
-  static void require_fields(const Line& line, std::initializer_list<std::pair<const char*, uint64_t>> fields) {
-    for (const auto& [name, value] : fields)
-      require(static_cast<int64_t>(value), line.integer(name, static_cast<int64_t>(value)), name);
-  }
-
   void find(const Line& line) {
     const auto place = group(line).find(address(line, "at"));
     const auto own = symm::find_buffer(address(line, "at"));
@@ -228,12 +227,12 @@ class Runner {
       return;
     }
     const auto id = static_cast<int64_t>(memory(line).info().id);
-    require(static_cast<int64_t>(place.value().memory.info().id), id, "id");
+    require(place.value().memory.info().id, id, "id");
     require(place->rank, line.integer("rank"), "rank");
-    require(static_cast<int64_t>(place->offset), line.integer("offset"), "offset");
+    require(place->offset, line.integer("offset"), "offset");
     if (place->rank != rank_) return;
-    require(static_cast<int64_t>(own.value().offset), line.integer("offset"), "offset in the buffer");
-    require(static_cast<int64_t>(group(line).memory_of(own->buffer).info().id), id, "id by the buffer");
+    require(own.value().offset, line.integer("offset"), "offset in the buffer");
+    require(group(line).memory_of(own->buffer).info().id, id, "id by the buffer");
   }
 
   void write(const Line& line) {
@@ -417,13 +416,13 @@ class Runner {
          size_t offset = 0;
          symm::check(symm_heap_alloc(heap(row).get(), row.size("bytes"), row.size("alignment", 0), &piece, &offset),
                      "symm_heap_alloc");
-         require(static_cast<int64_t>(offset), row.integer("offset"), "offset");
+         require(offset, row.integer("offset"), "offset");
        }},
       {"give", [this](Row row) { symm::check(symm_heap_free(heap(row).get(), address(row, "at")), "symm_heap_free"); }},
       {"expect_piece",
        [this](Row row) {
          const symm::Span<std::byte> found = heap(row).find(address(row, "at"));
-         require(static_cast<int64_t>(found.size()), row.integer("bytes"), "bytes");
+         require(found.size(), row.integer("bytes"), "bytes");
          const int64_t offset = found.empty() ? 0 : found.data() - heap(row).memory().span().data();
          require(offset, row.integer("offset", offset), "offset");
        }},
