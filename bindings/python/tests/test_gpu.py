@@ -46,12 +46,18 @@ def case(function):
     return function
 
 
-@case
-def rank_torch_views(group):
+def torch_on(group):
+    """PyTorch, which works on the group's device, and that."""
     import torch
 
     device = torch.device("cuda", group.device)
     torch.cuda.set_device(device)
+    return torch, device
+
+
+@case
+def rank_torch_views(group):
+    torch, device = torch_on(group)
     for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int64, torch.uint8):
         array = group.empty((4, 8), dtype)
         tensor = array.torch()
@@ -72,10 +78,7 @@ def rank_torch_views(group):
 
 @case
 def rank_torch_operands(group):
-    import torch
-
-    device = torch.device("cuda", group.device)
-    torch.cuda.set_device(device)
+    torch, device = torch_on(group)
     for dtype in (torch.float32, torch.bfloat16, torch.float8_e4m3fn):
         stream = torch.cuda.Stream(device)
         with torch.cuda.stream(stream):
@@ -100,10 +103,7 @@ def rank_torch_operands(group):
 
 @case
 def rank_torch_pool(group):
-    import torch
-
-    device = torch.device("cuda", group.device)
-    torch.cuda.set_device(device)
+    torch, device = torch_on(group)
     heap = group.heap(128 << 20)
     pool = heap.torch_pool()
     for _ in range(3):
@@ -148,10 +148,7 @@ def rank_cupy_pool(group):
 
 @case
 def rank_torch_graph(group):
-    import torch
-
-    device = torch.device("cuda", group.device)
-    torch.cuda.set_device(device)
+    torch, device = torch_on(group)
     block = group.empty(4096, "f32")
     view, out = block.torch(), torch.zeros(4096, device=device)
     step, spare = torch.zeros(1, device=device), group.empty(4096, "f32").torch()
@@ -180,10 +177,7 @@ def rank_torch_graph(group):
 
 @case
 def rank_torch_release(group):
-    import torch
-
-    device = torch.device("cuda", group.device)
-    torch.cuda.set_device(device)
+    torch, device = torch_on(group)
     side = torch.cuda.Stream(device)
     for _ in range(6):
         x = group.empty(4 << 20, "f32").torch()
@@ -202,10 +196,7 @@ def rank_torch_release(group):
 
 @case
 def rank_torch_side_stream(group):
-    import torch
-
-    device = torch.device("cuda", group.device)
-    torch.cuda.set_device(device)
+    torch, device = torch_on(group)
     side = torch.cuda.Stream(device)
     array = group.empty(1000, "f32")
     view = array.torch()
@@ -286,9 +277,7 @@ def rank_cupy(group):
 
 @case
 def rank_dead_peer(group):
-    import torch
-
-    torch.cuda.set_device(group.device)
+    torch, _ = torch_on(group)
     block = group.empty(1024)
     group.allreduce(block)
     torch.cuda.synchronize()
@@ -307,9 +296,7 @@ def rank_dead_peer(group):
 
 @case
 def rank_ipc(group):
-    import torch
-
-    torch.cuda.set_device(group.device)
+    torch, _ = torch_on(group)
     block, box = group.empty(1024, "f32"), group.empty(1024, "u8")
     block.torch().fill_(group.rank + 1)
     torch.cuda.synchronize()
