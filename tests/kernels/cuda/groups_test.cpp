@@ -117,15 +117,8 @@ class Calls {
 };
 
 Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
-  Ranks::Options options;
-  options.ranks = kRanks;
-  options.groups = groups;
-  options.room = room;
-  options.seed = seed;
-  options.threads = kRanks;  // the pipeline has one for each rank to wait for
-  options.slot = 2048;
-  options.work_groups = 8;
-  return options;
+  // Of threads the pipeline has one for each rank to wait for.
+  return {.ranks = kRanks, .groups = groups, .room = room, .seed = seed, .threads = kRanks, .slot = 2048, .work_groups = 8};
 }
 
 // Three calls of each group: a mixture that the seed draws.

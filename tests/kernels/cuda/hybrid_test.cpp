@@ -122,10 +122,7 @@ Result outcome(const Ranks::Options& options, int calls, size_t count, bool mixe
 
 TEST(HybridCubeMeshKernel, AllRanksGetAllSums) {
   for (unsigned seed = 0; seed < 28; ++seed) {
-    Ranks::Options options;
-    options.seed = seed;
-    options.blocks = 1 + seed % 2;
-    options.threads = 1 + seed / 2 % 2;
+    const Ranks::Options options{.seed = seed, .blocks = 1 + seed % 2, .threads = 1 + seed / 2 % 2};
     const size_t count = 1 + seed % 14;  // up to four packs, the last one not full
     const Result result = outcome(options, 5, count, false);
     ASSERT_TRUE(result.ended && result.right && !result.in_trouble) << "seed " << seed << ": "
@@ -137,9 +134,7 @@ TEST(HybridCubeMeshKernel, AllRanksGetAllSums) {
 
 TEST(HybridCubeMeshKernel, MixesWithLL) {
   for (unsigned seed = 0; seed < 12; ++seed) {
-    Ranks::Options options;
-    options.seed = 1000 + seed;
-    options.threads = 1 + seed % 2;
+    const Ranks::Options options{.seed = 1000 + seed, .threads = 1 + seed % 2};
     const Result result = outcome(options, 6, 5, true);
     ASSERT_TRUE(result.ended && result.right && !result.in_trouble) << "seed " << options.seed;
   }
@@ -154,20 +149,14 @@ TEST(HybridCubeMeshKernel, TheModelSeesAHalfThatIsUsedTooEarly) {
     }
     return false;
   };
-  Ranks::Options one_half;
-  one_half.has_one_half = true;
-  EXPECT_TRUE(is_noticed(one_half)) << "the same half in every call";
-  Ranks::Options early;
-  early.ends_early = true;
-  EXPECT_TRUE(is_noticed(early)) << "a kernel that starts before what the last one stored is in view";
+  EXPECT_TRUE(is_noticed({.has_one_half = true})) << "the same half in every call";
+  EXPECT_TRUE(is_noticed({.ends_early = true})) << "a kernel that starts before what the last one stored is in view";
 }
 
 // Stores go to neighbours only, and each neighbour gets two operands at most.
 TEST(HybridCubeMeshKernel, DataKeepsToLinks) {
   for (unsigned seed = 0; seed < 5; ++seed) {
-    Ranks::Options options;
-    options.seed = seed;
-    Calls calls(options, 4, false);
+    Calls calls({.seed = seed}, 4, false);
     std::array<std::array<std::set<int>, 8>, 8> sent;  // by sender and owner: whose operands
     calls.ranks().at_store = [&](int by, int owner, int source) {
       if (owner != by) sent[static_cast<size_t>(by)][static_cast<size_t>(owner)].insert(source);
@@ -190,10 +179,7 @@ TEST(HybridCubeMeshKernel, DataKeepsToLinks) {
 // Ranks that are not its neighbours know of it only by its partner, who has come; all name the one that has not.
 TEST(HybridCubeMeshKernel, NamesTheRankThatDidNotCome) {
   for (const int absent : {1, 6}) {
-    Ranks::Options options;
-    options.seed = 10 + static_cast<unsigned>(absent);
-    options.timeout_ns = 200'000;
-    Calls calls(options, 4, false);
+    Calls calls({.seed = 10 + static_cast<unsigned>(absent), .timeout_ns = 200'000}, 4, false);
     calls.ranks().at_end = nullptr;
     calls.launch(1, absent);
     EXPECT_TRUE(calls.run().ended);
@@ -210,9 +196,7 @@ TEST(HybridCubeMeshKernel, NamesTheRankThatDidNotCome) {
 TEST(HybridCubeMeshKernel, WaitsForASlowPartnerOfARankThatHasLeft) {
   constexpr long kSent = 4 * 4;  // its own operand of one pack in pieces of 8 bytes, half of each a flag, to four neighbours
   for (const int slow : {0, 3, 5, 6}) {
-    Ranks::Options options;
-    options.seed = 20 + static_cast<unsigned>(slow);
-    Calls calls(options, 4, false);
+    Calls calls({.seed = 20 + static_cast<unsigned>(slow)}, 4, false);
     calls.launch(1);
     calls.ranks().hold(slow, kSent, 300'000);
     const Result result = calls.run();
@@ -225,9 +209,7 @@ TEST(HybridCubeMeshKernel, WaitsForASlowPartnerOfARankThatHasLeft) {
 TEST(HybridCubeMeshKernel, NamesAPartnerThatHasLeftWithoutSendingOn) {
   constexpr long kSent = 4 * 4;
   constexpr int kGone = 5;
-  Ranks::Options options;
-  options.seed = 4;
-  Calls calls(options, 4, false);
+  Calls calls({.seed = 4}, 4, false);
   calls.launch(1);
   calls.ranks().hold(kGone, kSent, 300'000);
   for (int other = 0; other < 8; ++other) calls.ranks().words(other).departed |= other == kGone ? 0U : 1U << kGone;

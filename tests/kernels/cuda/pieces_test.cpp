@@ -188,14 +188,12 @@ class Calls {
 };
 
 Ranks::Options options_of(int ranks, unsigned seed) {
-  Ranks::Options options;
-  options.ranks = ranks;
-  options.seed = seed;
-  options.blocks = 1 + seed % 2;
-  options.threads = static_cast<unsigned>(ranks) + seed / 2 % 2;
-  options.slot = kTile;
-  options.work_groups = 2;
-  return options;
+  return {.ranks = ranks,
+          .seed = seed,
+          .blocks = 1 + seed % 2,
+          .threads = static_cast<unsigned>(ranks) + seed / 2 % 2,
+          .slot = kTile,
+          .work_groups = 2};
 }
 
 TEST(Pieces, BelongWhereTheyAre) {
@@ -283,10 +281,7 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
                                by_pointer ? 99 : factor,
                                static_cast<int32_t>(from),
                                static_cast<int32_t>(to)};
-        Ranks::Options options;
-        options.ranks = 1;
-        options.threads = 3;
-        Ranks ranks(options);
+        Ranks ranks({.ranks = 1, .threads = 3});
         ranks.launch(
             0, [args](const CollectiveArgs&) { symm_convert(args); }, {}, 2);
         ASSERT_TRUE(ranks.run());

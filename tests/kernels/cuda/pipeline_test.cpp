@@ -64,14 +64,12 @@ class Call {
 
  private:
   static Ranks::Options options_of(int ranks, uint64_t timeout_ns, unsigned seed) {
-    Ranks::Options options;
-    options.ranks = ranks;
-    options.threads = static_cast<unsigned>(ranks);
-    options.seed = seed;
-    options.slot = kTile;
-    options.work_groups = 2;
-    options.timeout_ns = timeout_ns;
-    return options;
+    return {.ranks = ranks,
+            .seed = seed,
+            .threads = static_cast<unsigned>(ranks),
+            .slot = kTile,
+            .work_groups = 2,
+            .timeout_ns = timeout_ns};
   }
   Ranks ranks_;
   Collective collective_;

@@ -41,14 +41,13 @@ constexpr Form kForms[] = {
 std::string outcome(const Form& form, unsigned seed) {
   std::mt19937 random(seed);
   const auto n = static_cast<size_t>(form.ranks);
-  Ranks::Options options;
-  options.ranks = form.ranks;
-  options.seed = seed;
-  options.blocks = 1 + seed % 2;
-  options.threads = 1 + seed / 2 % 3;
-  options.slot = form.slot;
-  options.work_groups = 1;  // for the scratch
-  Ranks ranks(options);
+  // A work group, for the scratch.
+  Ranks ranks({.ranks = form.ranks,
+               .seed = seed,
+               .blocks = 1 + seed % 2,
+               .threads = 1 + seed / 2 % 3,
+               .slot = form.slot,
+               .work_groups = 1});
   std::vector<std::vector<std::vector<float>>> send(kCalls), recv(kCalls);
   for (size_t call = 0; call < kCalls; ++call) {
     const bool once = form.one_shot != nullptr && random() % 2 == 0;
@@ -98,14 +97,13 @@ TEST(PushKernels, MarkedMovesAnyBits) {
   for (unsigned seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
     const size_t n = 2 + seed % 3;
-    Ranks::Options options;
-    options.ranks = static_cast<int>(n);
-    options.seed = seed;
-    options.blocks = 1 + seed % 2;
-    options.threads = kWarp;
-    options.slot = 3 * kMarkedCells / 2 + kPack;  // three tiles and a token in two of them
-    options.work_groups = 1;
-    Ranks ranks(options);
+    // Three tiles, and a token in two of them.
+    Ranks ranks({.ranks = static_cast<int>(n),
+                 .seed = seed,
+                 .blocks = 1 + seed % 2,
+                 .threads = kWarp,
+                 .slot = 3 * kMarkedCells / 2 + kPack,
+                 .work_groups = 1});
     using Bytes = std::vector<unsigned char>;
     std::vector<std::vector<Bytes>> send, recv;
     std::vector<Collective> calls;

@@ -52,13 +52,11 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
   for (unsigned seed = 1; seed < 5; ++seed) {
     const int size = 2 + static_cast<int>(seed % 2);
     const unsigned streams = 1 + seed % 3;
-    Ranks::Options options;
-    options.ranks = size;
-    options.seed = seed;
-    options.threads = static_cast<unsigned>(size);
-    options.groups = static_cast<int>(streams);
-    options.are_streams = true;
-    Barriers barriers(options);
+    Barriers barriers({.ranks = size,
+                       .groups = static_cast<int>(streams),
+                       .are_streams = true,
+                       .seed = seed,
+                       .threads = static_cast<unsigned>(size)});
     for (int round = 0; round < kRounds; ++round) {
       for (int rank = 0; rank < size; ++rank) {
         for (unsigned stream = 0; stream < streams; ++stream) barriers.launch(rank, stream, size);
