@@ -38,7 +38,7 @@ fn build() {
         println!("cargo:rerun-if-changed={}", source.join(folder).display());
     }
     let mut config = cmake::Config::new(&source);
-    config.profile("Release").define("SYMM_STATIC", "ON").define("CMAKE_INSTALL_LIBDIR", "lib");
+    config.profile("Release").define("SYMM_STATIC", "ON").define("SYMM_UNITY", "all").define("CMAKE_INSTALL_LIBDIR", "lib");
     for part in ["SYMM_TESTS", "SYMM_TOOL", "SYMM_BENCH"] {
         config.define(part, "OFF");
     }
