@@ -38,9 +38,9 @@ fn build() {
         println!("cargo:rerun-if-changed={}", source.join(folder).display());
     }
     let mut config = cmake::Config::new(&source);
-    config.profile("Release").define("SYMM_STATIC", "ON").define("SYMM_UNITY", "all").define("CMAKE_INSTALL_LIBDIR", "lib");
-    for part in ["SYMM_TESTS", "SYMM_TOOL", "SYMM_BENCH"] {
-        config.define(part, "OFF");
+    config.profile("Release").define("SYMM_UNITY", "all").define("CMAKE_INSTALL_LIBDIR", "lib");
+    for (part, wanted) in [("STATIC", "ON"), ("TESTS", "OFF"), ("TOOL", "OFF"), ("BENCH", "OFF")] {
+        config.define(format!("SYMM_{part}"), wanted);
     }
     println!("cargo:rustc-link-search=native={}", config.build().join("lib").display());
     println!("cargo:rustc-link-lib=static=symm");
