@@ -4,8 +4,6 @@
 // kill() to its error. The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <map>
@@ -14,6 +12,7 @@
 
 #include "tests/ranks/kill_experiment.hpp"
 #include "tests/support/footprint.hpp"
+#include "tools/bench/quantile.hpp"
 
 namespace {
 
@@ -33,14 +32,7 @@ struct Row {
     problems += static_cast<int>(report.problems.size());
     latencies_ms.insert(latencies_ms.end(), report.latencies_ms.begin(), report.latencies_ms.end());
   }
-  // Smallest value that at least this fraction does not exceed; 0 without values.
-  double quantile(double fraction) const {
-    if (latencies_ms.empty()) return 0;
-    std::vector<double> sorted = latencies_ms;
-    std::sort(sorted.begin(), sorted.end());
-    const auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));
-    return sorted[std::clamp<size_t>(rank, 1, sorted.size()) - 1];
-  }
+  double quantile(double part) const { return latencies_ms.empty() ? 0 : symm::tool::quantile(latencies_ms, part); }
 };
 
 void print(const std::string& name, const Row& row) {

@@ -96,12 +96,7 @@ std::string text_of(double value) {
   return text;
 }
 
-double Figures::quantile(double part) {
-  std::sort(values_.begin(), values_.end());
-  return values_.empty() ? std::nan("") : values_[static_cast<size_t>(std::ceil(part * static_cast<double>(values_.size() - 1)))];
-}
-
-std::string Figures::text() {
+std::string Figures::text() const {
   return "median " + text_of(quantile(0.5)) + ", p99 " + text_of(quantile(0.99)) + ", max " + text_of(quantile(1)) + " " + unit_ +
          ", " + std::to_string(values_.size()) + " trials";
 }

@@ -10,6 +10,7 @@
 
 #include "bench/experiments/process.hpp"
 #include "tests/gpu/world.hpp"
+#include "tools/bench/quantile.hpp"
 
 namespace experiments {
 
@@ -109,10 +110,9 @@ class Figures {
  public:
   explicit Figures(const char* unit = "us") : unit_(unit) {}
   void add(double value) { values_.push_back(value); }
-  // Sorts what there is.
-  double quantile(double part);
-  std::string text();
-  void print(const std::string& question) { answer(question, text()); }
+  double quantile(double part) const { return symm::tool::quantile(values_, part); }
+  std::string text() const;
+  void print(const std::string& question) const { answer(question, text()); }
 
  private:
   const char* unit_;

@@ -21,10 +21,12 @@
 #include <string>
 #include <vector>
 
+#include "tools/bench/quantile.hpp"
 #include "tools/bench/stream.hpp"
 
 namespace {
 
+using symm::tool::quantile;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kBurst = 64;  // far from what fills a stream's queue
@@ -39,11 +41,6 @@ struct Times {
 
 double microseconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double, std::micro>(to - from).count();
-}
-
-double quantile(std::vector<double>& values, double share) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
 }
 
 // The stream's maker has made the context current.

@@ -20,17 +20,15 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tools/bench/quantile.hpp"
+
 namespace {
 
+using symm::tool::quantile;
 using Clock = std::chrono::steady_clock;
 
 double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
-}
-
-double quantile(std::vector<double> values, double fraction) {
-  std::sort(values.begin(), values.end());
-  return values[std::min(values.size() - 1, static_cast<size_t>(fraction * static_cast<double>(values.size())))];
 }
 
 // Of one size, for a pipe, and made without a call of malloc(), unlike symm::Token.

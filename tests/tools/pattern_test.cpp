@@ -7,6 +7,7 @@
 
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"
+#include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 
 namespace symm::tool {

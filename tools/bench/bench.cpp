@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "tools/bench/dtype.hpp"
+#include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 #include "tools/environment.hpp"
 #include "tools/text.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/bench/result.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 namespace symm::tool {
@@ -39,12 +37,6 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  const auto rank = static_cast<size_t>(std::ceil(q * static_cast<double>(values.size())));
-  return values[std::max<size_t>(rank, 1) - 1];
-}
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
   std::string out = print("# symm bench %s: %d ranks by %s, %s memory, times of the slowest rank (p50)\n#\n",

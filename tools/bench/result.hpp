@@ -36,8 +36,6 @@ struct Row {
   Result in_place;
 };
 
-double quantile(std::vector<double> values, double q);  // nearest rank; values not empty
-
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap);
 std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);

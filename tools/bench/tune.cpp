@@ -13,6 +13,7 @@
 
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"
+#include "tools/bench/quantile.hpp"
 #include "tools/bench/result.hpp"
 #include "tools/bench/stream.hpp"
 #include "tools/bench/thresholds.hpp"
