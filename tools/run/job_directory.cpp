@@ -36,6 +36,9 @@ std::string runtime_parent() {
 }
 
 JobDirectory::JobDirectory() {
+  // Of a launcher that was killed before it had a warden. One that was made just now is not locked yet.
+  constexpr time_t kSettledSeconds = 60;
+  for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) remove_tree(left);
   std::string path = runtime_parent() + "/" + prefix + "XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) {
     throw std::system_error(errno, std::generic_category(), "cannot make a private directory like " + path);
@@ -51,7 +54,7 @@ JobDirectory::JobDirectory() {
 
 JobDirectory::~JobDirectory() { remove_tree(path_); }
 
-std::vector<std::string> stale_job_directories(const std::string& parent) {
+std::vector<std::string> stale_job_directories(const std::string& parent, time_t seconds) {
   std::vector<std::string> stale;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
@@ -60,6 +63,7 @@ std::vector<std::string> stale_job_directories(const std::string& parent) {
     const UniqueFd directory = open_directory(entry.path().string());
     struct stat info {};
     if (!directory || ::fstat(directory.get(), &info) != 0 || info.st_uid != ::geteuid()) continue;
+    if (::time(nullptr) - info.st_mtime < seconds) continue;
     if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0) stale.push_back(entry.path().string());
   }
   return stale;

@@ -3,6 +3,7 @@
 // The private directory in which the ranks of one job meet.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,7 @@ std::string runtime_parent();
 // a killed job left behind from what is in use.
 class JobDirectory {
  public:
-  JobDirectory();  // throws std::system_error
+  JobDirectory();  // removes those that are stale. Throws std::system_error
   ~JobDirectory();
   JobDirectory(const JobDirectory&) = delete;
   JobDirectory& operator=(const JobDirectory&) = delete;
@@ -29,8 +30,8 @@ class JobDirectory {
   UniqueFd lock_;
 };
 
-// Directories of this user's jobs whose owner is dead, below `parent`.
-std::vector<std::string> stale_job_directories(const std::string& parent);
+// Directories of this user's jobs whose owner is dead, below `parent`, that have been so for `seconds`.
+std::vector<std::string> stale_job_directories(const std::string& parent, time_t seconds = 0);
 
 // Remove a directory and what is in it, following no link. True when it is gone.
 bool remove_tree(const std::string& path) noexcept;
