@@ -430,7 +430,8 @@ SYMM_API symm_status_t symm_group_config_init(symm_group_config_t *config, size_
 
 /** Form a group. [collective] [blocking, create_timeout_ms] All ranks succeed or all fail with the same status, and a failure
  *  leaves nothing behind. What goes wrong once all have agreed is the group's trouble: a rank that has it finds it failed, one
- *  that has not returned yet may get that failure instead. The first group of a process starts its monitor thread. Since 0.1.
+ *  that has not returned yet may get that failure instead. The first group of a process starts the threads that notice deaths.
+ *  Since 0.1.
  *  @param config   NULL for the defaults.
  *  @param[out] out one reference, for symm_group_release().
  *  @return INVALID_ARGUMENT, UNSUPPORTED (a flag, or more channels than there are), UNAVAILABLE (back end, launcher), TIMEOUT
@@ -1261,7 +1262,7 @@ SYMM_API symm_status_t symm_collective_plan(symm_group_t *group, const symm_coll
  *               its stream); what the importer issued on the stream of symm_ipc_release() is over when its lease is.
  *   Where       The importer connects to a socket in a private directory: $SYMM_IPC_DIRECTORY, else $XDG_RUNTIME_DIR/symm, else
  *               /tmp/symm-<uid>. Processes in different PID, network or IPC namespaces need only share that directory.
- *   Threads     The first export or import starts one thread, which serves importers and notices deaths. After fork() the child
+ *   Threads     The first export or import starts threads that serve importers and notice deaths. After fork() the child
  *               starts afresh: buffers and imports of its parent are none of its own. */
 
 /** Longest token in bytes. */
