@@ -141,7 +141,8 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
   const auto make = [&] {
-    buffer->require_no_stragglers((timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
+    constexpr uint64_t kMostMs = 30'000;  // a process that became another program is never certain to be dead
+    buffer->require_no_stragglers(std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2));
     return buffer;
   };
   return rendezvous(group, make, tag, timeout_ms, channels);
