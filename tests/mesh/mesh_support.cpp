@@ -59,10 +59,6 @@ Failure await_failure(const Revocation& revocation, uint64_t milliseconds) {
   return revocation.failure();
 }
 
-bool await_departure(const Revocation& revocation, int rank, uint64_t milliseconds) {
-  return retry_until([&] { return revocation.departed(rank); }, Deadline::after_ms(milliseconds));
-}
-
 void say(Mesh& mesh, int peer, const Topic& topic, const std::string& text, std::span<const int> fds) {
   mesh.send(peer, topic, bytes_of(text), fds, soon());
 }

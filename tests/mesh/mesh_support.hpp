@@ -53,7 +53,6 @@ std::shared_ptr<symm::Mesh> connect(const std::string& path, int rank, int size,
 std::shared_ptr<symm::Revocation> attach_all(symm::Mesh& mesh, uint64_t group);
 // The failure that the revocation holds once it has one; status ok if none comes in time.
 symm::Failure await_failure(const symm::Revocation& revocation, uint64_t milliseconds = 10'000);
-bool await_departure(const symm::Revocation& revocation, int rank, uint64_t milliseconds = 10'000);
 void say(symm::Mesh& mesh, int peer, const symm::Topic& topic, const std::string& text, std::span<const int> fds = {});
 std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t size, const symm::Revocation* revocation = nullptr,
                  uint64_t milliseconds = 20'000);

@@ -80,26 +80,6 @@ TEST_F(MeshThreads, AnUnexpectedExceptionIsInternalOnAllRanks) { expect_internal
 // The other is joined when it has voted already.
 TEST_F(MeshThreads, AThreadThatFailedAfterItsIntroductionIsHeard) { expect_internal_on_all_ranks("mesh/identity/0"); }
 
-TEST_F(MeshThreads, DescriptorsArriveAsCopies) {
-  as_threads(2, [&](int rank) {
-    const auto mesh = connect(directory.path(), rank, 2);
-    if (rank == 0) {
-      int ends[2];
-      ASSERT_EQ(pipe(ends), 0);
-      say(*mesh, 1, kTopic, "pipe", std::span(ends, 2));
-      close(ends[0]);
-      close(ends[1]);
-      hear(*mesh, 1, kTopic, 4);
-    } else {
-      const Message message = mesh->receive(0, kTopic, 4, 2, nullptr, soon());
-      char c = 'x';
-      ASSERT_EQ(write(message.fds[1].get(), &c, 1), 1);
-      ASSERT_EQ(read(message.fds[0].get(), &c, 1), 1);
-      say(*mesh, 0, kTopic, "done");
-    }
-  });
-}
-
 TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   std::shared_ptr<Mesh> meshes[2];
   as_threads(2, [&](int rank) { meshes[rank] = connect(directory.path(), rank, 2); });
@@ -152,18 +132,6 @@ TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSender) {
   });
   for (int i = 0; i < 5'000; ++i) say(*meshes[0], 1, kTopic, "flood");
   EXPECT_NE(revocations[1]->failure().message.find("more than anybody reads"), std::string::npos);
-}
-
-TEST_F(MeshThreads, WaitEndsAtItsDeadlineAndByRevocation) {
-  std::shared_ptr<Mesh> meshes[2];
-  as_threads(2, [&](int rank) { meshes[rank] = connect(directory.path(), rank, 2); });
-  const Failure late = failure_of([&] { hear(*meshes[0], 1, kTopic, 4, nullptr, 50); });
-  EXPECT_EQ(late.status, Status::timeout);
-  EXPECT_EQ(late.rank, 1);
-  Revocation revocation(2);
-  std::thread other([&] { revocation.revoke({Status::aborted, 1, 2, "stop"}); });
-  EXPECT_EQ(failure_of([&] { hear(*meshes[0], 1, kTopic, 4, &revocation); }).message, "stop");
-  other.join();
 }
 
 }  // namespace
