@@ -26,6 +26,8 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
   call.root = root;
   call.stream = stream;
   call.heaps = group.heap_history();
+  call.timeout_ms = group.timeout_or_default(0);
+  if (options == nullptr) return call;
   const symm_collective_options_t given = read_options(options);
   call.algorithm = static_cast<Algorithm>(given.algorithm);
   call.timeout_ms = group.timeout_or_default(given.timeout_ms);
@@ -39,8 +41,11 @@ CollectiveCall make_call(const Group& group, Collective collective, const void* 
   return call;
 }
 
+constexpr PieceCounts kNoPieces;
+
 void run(symm_group_t* handle, Collective collective, const void* send, void* recv, size_t count, symm_dtype_t dtype,
-         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream, const PieceCounts& counts = {}) {
+         symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream,
+         const PieceCounts& counts = kNoPieces) {
   Group& group = *group_of(handle);
   run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream), counts);
 }

@@ -51,10 +51,12 @@ SYMM_HOST_DEVICE constexpr bool is_delivered_to(Collective collective, int rank,
 struct OperandBytes {
   size_t send, recv;
 };
-SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(Collective collective, size_t unit, int ranks) {
-  const CollectiveTraits its = traits(collective);
+SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(const CollectiveTraits& its, size_t unit, int ranks) {
   const size_t all = unit * static_cast<size_t>(ranks);
   return {its.send_per_rank ? all : unit, its.recv_per_rank ? all : unit};
+}
+SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(Collective collective, size_t unit, int ranks) {
+  return operand_bytes(traits(collective), unit, ranks);
 }
 
 }  // namespace symm

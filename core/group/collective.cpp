@@ -2,6 +2,7 @@
 #include "core/group/collective.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -63,11 +64,9 @@ void check_scaling(const CollectiveCall& call) {
            format("scale: %g is no finite %s", scaling.factor, call.dtype == DType::f64 ? "f64" : "f32"));
 }
 
-void check(const Group& group, const CollectiveCall& call) {
+void check(const Group& group, const CollectiveCall& call, const CollectiveTraits& its) {
   group.require_usable();
   require_waiting(call.timeout_ms, "options.timeout_ms");
-  if (!is_valid(call.collective)) throw not_known("collective", static_cast<int>(call.collective));
-  const CollectiveTraits its = traits(call.collective);
   if (!is_valid(call.dtype)) throw unknown_dtype(static_cast<int>(call.dtype));
   if (its.has_op && !is_valid(call.op)) throw not_known("op", static_cast<int>(call.op));
   if (its.has_op && call.op == Op::avg && call.dtype == DType::boolean)
@@ -75,6 +74,17 @@ void check(const Group& group, const CollectiveCall& call) {
   if (!is_valid(call.algorithm)) throw not_known("options.algorithm", static_cast<int>(call.algorithm));
   if (its.has_root()) group.require_rank("root", call.root);
   if (call.scaling) check_scaling(call);
+}
+
+// Read from a table: a small collective would notice the comparisons.
+const CollectiveTraits& known_traits(Collective collective) {
+  static constexpr auto kAll = [] {
+    std::array<CollectiveTraits, kCollectives> all{};
+    for (size_t i = 0; i < kCollectives; ++i) all[i] = traits(static_cast<Collective>(i));
+    return all;
+  }();
+  if (!is_valid(collective)) throw not_known("collective", static_cast<int>(collective));
+  return kAll[static_cast<size_t>(collective)];
 }
 
 [[noreturn]] void too_many(const std::string& argument, size_t count) {
@@ -90,19 +100,20 @@ void require_apart(const Operand& in, const Operand& out, bool in_place, Collect
   }
 }
 
-void check_blocks(const Group& group, const CollectiveCall& call) {
-  const CollectiveTraits its = traits(call.collective);
+void check_blocks(const Group& group, const CollectiveCall& call, const CollectiveTraits& its) {
+  const DType result = call.scaling ? call.scaling.result : call.dtype;
+  const size_t element = size_of(call.dtype);
+  const size_t wide = call.scaling ? size_of(result) : element;
   size_t unit = 0;
   size_t all = 0;
-  const DType result = call.scaling ? call.scaling.result : call.dtype;
-  if (__builtin_mul_overflow(call.count, std::max(size_of(call.dtype), size_of(result)), &unit) ||
+  if (__builtin_mul_overflow(call.count, std::max(element, wide), &unit) ||
       __builtin_mul_overflow(unit, static_cast<size_t>(group.size()), &all))
     too_many(name_of_count(call.collective), call.count);
-  unit = call.unit();
-  const OperandBytes bytes = operand_bytes(call.collective, unit, group.size());
+  unit = call.count * element;
+  const OperandBytes bytes = operand_bytes(its, unit, group.size());
   const bool am_root = group.rank() == call.root;
   const size_t in_bytes = bytes.send;
-  const size_t out_bytes = bytes.recv / size_of(call.dtype) * size_of(result);
+  const size_t out_bytes = wide == element ? bytes.recv : bytes.recv / element * wide;
   // In place means that this rank's block of one operand is its block of the other.
   const auto block_of = [&](const void* operand, bool per_rank) {
     return reinterpret_cast<uintptr_t>(operand) + (per_rank ? static_cast<size_t>(group.rank()) * unit : 0);
@@ -261,9 +272,10 @@ Pieces pieces_of(const Group& group, const CollectiveCall& call, const PieceCoun
 // `then` makes the call, once it is found to be possible.
 template <class Then>
 auto with_checked(const Group& group, const CollectiveCall& call, const PieceCounts& counts, const Then& then) {
-  check(group, call);
-  if (!traits(call.collective).in_pieces) {
-    check_blocks(group, call);
+  const CollectiveTraits& its = known_traits(call.collective);
+  check(group, call, its);
+  if (!its.in_pieces) {
+    check_blocks(group, call, its);
     return then(call);
   }
   const bool later = counts.capacities && group.backend().kind() != BackendKind::host;

@@ -339,23 +339,25 @@ void HostTransport::plain_collective(const CollectiveCall& call) {
                      scratch_.data(),
                      sync};
   };
-  Plan plan = prepared.plan;
-  if (plan.entered) {
+  const Plan* plan = &prepared.plan;
+  Plan settled;
+  if (plan->entered) {
     const int unknown = operands_.exchange(call, sync, [&](bool readable) {
-      if (call.pieces != nullptr) lay_out_pieces(execution(plan), !plan.zero_copy || !readable);
+      if (call.pieces != nullptr) lay_out_pieces(execution(*plan), !plan->zero_copy || !readable);
     });
     if (unknown >= 0) {
       controls_.fail({Status::mismatch, context_.rank, context_.pids[static_cast<size_t>(context_.rank)],
                       format("%s: an operand of rank %d lies in a memory that rank %d has released", name_of(call.collective),
                              unknown, context_.rank)});
     }
-    plan = settle(prepared.input, plan, operands_.all_symmetric());
+    settled = settle(prepared.input, *plan, operands_.all_symmetric());
+    plan = &settled;
   }
-  run(execution(plan));
+  run(execution(*plan));
   sync.prefetch_next_for_write(call.unit());
   controls_.require_nobody_gave_up(sync.deadline(), name_of(call.collective));
   if (!call.scaling)
-    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(plan.algorithm));
+    stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(plan->algorithm));
 }
 
 PlanReport HostTransport::plan_plain(const CollectiveCall& call) const {
