@@ -2,7 +2,7 @@
 #
 # What all targets of ours are compiled with. Never part of what is installed.
 add_library(symm_options INTERFACE)
-target_compile_options(symm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror)
+target_compile_options(symm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${SYMM_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(symm_options INTERFACE -Wno-restrict) # false alarms on std::string, GCC bug 105651
 endif()
