@@ -140,11 +140,14 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
   }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
-  const auto make = [&] {
-    constexpr uint64_t kMostMs = 30'000;  // a process that became another program is never certain to be dead
-    buffer->require_no_stragglers(std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2));
+  constexpr uint64_t kMostMs = 30'000;  // a process that became another program is never certain to be dead
+  const uint64_t patience = std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);
+  // No larger than what a std::function holds by itself: memory that lacks here would be a failure that only this rank knows of.
+  const auto make = [&buffer, patience] {
+    buffer->require_no_stragglers(patience);
     return buffer;
   };
+  static_assert(sizeof make <= 2 * sizeof(void*));
   return rendezvous(group, make, tag, timeout_ms, channels);
 }
 

@@ -15,7 +15,7 @@ namespace {
 TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   const support::TemporaryDirectory directory;
   setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
-  auto& exporter = *new Exporter;  // the monitor's thread never lets go of it
+  static auto& exporter = *new Exporter;  // the monitor's thread never lets go of it
   const Exporter::Source source{host::Segment::create(4096, "test"), &ipc_provider(BackendKind::host), 0, 0};
   const Token token = exporter.make_token(source, 64, {}, nullptr);
   const PeerFd socket = dial(token.directory, hexadecimal(token.exporter));
