@@ -175,7 +175,7 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
   if (p < s.n) {
     const FromPeers::Pieces::Entry& entry = s.theirs.entry[s.index][p];
     ok = await_count(s.comm, &s.theirs.posted[s.index][p], call, p, s.index) && compare(s, p, entry);
-    layout.to[p] = p == s.me ? reinterpret_cast<char*>(s.args.recv) + layout.recv[p].at : nullptr;
+    layout.to[p] = nullptr;
     layout.memory[p] = p == s.me || layout.send[p].bytes == 0 ? 0 : load_relaxed(&entry.memory);
     layout.offset[p] = load_relaxed(&entry.offset);
     layout.stride[p] = load_relaxed(&entry.row_stride);
@@ -204,7 +204,7 @@ __device__ bool read_posts(const Block& s, uint32_t call) {
 
 constexpr uint32_t kAtOnce = 4;
 
-// Four loads under way before the first store, as in push_part().
+// Four loads under way before the first store, as in push().
 template <class Load, class Store>
 __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store&& store, uint64_t thread = threadIdx.x,
                                           uint64_t threads = blockDim.x) {
@@ -221,10 +221,9 @@ __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store
   }
 }
 
-// As one of `blocks`.
-__device__ void store_where_it_belongs(const Block& s, int p, uint32_t block, uint32_t blocks) {
-  const PiecesArgs::Range& piece = s.layout.send[p];
-  char* to = s.layout.to[p];
+// As one of `blocks`. Nothing is done where it goes through slots, or is there already.
+__device__ void store_where_it_belongs(const Block& s, const PiecesArgs::Range& piece, char* to, uint64_t row_stride,
+                                       uint32_t block, uint32_t blocks) {
   const char* from = reinterpret_cast<const char*>(s.args.send) + piece.at;
   if (to == nullptr || to == from || piece.bytes == 0) return;
   // By turns of blocks, not a part each: what is under way at a time lies close together.
@@ -234,7 +233,7 @@ __device__ void store_where_it_belongs(const Block& s, int p, uint32_t block, ui
   const Rows rows(s.all, piece.bytes);
   each_pack(
       {0, rows.all}, [&](uint64_t q) { return rows.load(from, q); },
-      [&](uint64_t q, uint4 v) { rows.store(to, s.layout.stride[p], q, v); }, first, stride);
+      [&](uint64_t q, uint4 v) { rows.store(to, row_stride, q, v); }, first, stride);
 }
 
 __device__ void push_chunk(const Block& s, int p, uint32_t step) {
@@ -294,8 +293,11 @@ __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const bool is_peer = p < s.n && p != s.me;
   const uint32_t others = s.everybody() & ~(1U << s.me);
   if constexpr (What::kMayStore) {
-    for (int i = 0; i < s.n - 1; ++i)
-      store_where_it_belongs(s, s.another(i, s.first_of(0)), s.index, static_cast<uint32_t>(s.args.work_groups));
+    for (int i = 0; i < s.n - 1; ++i) {
+      const int r = s.another(i, s.first_of(0));
+      store_where_it_belongs(s, s.layout.send[r], s.layout.to[r], s.layout.stride[r], s.index,
+                             static_cast<uint32_t>(s.args.work_groups));
+    }
   }
   s.announce([&](FromPeers& words) -> uint32_t& { return words.pieces.finished[s.index][s.me]; }, call);
 
@@ -345,15 +347,13 @@ __device__ __forceinline__ void run(const PiecesArgs& args) {
   if (args.call.comm.size == 0) return;  // a launch to make it ready
   SYMM_SHARED(Layout, layout);
   const Block s(args, layout);
-  const uint32_t call = s.mine.calls[s.index] + 1;
   if (!lay_out(s)) return;
   const auto work_groups = static_cast<uint32_t>(args.call.work_groups);
   if (s.index >= work_groups) {
-    if (threadIdx.x == 0) layout.to[s.me] = reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at;
-    if (threadIdx.x == 0) layout.stride[s.me] = args.row_stride;
-    __syncthreads();
-    return store_where_it_belongs(s, s.me, s.index - work_groups, gridDim.x - work_groups);
+    return store_where_it_belongs(s, layout.send[s.me], reinterpret_cast<char*>(args.call.recv) + layout.recv[s.me].at,
+                                  args.row_stride, s.index - work_groups, gridDim.x - work_groups);
   }
+  const uint32_t call = s.mine.calls[s.index] + 1;  // there is no such word for the others
   post(s, call);
   if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0) return;
   if (read_posts(s, call)) exchange<What>(s, call);

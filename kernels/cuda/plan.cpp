@@ -203,9 +203,9 @@ void shape_pieces(Plan& plan, const PlanInput& input, const Tuning& tuning) {
   plan.slices = input.size;
   plan.threads = 512;
   // A third of the blocks is for this rank's own piece, where there is one.
-  const int room = traits(input.collective).has_op ? input.max_blocks / 2 : input.max_blocks / 3;
-  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, room}));
-  plan.blocks = plan.work_groups + (traits(input.collective).has_op ? 0 : (plan.work_groups + 1) / 2);
+  const bool copies_own = !traits(input.collective).has_op;
+  plan.work_groups = std::max(1, std::min({tuning.work_groups, kPiecesBlocks, input.max_blocks / (copies_own ? 3 : 2)}));
+  plan.blocks = plan.work_groups + (copies_own ? (plan.work_groups + 1) / 2 : 0);
   plan.tile = tuning.tile;
 }
 
