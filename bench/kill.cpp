@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How soon the others know: ranks are killed at random moments of random calls, and every survivor measures from just before
 // kill() to its error. The experiment itself is that of tests/ranks/kill_test.cpp.
 #include <CLI/CLI.hpp>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The parts by themselves: the arithmetic without ranks, and what a call costs when there is nobody to wait for.
 #include <benchmark/benchmark.h>
 #include <symm/symm.h>

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What the benchmarks that call libsymm.so by ctypes have in common. They do not use the Python package, which is not on every
 machine that they run on, and whose own cost they would measure."""
 import ctypes

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 #
 # What `dev` and the scripts of the languages ask of Debian's packages; sourced by them.

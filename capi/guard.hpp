@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The border between C++ and C: no exception passes it, and every failure leaves a message.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a handle of the C ABI points to: a slot in an arena that is never unmapped. So any pointer, however wrong, can be checked
 // without touching memory that may not exist: it must lie in the arena, on a slot, and the slot must be in use by this process.
 #pragma once

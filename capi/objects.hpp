@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // From the opaque types of symm.h to the objects of core.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the options of all calls that allocate have in common.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Structs that grow. `first` is the size that the struct had in the release which introduced it; callers built against any
 // release since then are served.
 #pragma once

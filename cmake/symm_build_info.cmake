@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Writes generated/build_info.hpp: what symm_build_info() says. The git revision is looked up in every build, the rest here.
 
 # Which instruction sets the arithmetic is compiled for is decided by Highway's headers for this compiler and these flags, so ask them.

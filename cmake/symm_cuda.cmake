@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # SYMM_CUDA=auto builds the CUDA kernels where there is an nvcc that can, off never does, on insists. Without kernels the library is complete
 # but for its CUDA back end, which answers SYMM_ERR_UNAVAILABLE with the reason. The host side of the back end needs no toolkit and is
 # always built. `./dev setup` fetches an nvcc into .deps/cuda where there is none on PATH (kernels/cuda/dev); SYMM_CUDA=off in its environment

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # What `cmake --install` installs: headers, library, tool, find_package(symm), symm.pc, documents. Nothing in it names the
 # prefix, so the tree can be moved. cpack makes archives and packages of it.
 include(CMakePackageConfigHelpers)

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # What all targets of ours are compiled with. Never part of what is installed.
 add_library(symm_options INTERFACE)
 target_compile_options(symm_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion $<$<BOOL:${SYMM_WERROR}>:-Werror>)

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # symm_gtest(name SOURCES a.cpp ... [LIBRARIES ...] [LABELS ...] [PROCESSORS n] [TIMEOUT seconds] [SERIAL] [COMPUTES]
 #            [SANITIZED filter])
 #

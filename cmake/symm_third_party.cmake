@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Headers that symm is compiled with, none of which its users need: from third_party/ in a source package (packaging/third_party puts them
 # there), else from this machine, else fetched, each of one commit. THIRD-PARTY.md lists them.
 include(FetchContent)

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # cmake -DSOURCE=dir -DIN=template -DOUT=header -P: fills in the git revision. The header is touched only when it changes.
 set(symm_git_revision unknown)
 if(EXISTS ${SOURCE}/.git)

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which back ends there are on this machine.
 #include "core/backends.hpp"
 

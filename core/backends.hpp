@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The list: which back ends there are, and what each can do on this machine.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One rank of a group whose other ranks may be written in other languages: this is the C++ one, beside demo.py, demo.rs and
 // demo.jl of the bindings. They share one heap, of which each takes the same pieces. Each writes its part, puts some of it into
 // its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its part to the next rank by a token.

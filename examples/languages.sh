@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # Four ranks in four languages, one group, one symmetric heap: languages.sh <build directory>
 # A language that is not to be had here is replaced by C++, and the reason is printed.
 set -euo pipefail

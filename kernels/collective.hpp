@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What each collective is, for host and device: whoever asks whether one has an operator, a root or a block for every rank asks
 // here.
 #pragma once

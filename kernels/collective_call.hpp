@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One collective call: what its caller asked for, made once and referred to ever after.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How the words by which ranks signal are written and compared, on the host and on devices.
 #pragma once
 

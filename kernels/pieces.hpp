@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The operands of a collective in pieces, as one rank has them: what it sends to each rank, and what it expects from each.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A call with a factor, or with a result wider than its operands, is made of plain calls on wide operands: of f64 on f64, else of
 // f32. Operands are converted and multiplied before, results multiplied and rounded after, so every algorithm can do it and all
 // give the same bits, those of: convert, multiply, combine in rank order, divide (average), multiply, round once.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The words that both halves of the library share: data types, reductions, collectives, algorithms. Each is one list, of which
 // the enumeration, the names and the comparison with symm.h (capi/library.cpp) are made.
 #pragma once

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 # libsymm_jll, by BinaryBuilder.
 using BinaryBuilder
 

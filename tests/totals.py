@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Adds up the JUnit files that ctest wrote. totals.py [--other-failures N] <folder>
 
 Says which tests were skipped and why, which passed only when they ran again alone, which failed and the end of what each of those

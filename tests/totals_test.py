@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What totals.py makes of results: it decides whether CI is green."""
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The command line program `symm`: run, info, doctor, bench.
 #include <algorithm>
 #include <cstdio>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Text for people: sizes, tables, colours.
 #pragma once
 

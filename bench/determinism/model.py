@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A transformer with random weights, tensor-parallel, of kernels whose rows do not depend on how many there are: the all-reduce is all
 that could make a difference between batches."""
 import torch

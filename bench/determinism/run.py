@@ -1,5 +1,4 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: Apache-2.0
 """Does a row of an all-reduce, and a sequence of a tensor-parallel transformer, have the same bits whatever it is batched with? And what
 does that cost? Writes determinism.json, .md and .svg, and prints the table.
 

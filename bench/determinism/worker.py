@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A rank of run.py: `worker.py <way> <file of the answer> [--quick]`, started by torch.distributed.run."""
 import json
 import os

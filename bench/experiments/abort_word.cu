@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How soon a kernel leaves when the host stores an abort word, and what looking at that word costs a kernel that waits for
 // another.
 #include <random>

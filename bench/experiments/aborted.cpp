@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // After symm_group_abort() in the middle of a collective: stream, context, the graph that was captured with the group, and a new
 // group.
 #include <algorithm>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Does a killed process write to memory of another after its socket is closed, or after its pidfd says that it is gone?
 #include <algorithm>
 #include <deque>

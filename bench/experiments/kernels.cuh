@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the kernels of the questions share. Each leaves at a deadline of its own, so none can outlive its question.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Importers killed at random times within the driver's calls: nothing of the exporter's is lost or stays taken.
 #include <sys/mman.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
 #include <algorithm>
 

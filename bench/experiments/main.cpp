@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Open questions about GPUs, answered on the machine: what happens to memory, streams and graphs when a process is killed or a
 // group is aborted, and what an abort word costs. What symm relies on is checked; figures are printed as "answer: ..." and never
 // checked. docs/gpu-failures.md has the questions.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A producer's stream waits for a word that its consumer should write. The consumer is killed; the producer's host writes the
 // word from another stream.
 #include "bench/experiments/raw.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Processes that can be killed, and the questions that they are for. Each is this program run anew, so that nobody inherits a
 // context or a descriptor of the driver.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The driver without symm: calls found at run time, shareable memory, and figures.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a barrier costs whose counters are right on several streams: claimed atomically by the kernel, or its turns ordered by an
 // event; on one stream and on two by turns, eagerly and in a graph.
 #include <array>

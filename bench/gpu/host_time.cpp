@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What issuing an all-reduce takes on the host, from C: ranks are processes, one for each GPU, and bursts of calls are issued on
 // a stream without waiting for it. Microseconds: the median and the 99th percentile of single calls, the median of what a call of
 // a burst takes with all around it, and what a call takes until the stream has done the burst; the slowest rank of each.

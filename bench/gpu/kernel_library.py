@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The kernels that bench/gpu/peer_kernels builds, on symmetric memory of PyTorch."""
 import ctypes
 

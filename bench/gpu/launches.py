@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What a call launches: it is captured into a graph that is never run, whose kernel nodes tell their blocks and threads."""
 import ctypes
 

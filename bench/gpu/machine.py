@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """On what a run was made."""
 import os
 import platform

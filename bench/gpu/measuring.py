@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """How a time is taken. Ways take turns, each turn begins with the ranks lined up, and what is kept are the times of every turn.
 
 In graphs: a graph of several calls is replayed. Eagerly: as many calls are issued one after the other. Two events around them tell

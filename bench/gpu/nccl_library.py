@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """libnccl.so by ctypes: the one that PyTorch brought, another version, or a second copy with settings of its own."""
 import ctypes
 import os

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What a run is asked for."""
 import argparse
 from datetime import date

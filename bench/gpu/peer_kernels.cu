@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The all-reduce kernels of FlashInfer (which are TensorRT-LLM's) and of vLLM, out of the headers of FlashInfer's wheel, for
 // ctypes. bench/gpu/peer_kernels builds this. Every function returns 0 or a CUDA error.
 #define FLASHINFER_LOGGING_H_  // its own wants a library for logging

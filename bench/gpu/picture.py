@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Draws runs, the best way of each library: microseconds and best peer / symm by size, a column of panels for each number of GPUs. Needs matplotlib (bench/gpu/draw).
 
     bench/gpu/draw gpu-2.json gpu-4.json --out docs/gpu.svg

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What is made of measured times: tables in Markdown. report.py [--best] <results.json> prints those of a run again,
 with --best the best way of each library."""
 import sys

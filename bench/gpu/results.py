@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The file of a run."""
 import json
 import os

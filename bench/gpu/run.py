@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """symm beside NCCL, NCCL on a registered window, PyTorch's symmetric memory and the kernels of FlashInfer and vLLM, in one run and by
 turns, in graphs and eagerly. Prints tables; writes NAME.json and NAME.md.
 

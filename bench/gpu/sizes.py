@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Which sizes are measured, and how often: the same on all ranks, since it follows from the size alone."""
 
 KIB, MIB = 1 << 10, 1 << 20

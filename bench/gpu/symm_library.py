@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """libsymm.so by ctypes. Arguments are made once for each call that is measured, so that what Python adds to it is small."""
 import ctypes
 import os

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The ways of doing a collective: symm's and its peers', each on the memory that suits it best."""
 from functools import partial
 

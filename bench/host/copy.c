@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What the memory gives: every thread copies an array of its own to another, all at once, with ordinary stores and past the
+/* What the memory gives: every thread copies an array of its own to another, all at once, with ordinary stores and past the
  * cache. usage: copy <threads> <bytes> <iterations>; prints two lines of JSON. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Operands that differ by rank, place and iteration, and whose sums are exact; and what each operation must make of them. */
+/* Operands that differ by rank, place and iteration, and whose sums are exact; and what each operation must make of them. */
 #ifndef SYMM_BENCH_DATA_H
 #define SYMM_BENCH_DATA_H
 

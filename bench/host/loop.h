@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The means of measuring, independent of what is measured: a clock, memory that the ranks' measuring loops share, a common start.
+/* The means of measuring, independent of what is measured: a clock, memory that the ranks' measuring loops share, a common start.
  *
  * With a common start every rank waits for the same moment before each call, as SKaMPI and ReproMPI do; so a rank's time does not
  * contain the lateness of another, and the slowest rank's time is that of the operation. */

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What was measured on, in words that name no machine in particular."""
 import os
 import platform

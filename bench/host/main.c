@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
+/* Measures one peer. usage: program <case>..., each operation,memory,place,bytes,iterations:
  *   operation  allreduce reduce_scatter allgather broadcast alltoall barrier ping heap nothing
  *   memory     private symmetric
  *   place      out in (of all-reduce)

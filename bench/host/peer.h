@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What is measured: one library behind these calls. Each peer is one file, linked with main.c; the measuring code is the same. */
+/* What is measured: one library behind these calls. Each peer is one file, linked with main.c; the measuring code is the same. */
 #ifndef SYMM_BENCH_PEER_H
 #define SYMM_BENCH_PEER_H
 

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Any MPI. */
+/* Any MPI. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * symm itself. */
+/* symm itself. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What symm is compared with: finds, installs and compiles each peer, and knows how it is launched."""
 import os
 import shutil

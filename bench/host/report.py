@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Tables from results: text for a terminal, Markdown for docs/performance.md."""
 import textwrap
 

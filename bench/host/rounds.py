@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Launches every peer once per round, in turn, so that what the machine does meanwhile meets all of them alike."""
 import json
 import os

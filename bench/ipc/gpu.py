@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A tensor from one process to another on one GPU: by tokens of symm, and by torch.multiprocessing, which uses CUDA IPC. Each
 message is received, its first element read on the host, and answered; the ways take turns. gpu.py <libsymm.so> [rounds]
 Exit status 77 with a reason where torch or a GPU is missing."""

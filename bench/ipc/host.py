@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A message of some size from one Python process to another and an answer back: by tokens of symm, and by
 multiprocessing.shared_memory. All of the message is written and read. Names and tokens go through the same pipes; the ways take
 turns, in another order each round. host.py <libsymm.so> [rounds]"""

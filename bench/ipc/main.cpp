@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What sharing by tokens costs in C: a token, an import, a message from process to process beside the same message without
 // memory, the time from a consumer's death to its block being free, and a collection with ten thousand leases beside one with a
 // single one.

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Sharing by tokens through ctypes, as little of it as the benchmarks need. What is measured includes what ctypes costs."""
 import ctypes
 import json

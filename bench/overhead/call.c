@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What a call costs in C: an all-reduce of 8 bytes in a group of one. The measure for the other languages. */
+/* What a call costs in C: an all-reduce of 8 bytes in a group of one. The measure for the other languages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/symm.h>

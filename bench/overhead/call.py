@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What a call costs in Python: an all-reduce of 8 bytes in a group of one, of symmetric arrays and of NumPy's."""
 
 import statistics

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """generate.py write|compare: what is made of symm.h and committed; `compare` fails where a committed file differs.
 generate.py python <symm.h> <folder>: what the build of Python's package makes of it."""
 import difflib

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """tests/abi/layout.txt: what a compiled caller relies on, as text: sizes, offsets, values, prototypes. Every language is compared with it.
 Whoever reads it puts a line break and two spaces where "; " stands."""
 from header import packed

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """symm.h as libclang understands it: the one reader of the header. A declaration of a kind that is not known here is an error, so that
 nothing is left out of the bindings in silence."""
 import re

@@ -1,12 +1,9 @@
-# SPDX-License-Identifier: Apache-2.0
 """Julia's ccall layer as text: constants, struct mirrors, and one function for each function of the header."""
 import re
 
 from header import packed
 
-TITLE = """# SPDX-License-Identifier: Apache-2.0
-#
-# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
+TITLE = """# Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
 # Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl."""
 

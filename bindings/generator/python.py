@@ -1,11 +1,9 @@
-# SPDX-License-Identifier: Apache-2.0
 """Python's enums and dataclasses, and the types of the extension's functions, as text."""
 import os
 import re
 import textwrap
 
-TITLE = '''# SPDX-License-Identifier: Apache-2.0
-"""{} Generated from symm.h by bindings/generator/generate.py."""
+TITLE = '''"""{} Generated from symm.h by bindings/generator/generate.py."""
 '''
 WIDTH = 126
 # The names of the package where they are not the header's own.

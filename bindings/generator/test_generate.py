@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Mistakes that are planted in copies of the files must be found. Run by unittest."""
 import shutil
 import tempfile

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // From an address to the memory of a group that maps it, and whose block it is.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a back end must offer: memory that can be shared, and a transport, which is the half of a group that moves bytes. Group,
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once

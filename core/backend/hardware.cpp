@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/backend/hardware.hpp"
 
 #include <sched.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the host back end wants to know of the machine.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The system calls themselves: libsymm needs no library for them.
 #include "core/backend/numa.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory of one NUMA node.
 #pragma once
 

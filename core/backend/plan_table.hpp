@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Where one algorithm gives way to the next, by back end, number of ranks and machine: from core/backend/plan_table.txt, which is
 // compiled in, from a file of the user's, and from single values in the environment, in this order.
 #pragma once

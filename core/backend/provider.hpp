@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a back end must offer for its memory to be shared by tokens: memory of any device, and streams that wait for each other.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Shared memory of the host back end: a sealed memfd of exact size, or a piece of somebody else's that cannot shrink. The kernel
 // owns its lifetime; there is no name to leave behind and no counter to get wrong. One process maps an inode, or a piece of it,
 // once, however many groups share it.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What was called on a group. Read by any thread, each number for itself.
 #pragma once
 

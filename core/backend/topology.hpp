@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The links between devices and what shape they make.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The environment is read here and nowhere else, by the names of one table.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The one error type. core throws it; capi turns it into a status and a message.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A Failure as it travels between processes: in packets, in votes, in stores.
 //    0  i32 status      4  i32 rank           8  i64 pid
 //   16  i32 os_error   20  i32 cuda_result   24  text, to the end

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A file descriptor that closes itself.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Hashes that are the same in every build of the library, unlike std::hash.
 #pragma once
 

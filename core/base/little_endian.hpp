@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Numbers and text as they travel between processes: little-endian, without padding.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Where messages that are not errors go: to listeners, which are functions or descriptors, and to stderr if SYMM_LOG names a
 // level. A forked child has no listeners. Listeners may be slow, or wait for a lock of the program's: so nothing is written with
 // a lock held, and a thread that others depend on lets another one deliver.

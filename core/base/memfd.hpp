@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A file of memory, without a name, that can be sealed.
 #pragma once
 

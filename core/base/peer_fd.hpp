@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A descriptor that a forked child does not keep. A child that held a copy of our sockets would hide our death from the other
 // ranks for as long as it lives (measured: 1.7 s late), so the child closes all of these right after fork(), where only close()
 // is allowed: hence a table of plain numbers beside the owners.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // An object of which each process has one: made on first use and never destroyed, since handles may be released while static
 // objects are destroyed. A forked child leaves its parent's as it is, for the threads that used it do not exist there and its
 // locks may be held for ever; its own is made anew.

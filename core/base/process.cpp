@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/base/process.hpp"
 
 #include <fcntl.h>

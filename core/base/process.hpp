@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Facts about this process that never change, and the one that may: whether it is a forked child. And what /proc says about
 // others.
 #pragma once

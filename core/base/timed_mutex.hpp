@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A lock between threads of this process that can be waited for with a deadline. Uncontended it costs one atomic exchange, which
 // matters where a whole collective takes a hundred nanoseconds.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The only place that waits. Every wait has a deadline, and every wait on another rank ends early when the group is revoked.
 //
 // A word on which ranks wait is a 32-bit counter with one writer that only grows (compared as a signed difference, so that it

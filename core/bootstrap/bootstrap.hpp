@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // From a bootstrap string to a store, a rank and a size.
 #pragma once
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/dir_store.hpp"
 
 #include <fcntl.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A store in a directory: one file a key, which appears complete or not at all.
 #pragma once
 

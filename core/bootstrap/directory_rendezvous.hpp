@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How the ranks of one creation find each other in a directory that other creations, other jobs and their remains use as well.
 //
 // Rank 0 makes a shared directory (directory.hpp) for this creation: an attempt. The others look for the newest attempt

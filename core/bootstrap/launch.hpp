@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the launcher says about this process, in the environment.
 //
 // Sources, the first that is present being used: SYMM_RANK and SYMM_SIZE; Open MPI; PMI (MPICH, Intel MPI, srun --mpi=pmi2);

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // "I am rank r": a file in a shared directory, held by flock while its owner lives.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How bytes move before memory is shared: a key-value store with deadlines. A key is set once and never changes.
 #pragma once
 

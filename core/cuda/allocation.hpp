@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory that can be shared: created by cuMemCreate on a device or on a node of the host, imported from a peer, or adopted from
 // another library. The driver owns its lifetime: it is given back when the last mapping and the last handle are gone, whoever
 // died in between.

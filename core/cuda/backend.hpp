@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Back end 2: memory of GPUs, shared between processes through the driver's virtual memory management.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rank's control block (kernels/cuda/args.hpp) and the page of host memory by which kernels and host tell each other of
 // trouble.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Whether the ranks of a group make a hybrid cube mesh, and where each stands in it: a pure function of what every rank tells all
 // others when the group is formed, so all come to the same answer.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One GPU: its primary context, which symm shares with whatever else runs in the process, and what it can do.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The CUDA driver, found at run time. Types and values are those of cuda.h, declared here because core compiles without a CUDA
 // toolkit. They follow the driver's ABI, which does not change.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory that another library made by cuMemCreate and mapped by cuMemMap, found by any address in it.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernels inside the library: images for several architectures, which the driver chooses from.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A multicast object: one address on each rank, through which stores reach the blocks of all ranks and loads combine them. It is
 // made in steps, and between any two of them all ranks must have done the one before, because the driver waits for devices
 // that have not joined, and whoever imports late gets another object. Whatever fails anywhere, all ranks drop it.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Whether a group's memories are given multicast addresses: off unless asked for, and refused on all ranks for any reason that
 // one of them has. A pure function of what the ranks tell each other when the group is formed.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Multicast in a group: whether, for which memories, and where the multimem kernels find their operands.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which GPU is linked to which by NVLink, as NVML says.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Collectives of one group, or of several that share scratch, run one after the other, in the order of the calls, whatever
 // streams they are issued on. Between calls outside of captures, and between calls within one capture, this sees to it; between a
 // captured graph and anything else, the user does, by replaying on a stream that is ordered with it.

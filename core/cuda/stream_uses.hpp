@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The streams of a device on which something of symm's memory is used, as far as symm knows. A stream is known by its identity,
 // never by its handle: one handle means another stream in each thread (per-thread default streams), and another one after it was
 // destroyed. A handle is therefore used only in the call it was given to, and what is kept is events.

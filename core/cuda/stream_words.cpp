@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/stream_words.hpp"
 
 #include "core/base/per_process.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How streams of different processes wait for each other: each writes a growing number to a word of a shared page when it comes
 // to a point, and waits until the word of another has reached its number. Words are written and awaited by stream memory
 // operations, which are work like any other and so have no limit. (Events between processes have one, of about 22,000; and each

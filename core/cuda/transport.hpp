@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The CUDA back end's half of a group: the control blocks of all ranks, and the launches that work on them.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How those ranks of a group that live agree on who that is, also when the group is revoked and further ranks die meanwhile.
 //
 // Each rank has a view: who is gone, who did not come before a deadline, and a failure. It tells its view to all others that are

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The collectives' common front: arguments are checked here, once for all back ends, and then handed to the group's transport.
 #pragma once
 

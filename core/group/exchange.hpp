@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How a group is created and how its ranks rendezvous: prepare, commit vote, exchange, commit vote. Every rank learns every
 // rank's vote and draws the same conclusion, so a failure on one rank is the same failure on all.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The ranks that share memory. A group is formed from a mesh (the connections) and a back end (the memory) by two-phase creation:
 // prepare, vote, exchange, vote.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A buffer is one rank's allocation; a memory is what it becomes when all ranks of a group have met: every rank's block mapped
 // here.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Who of a revoked group may still write to the memory of the others. A rank that was stopped in the middle of a call goes on in
 // it when it is resumed, whatever became of the group; only its death ends that for certain, or its own word that it is out of
 // the call: that it left the group, or took part in making another. Until then no new group gets a buffer which it has mapped.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which parts of a range of bytes are in use: numbers only, it touches nothing of the range. Two-level segregated fit: free
 // pieces are in lists by size, sixteen classes for each power of two, and a call takes constant time. What a call answers follows
 // from the calls before it and from nothing else, so ranks that make the same calls get the same offsets.

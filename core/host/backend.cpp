@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/host/backend.hpp"
 
 #include "core/backend/hardware.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Back end 1: memory shared between processes of one machine, in groups and by tokens.
 #pragma once
 

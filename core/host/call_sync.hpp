@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How one collective call keeps step with its peers: kernels/host/execution.hpp's Sync on the words of the control segments.
 #pragma once
 

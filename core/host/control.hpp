@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The control segment of one rank in one group: the words by which it announces where it is, and its scratch. Only its owner
 // writes it, with two exceptions that have one writer each all the same: byte r of `waiters` belongs to rank r, and so does word
 // r of each row of `pairs`.

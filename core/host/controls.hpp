@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The control segments of all ranks of a group, and how one rank waits for another there: with a deadline, for as long as nobody
 // has failed, and so that the one to blame is found.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // For zero-copy collectives all ranks tell each other where their operands lie.
 //
 // Zero-copy is possible if every operand that is touched from elsewhere is symmetric memory; all ranks see the same facts and so

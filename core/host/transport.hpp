@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The host back end's half of a group: control segments of all ranks, and what is done with them.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The exporter's book: which blocks of this process can be imported, by which tokens, and how many leases there are on each. No
 // sockets and no locks; the exporter holds its own.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // This process as the owner of memory that others import. One lock, which is never held while anything waits.
 #pragma once
 

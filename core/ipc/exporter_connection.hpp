@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The importer's end of the connection to an exporter: what is mapped from there, and the leases on it.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Where importers connect: a socket in a directory of its own, of which nothing stays on disk.
 #pragma once
 

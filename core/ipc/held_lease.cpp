@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/ipc/held_lease.hpp"
 
 #include "core/backends.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a symm_ipc_t is: a lease of this process on memory of another or of its own. It ends with the object.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // This process as a user of memory that others own: one connection to each of them.
 #pragma once
 

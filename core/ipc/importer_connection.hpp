@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The exporter's end of the connection to an importer: the leases that it has, and what it asks for. Used with the exporter's
 // lock held.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // All who import from this process: who connects, asks and dies. Nothing here waits. Used with the exporter's lock held.
 #pragma once
 

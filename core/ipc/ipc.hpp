@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Sharing memory by tokens: what symm_ipc_* and the buffers ask for.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Leases as their exporter counts them.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The lease ring belongs to one exporter and one importer. The importer writes into it what it claims and releases; the exporter
 // takes it from there when it wants to know, and need only look at a ring whose count has moved.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Blocks of an exporter that are mapped here.
 #pragma once
 

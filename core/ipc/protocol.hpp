@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What an exporter and an importer say to each other on their connection. As in core/mesh/wire.hpp, one
 // function decodes everything from a private copy, and is fuzzed.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What an exporter hands out: a flat string of bytes that says where the memory is to be had, which piece of it is meant, and the
 // secret by which the exporter knows that the bearer was given it. It travels through hands that are not ours, so one function
 // decodes it and refuses whatever is not exactly as written here. It is fuzzed (tests/fuzz/ipc_fuzz.cpp).

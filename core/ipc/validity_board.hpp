@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The validity board belongs to one exporter and all its importers. It says for each region of a block which tokens are void. How
 // it is used together with the lease ring is written there.
 #pragma once

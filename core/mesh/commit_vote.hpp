@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The last step of making a mesh: each rank tells all others how connecting went, so that it went well on all or on none.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The groups of a mesh: who is in them, who left, and why they are revoked. Used with the lock of PeerEvents held; what their
 // revocations are to be told is returned, and told without the lock.
 #pragma once

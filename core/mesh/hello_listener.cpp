@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/mesh/hello_listener.hpp"
 
 #include <array>

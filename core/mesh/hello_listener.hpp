@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The socket on which ranks of other processes introduce themselves. Whoever says something else is turned away and counted, and
 // whoever says nothing keeps nobody waiting.
 #pragma once

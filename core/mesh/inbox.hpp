@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Messages that arrived and were not yet asked for, by source and topic. What one source may leave unread is bounded.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The connections between all ranks of a root group and the groups split from it: one authenticated SEQPACKET socket to every
 // other process (a mailbox, for ranks that are threads of this process), kept open for life. It carries control messages with
 // descriptors, and its closing is how death is noticed. All reading is done by the monitor thread, which sorts messages into an

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the meshes of one process share: its token, and the list of meshes by which threads find each other.
 #pragma once
 

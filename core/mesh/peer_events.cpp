@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/mesh/peer_events.hpp"
 
 #include "core/base/log.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What has come from the peers of a mesh, and whoever waits for more of it. Events are told by the links: on the monitor thread
 // for processes, on the sending rank's thread for ranks of this process. No lock is held while a revocation or a log callback is
 // called.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The way from one rank to another: a connection if that is in another process, a call if it is a thread of this one. What comes
 // the other way is told to PeerEvents.
 #pragma once

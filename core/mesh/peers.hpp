@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The other ranks of a mesh: who each is, and what became of it. Used with the lock of PeerEvents held.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // To a rank in another process: a connection, and the packets of wire.hpp on it.
 #include "core/base/log.hpp"
 #include "core/mesh/peer_events.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // To a rank that is a thread of this process: its events happen on our thread.
 #include <fcntl.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The form of everything that one rank sends to another before memory is shared: packets on sockets and records in the store. One
 // function decodes them all, from a private copy, and refuses whatever is not exactly as written here. It is fuzzed
 // (tests/fuzz/wire_fuzz.cpp).

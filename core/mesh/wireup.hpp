@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The making of a mesh, top to bottom: introduce (who are the ranks), open (a socket for those who must connect to us), join
 // (threads by the process's list, processes by sockets), and the commit vote.
 #pragma once

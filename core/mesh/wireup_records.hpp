@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What ranks write in the store for each other while a mesh is made. A rank that fails says so under every key that the others
 // may be waiting for, so none of them waits for its deadline.
 #pragma once

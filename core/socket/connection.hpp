@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The connection to another process: a SEQPACKET socket, and the pidfd that confirms the death of whoever is at the other end.
 // The monitor thread reads it, a few packets a turn, so that one peer that talks much leaves the others their turns.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Private directories: mode 0700, ours, reached without following a link; anything else is refused, never repaired.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One packet with its descriptors through a SEQPACKET socket, without waiting. What arrives is counted and never leaked: a packet
 // or control part that was cut short loses all its descriptors.
 #pragma once

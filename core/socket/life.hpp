@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The first sign of a process's death. When a process is killed, the kernel frees its memory, at 0.1 to 0.2 s a GiB, and only
 // then closes its sockets. Before both it goes through the words that each of its threads says it holds (robust futexes), marks
 // them, and wakes whoever sleeps on them.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The one thread of the library: it sleeps until a control socket has something to read or a peer's pidfd says that it died, and
 // calls whoever watches that descriptor.
 //

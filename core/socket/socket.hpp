@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Sockets by which ranks of one machine find each other: SEQPACKET, with a name in a directory that only this user may enter, and
 // a check of who is at the other end.
 #pragma once

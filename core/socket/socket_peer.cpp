@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Who is at the other end of a socket, and what became of them.
 #include <linux/ioctl.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks find each other and say who they are: docs/tutorial/01-hello-ranks.md
 #include <symm/symm.hpp>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Every rank writes its own array and reads everybody's: docs/tutorial/02-share-an-array.md
 #include <symm/symm.hpp>
 

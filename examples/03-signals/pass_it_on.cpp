@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A number goes once around all ranks, and each adds its own: docs/tutorial/03-signals.md
 #include <symm/symm.hpp>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The average of an array over all ranks, in symmetric memory and in a vector: docs/tutorial/04-all-reduce.md
 #include <symm/symm.hpp>
 

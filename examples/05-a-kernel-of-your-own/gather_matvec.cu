@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // An all-gather fused into its consumer: y = A x in rounds, where every rank has some rows of A and the part of x that came of
 // them in the last round. In one kernel each rank pushes its part of x to all others with a signal, and multiplies with each part
 // as soon as it is there, its own first. Every round is compared with a plain loop.

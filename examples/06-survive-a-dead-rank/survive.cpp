@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rank is killed, and the others go on without it: docs/tutorial/06-survive-a-dead-rank.md
 #include <symm/symm.hpp>
 

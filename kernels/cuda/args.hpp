@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What host and device code of the CUDA back end share: the layout of a rank's control block, and the arguments of the kernels.
 // Plain data only; both compilers see the same bytes.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The arithmetic of the collectives on packs, with the bits of the host kernels: operands are combined in rank order, small
 // floats in f32 and rounded once to nearest even. What is hot (sums of f32, f16 and bf16) is inlined and unrolled; everything
 // else goes through one function that is compiled once a file.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Programmatic dependent launch, on devices of 9.0 and later: the host may have a kernel launched before the one ahead of it on
 // the stream has ended, which takes the launch off the path of small messages. Without that launch attribute both instructions do
 // nothing.

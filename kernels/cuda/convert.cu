@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What goes before and after the plain calls of which a scaled one is made (kernels/scaled_call.hpp): elements are widened, or
 // narrowed, and multiplied while they are wide. Also a reduction of bools of one rank.
 #include "kernels/cuda/arithmetic.cuh"

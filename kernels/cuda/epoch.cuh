@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which half of the scratch a push or LL call uses. A call may write into a half when every rank is done with what the call
 // before the last left there; and it is: to finish a call a rank needs data from every other rank, at first or second hand, so a
 // rank that has started call k + 2 has finished k + 1, for which all others had to start k + 1, which is a kernel that starts

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // All-reduce of 8 ranks in a hybrid cube mesh: two quads, each fully linked, and a link from every rank to one partner in the
 // other quad. Data goes along links only. Each rank sends its operand to its four neighbours, and its partner's, when that has
 // come, on to the rest of its quad. After two hops all have all eight operands, no link has carried more than two, and every rank

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The compiled kernels, as data in the library. SYMM_IMAGES lists the .cu files of this folder.
 #include "kernels/cuda/images.hpp"
 

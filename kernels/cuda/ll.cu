@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // LL: each rank sends every other one the part of its operand that concerns it, with flags beside the data (ll.cuh); receivers
 // combine or copy. For small messages, and for types that leave no bit pattern free.
 #include "kernels/collective.hpp"

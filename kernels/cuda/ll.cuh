@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // LL: each 16-byte store carries two pairs of a word of data and a flag; a pair arrives whole. No fence anywhere, any data. A
 // rank has a slot for each source in each half (epoch.cuh); two cells hold a pack.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Marked: data that is its own flag, for any bits. Free cells hold words of all ones (push.cuh). Where the message has such a
 // word another goes in its place, and with every four packs of a thread goes a mark of one word that says which they were: 68
 // bytes for

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How kernels touch memory that other ranks touch too, and packs: the 16 bytes that one thread moves at a time.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // All-reduce by multicast: the switch adds. A reducing load from a multicast address gets the sum over all ranks' memory, a store
 // to it reaches all of them. One shot: every rank loads all of it into its own recv. Two shots: every rank loads its slice and
 // stores it to all. Sums are in f32 and rounded once, but the order is the switch's, so the bits may be other ones than

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One shot: every rank pushes what it has to everybody who needs it, and combines what it gets. One hop, no barrier, no fence.
 // All-reduce, and reduce-scatter (each rank pushes a different part to each other one).
 #include "kernels/cuda/arithmetic.cuh"

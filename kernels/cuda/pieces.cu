@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Collectives in pieces (kernels/pieces.hpp): what each rank sends to each has a length and a place of its own, which only the
 // two of them know, and perhaps not before they run. A launch has one block for each work group, which takes an equal part of
 // every piece, in one if it goes through slots and else in turns with the other blocks, so blocks know nothing of each other.

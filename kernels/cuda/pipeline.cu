@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The pipeline of collectives that combine: all-reduce, reduce-scatter, reduce.
 #include "kernels/cuda/arithmetic.cuh"
 #include "kernels/cuda/pipeline.cuh"

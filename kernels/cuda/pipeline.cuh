@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The pipeline: large messages in tiles, through scratch of bounded size. A tile has a slice for each rank. In the first stage
 // ranks push their slices into the scratch of the slice's owner; in the second the owner combines them and pushes the result to
 // those who want it, straight into their recv where that is memory of the group, else into their scratch. All collectives but an

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The pipeline of collectives that only move: all-gather, broadcast. Any type, any number of ranks.
 #include "kernels/cuda/pipeline.cuh"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which kernel a collective uses on GPUs, and how large a launch: a pure function of values that are equal on all ranks.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Data that is its own flag. Free cells hold a word that no operand contains: all ones, a NaN in every float format of at most 32
 // bits. An operand that does contain it is sent with another NaN in its place (the payload of a NaN is unspecified), so zeros of
 // both signs, infinities and everything else arrive as they are. A receiver polls each of the four words of a pack, because

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Barrier, signals and the comparison of arguments. One warp each: lane r deals with rank r. Arguments of zeros do nothing: so
 // the kernels are made ready.
 #include "kernels/cuda/wait.cuh"

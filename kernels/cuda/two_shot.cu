@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Two shots: every rank pushes each slice of its operand to the slice's owner; owners combine and push the result to everybody.
 // Two hops, no barrier, no fence. All-reduce. Each thread carries the same packs through all three steps, so recv may be send.
 #include "kernels/cuda/arithmetic.cuh"

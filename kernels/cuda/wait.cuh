@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The only place in which kernels wait. A wait polls one word after the other; every thousand looks it asks whether the group was
 // aborted, whether the peer has left and what time it is, and on trouble writes the error record and says so. The kernel then
 // leaves: it never traps, so the context and the stream stay usable.

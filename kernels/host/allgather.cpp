@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/publish.hpp"

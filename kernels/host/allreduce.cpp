@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // All-reduce, and reduce, which is the same with one taker. In the order of message size; what a hybrid cube mesh does instead is
 // in a file of its own.
 #include "kernels/host/execution.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // For eight ranks of which each has links to four others only: its quad ({0..3} or {4..7}) and its partner (rank ^ 4). Data is
 // read from, and steps are awaited of, those alone.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Data flows one way: the root waits for the others only before it overwrites what they may still read, and they for the root
 // only.
 #include "kernels/host/execution.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What an algorithm of the host back end is given: the operands of one collective call and the means to keep step with the
 // other ranks. core/host implements Sync; the algorithms know nothing of groups, segments or deadlines.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Small things that every algorithm says about its call.
 #pragma once
 

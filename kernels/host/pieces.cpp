@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Collectives in pieces: what each rank sends to each has a length and a place of its own, which only the two of them know. Every
 // rank leaves a table of where its pieces lie in its scratch before it enters. Who has a piece to take reads it from the sender's
 // operand, if that is symmetric memory, else from the sender's scratch, chunk by chunk, in as many rounds as the longest piece of

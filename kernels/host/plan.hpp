@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which algorithm a collective uses on the host: a pure function of values that are equal on all ranks.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One pointer per rank, without an allocation for the usual number of ranks.
 #pragma once
 

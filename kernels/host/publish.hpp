@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Rounds in which ranks publish data in their own scratch and others take it from there: the shape of one-shot and of most
 // staged algorithms. Three slots, so that filling the next one hides the wait for the others.
 //

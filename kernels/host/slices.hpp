@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How work is cut up: into chunks that pass through scratch one after the other, and into one slice per rank. All cuts but the
 // last are multiples of a cache line, so that two ranks do not write to one line.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The steps of one call. The first announcement is the entry, where the executor has not entered already, and the rest are
 // arrivals; so a short call costs one step.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Chunk by chunk: copy in what others reduce, reduce my slice, copy out what others reduced. One step a chunk does for all three,
 // because a rank's announcement t says: chunk t is copied in, chunk t - 1 is reduced, chunk t - 2 is copied out.
 //

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Two-shot for memory that others cannot reach, in chunks through scratch; used by all-reduce and, with one taker, by reduce.
 #pragma once
 

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # gate.sh <gate> <libsymm.so> <repository root> [C compiler]
 # Compares the built library with what is promised. SYMM_UPDATE_GOLDEN=1 rewrites exports.txt, for a change of the ABI that is meant; the
 # difference then shows in the same commit as the change. layout.txt is written by bindings/generator.

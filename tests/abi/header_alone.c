@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Only compiled, as every version of C and C++ (see CMakeLists.txt): the header needs nothing before it, may come twice, and its
+/* Only compiled, as every version of C and C++ (see CMakeLists.txt): the header needs nothing before it, may come twice, and its
  * macros can be used under all warnings. */
 #include <symm/symm.h>
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """layout.py <layout.txt> <exports.txt> <folder of symm/symm.h> <libsymm.so> <C compiler>: is layout.txt what a C compiler sees?
 
 Compiles a program that asserts every size, offset and value, declares every function once more and links with the library."""

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/backend/address_map.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Segments on a NUMA node that is named. Where the machine or a sandbox does not allow to bind memory, that must be what is said.
 #include "core/backend/numa.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The plan table: what is compiled in, what a file and the environment make of it, and what is said of a bad one.
 #include "core/backend/plan_table.hpp"
 

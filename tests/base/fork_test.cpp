@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>

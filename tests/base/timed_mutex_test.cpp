@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/base/timed_mutex.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Pictures of the GPU benchmark, drawn by the first Python that has matplotlib: this one, or that of bench/gpu/draw. Ends with 77 where
 there is none."""
 import subprocess

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """bench/gpu without a GPU: what is asked for, how often it is measured, what is made of the times. torch is a stand-in."""
 import contextlib
 import ctypes

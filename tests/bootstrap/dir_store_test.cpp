@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
 #include "core/bootstrap/dir_store.hpp"
 

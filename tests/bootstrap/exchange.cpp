@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One rank of a job: meets the others as its launcher says (or at the URL given), exchanges a value with each, several times
 // over, and says what it saw. With the name of an MPI library it does so before MPI_Init, between that and MPI_Finalize, and
 // after: the two must not disturb each other. Started by launcher_test.sh.

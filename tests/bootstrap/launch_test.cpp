@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/bootstrap/launch.hpp"
 
 #include "tests/support/core.hpp"

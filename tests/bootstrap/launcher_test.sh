@@ -1,6 +1,4 @@
 #!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-#
 # Ranks of a real launcher find each other: launcher_test.sh openmpi|hydra path/to/exchange [sanitizer]
 # Exits with 77 and a reason if the launcher is not installed.
 set -eu

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What ranks may expect of every store of the library's own, be it of threads or in a directory.
 #include <filesystem>
 

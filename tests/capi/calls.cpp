@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/refusal.hpp"
 
 // One row: the function with arguments that are right.

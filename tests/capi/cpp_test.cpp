@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as C++17, the oldest that the header allows.
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * dlopen_loop <libsymm.so>: a host program that does not link libsymm loads, uses and closes it a hundred times. Descriptors and
+/* dlopen_loop <libsymm.so>: a host program that does not link libsymm loads, uses and closes it a hundred times. Descriptors and
  * threads must not grow. */
 #include <dirent.h>
 #include <dlfcn.h>

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # expect_output.sh <text> <command ...>: the command succeeds and says the text. (ctest's PASS_REGULAR_EXPRESSION ignores the exit status.)
 set -euo pipefail
 text=$1

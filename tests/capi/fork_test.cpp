@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A forked child holds handles that belong to its parent. It is refused, and its parent does not notice.
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A runtime that moves its tasks from thread to thread between any two calls: a failure is that of the call that it was delivered
 // to, while symm_last_error(), asked in a call of its own, is another task's now and then.
 package main

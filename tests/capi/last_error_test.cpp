@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The error model: messages belong to a thread, success leaves them alone, every status has a name.
 #include <sys/resource.h>
 #include <unistd.h>

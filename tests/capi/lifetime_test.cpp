@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Handles may be released in any order; what the caller still holds stays usable.
 #include <algorithm>
 #include <array>

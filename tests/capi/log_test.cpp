@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Log messages go to any number of functions and descriptors, and none of them holds up the library or another.
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Every parameter of every function of symm.h, as rows of a C++ table. parameters.py <folder of layout.py> > parameters.inc"""
 import sys
 

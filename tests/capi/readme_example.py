@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The one program of a language in the README. readme_example.py README.md c > example.c"""
 import re
 import sys

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Every function with arguments that are right, and what must be refused in place of one of them. The runner (refusal_test.cpp)
 // checks the status, that the message names the parameter, and that no output was touched.
 #pragma once

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/refusal.hpp"
 
 // One row: SYMM_REFUSE(symm_alloc, size, "0", INVALID_ARGUMENT, 0)

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A store of the caller's, as an MPI or torch program would supply one: two ranks, which are threads here, meet through it.
 #include <optional>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Structs of older and newer headers, where they are not arguments: for those see Call.longer_structs.
 #include <cstddef>
 #include <cstring>

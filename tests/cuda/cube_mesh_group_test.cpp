@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Groups of ranks on a machine that is a hybrid cube mesh, on the fake driver: what is chosen, and where the kernel is told that
 // the ranks stand.
 #include <gtest/gtest.h>

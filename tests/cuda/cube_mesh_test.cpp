@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What ranks tell each other of their links, and what all make of it.
 #include "core/cuda/cube_mesh.hpp"
 

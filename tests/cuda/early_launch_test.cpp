@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which kernels may begin while the one before them on the stream ends, on the fake driver: small ones, where device and driver
 // can do that and no two ranks share a device.
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Groups of ranks that are threads, on the fake driver.
 #pragma once
 

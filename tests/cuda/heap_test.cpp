@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Pieces of device memory, on the fake driver.
 #include "core/group/heap.hpp"
 

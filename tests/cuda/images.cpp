@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The fake driver loads anything, so the control path is tested in builds without nvcc too.
 #include "kernels/cuda/images.hpp"
 

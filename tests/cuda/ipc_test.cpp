@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory of GPUs shared by tokens, on the fake driver: between processes, across masks of visible devices, in the order of
 // streams, and with everything given back.
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "core/cuda/multicast_choice.hpp"
 
 #include <gtest/gtest.h>

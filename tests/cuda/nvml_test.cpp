@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Link matrices of known machines, from what NVML says of them.
 #include "core/cuda/nvml.hpp"
 

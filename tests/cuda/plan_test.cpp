@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/plan.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory as another library allocates it, on the fake driver: one reservation, filled with one allocation or with several.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Streams of the caller's on the fake driver: memory is not unmapped while anybody may use it, captures are not disturbed, and
 // streams are known by identity, not by handle.
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The logic of symm/device.cuh with ranks and blocks as threads of the host: counting, order, who waits for whom, deadlines, the
 // stop word. The instructions of a GPU are not in it; every_call.cu compiles them.
 #include <symm/device.cuh>

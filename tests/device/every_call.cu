@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Every function of the installed device headers, compiled for each architecture; it is never run.
 #include <symm/device.cuh>
 #include <symm/multimem.cuh>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Kernels and host calls count signals on the same words. libsymm with its real kernels, on the fake driver, which carries out
 // the two kernels of host signals; the functions of symm/device.cuh stand for a kernel of the user's.
 #include <symm/device.cuh>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What exists, what was done in the wrong order, and calls that fail by order.
 #include <algorithm>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Devices, contexts, and where the driver is asked for its calls.
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A CUDA driver on host memory, for the control path of the CUDA back end on machines without a GPU: memory is memfds, streams do
 // what they are asked at once unless they were given something to wait for (each handle of a thread's own default stream, 2, is
 // another stream in each thread), launches are written down and, but for the kernels of

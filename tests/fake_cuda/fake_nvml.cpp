@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // An NVML that knows the links of one machine of machines.hpp, FAKE_NVML_MACHINE, whatever GPUs the process may use.
 // FAKE_NVML_BLIND: a GPU that it does not see. FAKE_NVML_CUT=a,b: the links between these two are down. FAKE_NVML_INIT: what
 // nvmlInit returns.

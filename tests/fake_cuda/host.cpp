@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory that nothing was mapped for: of the host, and of a device as cudaMalloc makes it.
 #include "tests/fake_cuda/state.hpp"
 

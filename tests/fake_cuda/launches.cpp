@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Kernels and their launches.
 #include <algorithm>
 #include <span>

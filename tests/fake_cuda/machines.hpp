@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Machines whose wiring is published, as `nvidia-smi topo -m` shows it: for the fake driver, the fake NVML, and tests of what is
 // made of them.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Addresses: reserved, mapped, who may touch them, and what the driver says of them.
 #include <fcntl.h>
 #include <sys/mman.h>

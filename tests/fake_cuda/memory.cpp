@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory by handle: made, shared by file descriptors, and given back.
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Multicast objects.
 #include <sys/mman.h>
 #include <unistd.h>

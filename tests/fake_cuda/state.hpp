@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the files of the fake driver share: the objects that exist, and what one file does to those of another. fake_cuda.hpp is
 // for tests, this is not.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Streams, events, and what is done in the order of a stream but by a kernel.
 #include <unistd.h>
 

@@ -1,6 +1,4 @@
 #!/bin/sh
-# SPDX-License-Identifier: Apache-2.0
-#
 # Build a fuzzer with clang and libFuzzer, and run it: run_fuzz.sh <source root> <build directory> <seconds> <name> <sources ...>.
 # It is tests/fuzz/<name>_fuzz.cpp, and its seeds are in tests/fuzz/corpus/<name>. Exit status 77 (skipped) where clang or libFuzzer
 # is missing.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Throws bytes at the one decoder. Whatever it accepts must survive a round trip unchanged.
 #include <algorithm>
 #include <cstdlib>

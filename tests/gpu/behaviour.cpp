@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What is not arithmetic: graphs, streams, signals, barriers, sub-groups, mismatches, deadlines, aborts, and that memory comes
 // back.
 #include <chrono>

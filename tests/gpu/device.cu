@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Kernels of a user's own with symm/device.cuh: signals mixed with host calls, eagerly and in a graph; barriers of blocks and of
 // grids; a deadline and a stop word, after which the stream still works.
 #include <symm/device.cuh>

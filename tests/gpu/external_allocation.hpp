@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Device memory as a framework allocates it, by the driver's calls and without symm.
 #pragma once
 

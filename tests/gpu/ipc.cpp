@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory of GPUs shared by tokens between two processes, on one GPU and on two, under different masks of visible devices: the
 // order of streams, killed importers and exporters, allocations that symm did not make, and free memory that stays the same over
 // cycles.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What all programs of tests/gpu begin with.
 //   <program> [--ranks=N] [--fitting] [GoogleTest's own]
 // --fitting: skip what a machine with several GPUs has too few of; one GPU is shared by any number of ranks.

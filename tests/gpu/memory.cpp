@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Blocks that are not device memory of symm_alloc(): adopted from another library, on a NUMA node of the host; and export as
 // DMA-BUF.
 #include <fcntl.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Collectives with counts: any layout in any memory, eagerly and in graphs; the bits of those without counts; counts in device
 // memory that change from replay to replay; what goes wrong. And a factor that changes from replay to replay.
 #include "tests/gpu/world.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks that are processes, each of which sees one GPU as its only one (CUDA_VISIBLE_DEVICES), and what the others see when one
 // of them is killed or stopped in the middle of collectives: an error in time, a context that still works, and a new group of the
 // survivors.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Streams and kernels of the user's own: memory outlives whoever reads it, streams are told apart by more than their handles,
 // several groups work at once, captures are left alone.
 #include <chrono>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks as threads of one process, each with a stream and a symmetric block, on the GPUs that there are (several on one if need
 // be).
 #pragma once

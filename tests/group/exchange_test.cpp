@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What is in use, against a list of it: pieces never overlap, neighbours that are free are one, whatever fits is given, and the
 // same calls have the same answers.
 #include "core/group/suballocator.hpp"

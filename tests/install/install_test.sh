@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # install_test.sh <build folder> <C compiler> <C++ compiler> <version>
 # Installs, moves what was installed, and then is somebody else who uses it: by find_package, by pkg-config, by the tool.
 set -euo pipefail

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The exporter's book, and which tokens are void after which withdrawals.
 #include "core/ipc/export.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // An importer that does not keep to the rules.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Every collective, algorithm, type and operation against the reference, in many shapes.
 #include <gtest/gtest.h>
 

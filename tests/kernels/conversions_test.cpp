@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Small floats: every code, and every place where rounding changes its mind.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The operands of one test case on all ranks, what the results must be, and whether anything else was written.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks are delayed at random between any two steps, and calls of all kinds follow one another with no barrier between: what one
 // rank overwrites while another still needs it shows as a wrong result.
 #include <gtest/gtest.h>

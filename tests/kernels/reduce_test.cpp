@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The arithmetic on every instruction set that this processor has.
 #include "kernels/host/arithmetic/reduce.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the kernels are compared with: one element at a time, with nothing in common with the code under test.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The instruction sets that a processor of this architecture may have. A test of one that this very processor lacks is skipped.
 #pragma once
 

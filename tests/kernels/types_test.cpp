@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "kernels/types.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Test data: ordinary values, among them the special ones of each type.
 #pragma once
 

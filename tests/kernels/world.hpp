@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks as threads, and the least implementation of Sync that keeps its contract: they may be delayed at every step, and nothing
 // beyond the contract is waited for. Runs collective calls back to back and compares everything that they may and may not write.
 #pragma once

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """House rules that no compiler knows. rules.py <repository root> <rule>; prints each offence as file:line and fails."""
 import re
 import subprocess
@@ -34,13 +33,10 @@ def library_code():
 
 
 def spdx():
-    """Every source file says its licence in its first lines."""
-    suffixes = CODE + (".py", ".sh", ".cmake", ".map", ".txt.in", ".hpp.in")
-    names = ("CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig")
+    """What is shipped by itself says its licence in its first line; REUSE.toml says it of all the rest."""
     for name in files():
-        if name.endswith(suffixes) or Path(name).name in names:
-            if not any("SPDX-License-Identifier: Apache-2.0" in line for line in lines(name)[:2]):
-                yield f"{name}:1: no SPDX-License-Identifier: Apache-2.0"
+        if name.startswith("capi/include/symm/") and "SPDX-License-Identifier: Apache-2.0" not in lines(name)[0]:
+            yield f"{name}:1: no SPDX-License-Identifier: Apache-2.0"
 
 
 def machine_paths():

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Rules find what they are for: offences are planted in a tree of their own."""
 import subprocess
 import sys

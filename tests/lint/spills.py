@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """No kernel spills registers: spills.py FOLDER reads what ptxas said of each (FOLDER/*.ptxas) for the architecture that is tuned."""
 import re
 import sys

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """clang-tidy over the library; with SYMM_TIDY_ALL=1 over the tool and the examples too, which take as long again. tidy.py <repository
 root> <build folder>.
 

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # tools.sh format|shellcheck <repository root>: what is installed checks, what is not is skipped.
 set -euo pipefail
 cd "$2"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a rank concludes from the votes of the others, and from their silence.
 #include "core/mesh/commit_vote.hpp"
 

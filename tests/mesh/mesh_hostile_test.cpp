@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Strangers on the socket of a rank: other users, noise, floods, wrong nonces. They are counted and cannot change the outcome.
 #include <sys/socket.h>
 #include <sys/stat.h>

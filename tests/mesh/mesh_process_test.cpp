@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks that are processes. They are forked while this process has one thread; a mesh is only made in children, or in the parent
 // afterwards.
 #include <fcntl.h>

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/mesh/mesh_support.hpp"
 
 #include <fcntl.h>

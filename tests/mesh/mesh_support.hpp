@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Stores and waits for the tests of the mesh.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks that are threads of one process: mailboxes, no sockets.
 #include <unistd.h>
 

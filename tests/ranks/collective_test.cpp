@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The collectives through the whole library. tests/kernels compares the arithmetic with a reference exhaustively; here it is
 // about what lies around it: symmetric and private operands in any mixture, offsets, in place, forced algorithms, plans,
 // disagreement.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // For the tests of failures: every call that can wait for another rank, as a table, and what must be true when such a call fails.
 #pragma once
 

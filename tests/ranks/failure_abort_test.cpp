@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm_group_abort() ends every wait of every rank, and says why.
 #include <algorithm>
 #include <barrier>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Two failures at once: once the news has gone round, all that live report the same one.
 #include <signal.h>
 

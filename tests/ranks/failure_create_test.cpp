@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Creation is all or nothing, whoever is missing, dies or is stopped on the way, and leaves nothing behind.
 #include <signal.h>
 #include <stdlib.h>

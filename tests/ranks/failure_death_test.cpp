@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rank dies: during each call, in each manner, alone or not. Every other rank is told which, long before its deadline.
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rank that was stopped goes on after the others have given it up. It must neither succeed with what it finds nor harm what
 // they do since.
 #include <signal.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Leaving: handles in any order, before and after a failure, at the end of a process with or without them, and while others still
 // wait.
 #include <signal.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks that call different things are told so. Without SYMM_GROUP_CHECK those find out that wait for each other anyway; with it,
 // all.
 #include <stdlib.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rendezvous that cannot succeed on one rank fails alike on all, costs nothing, and leaves the group as useful as before.
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A rank is stopped: the others time out at their deadline and name it. When it goes on, it learns that it is no longer part of
 // anything.
 #include <signal.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A heap as its users see it: pieces at the same offsets on all ranks, and whatever can be done with symmetric memory done with
 // them.
 #include <linux/seccomp.h>

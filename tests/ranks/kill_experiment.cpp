@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/ranks/kill_experiment.hpp"
 
 #include <signal.h>

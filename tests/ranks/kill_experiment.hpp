@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One rank of a working group is killed at a random moment. What the others see of it, how soon, and what is left afterwards. The
 // test asks whether it is right, the benchmark how fast.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
 #include <cstdio>
 #include <map>

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

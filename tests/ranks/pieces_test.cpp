@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The collectives whose blocks have lengths of their own, through the whole library.
 #include <cstring>
 #include <numeric>

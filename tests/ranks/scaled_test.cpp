@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Reductions with a factor, and of narrow floats into f32: every algorithm has the bits of a reference that takes one element at
 // a time.
 #include <cmath>

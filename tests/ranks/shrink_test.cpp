@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Those that survive a failure agree on who lives and go on, also when more ranks die while they do.
 #include <poll.h>
 #include <signal.h>

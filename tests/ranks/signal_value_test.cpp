@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Signals that carry values, words of blocks, and tests instead of waits.
 #include <atomic>
 #include <thread>

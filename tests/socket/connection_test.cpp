@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A store of the caller's own in memory that ranks share, be they threads or processes.
 #pragma once
 

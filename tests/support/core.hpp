@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // For tests that are linked with the rooms of core/.
 #pragma once
 

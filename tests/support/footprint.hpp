@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a process holds and what it leaves in directories.
 #pragma once
 

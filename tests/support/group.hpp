@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Groups of ranks that are threads or processes of a test, for tests that see the library as its users do: through symm.hpp and
 // symm.h. A program that includes headers of core/ cannot include this.
 #pragma once

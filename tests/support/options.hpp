@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Options of C calls, made where they are passed.
 #pragma once
 

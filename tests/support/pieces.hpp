@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Collectives whose blocks have lengths of their own, drawn at random: where each rank has what it sends and what it expects, and
 // every byte of its operands before and after. For tests of kernels, and in pieces_calls.hpp of the library.
 #pragma once

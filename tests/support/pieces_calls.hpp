@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Drawn collectives in pieces through the library: in symmetric and private memory in any mixture, with counts that are read when
 // they run.
 #pragma once

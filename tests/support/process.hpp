@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Threads and processes of a test, what they share, and waiting for them. Nothing of the library is used here.
 #pragma once
 

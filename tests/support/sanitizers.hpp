@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What a test can ask of the sanitizer that it was built with.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm info, doctor, bench and the demo, as their users see them.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Every verdict of the doctor, on machines that this one is not.
 #include <fcntl.h>
 #include <gtest/gtest.h>

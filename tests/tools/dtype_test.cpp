@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The arithmetic against which results are checked must itself be right.
 #include "tools/bench/reference.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The program on a fake driver and a fake NVML: what it says of machines that are not here.
 #include <gtest/gtest.h>
 

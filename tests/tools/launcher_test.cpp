@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm run, as its users see it. Where a test waits for a process, it polls with a limit and never measures.
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A check that cannot fail is none: these show that wrong results are counted.
 #include "tools/bench/pattern.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
 // threads.
 #include <gtest/gtest.h>

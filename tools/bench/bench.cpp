@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The measurement itself. Inputs are written anew before every call, so that they lie in the caches of their own rank only, as
 // they do in a program that has just computed them; only the call is timed; every result is checked.
 #include <unistd.h>

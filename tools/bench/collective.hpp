@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What distinguishes the operations: how much is sent and received, where the result lies in place, what it must be, and by
 // which factor nccl-tests turns algorithm bandwidth into bus bandwidth.
 #pragma once

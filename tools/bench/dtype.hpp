@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Names of the constants of symm.h.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the ranks send and what must come out, for any length, from small tables.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What results are checked against, by the tool and by tests: elements of a data type as bits, and reductions of one element at a
 // time. Small floats are decoded by formula and encoded by a search for the nearest value. Nothing here is in common with the
 // library, so that a defect of it cannot hide.

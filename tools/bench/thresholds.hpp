@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // From times to thresholds: at which size one algorithm should give way to the next, and the plan table that says so.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
 // give way to the next becomes a plan table.
 #include <symm/symm.hpp>

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

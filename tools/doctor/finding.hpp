@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One check's result. Probing (tools/host) and judging are apart, so that every verdict can be tested on any machine.
 #pragma once
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
 #include "tools/doctor/finding.hpp"

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Two ranks do what every program does: form a group, share memory, signal, all-reduce.
 #include "tools/doctor/finding.hpp"
 

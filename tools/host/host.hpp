@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What this machine is and may do. Only facts: tools/doctor judges them.
 #pragma once
 

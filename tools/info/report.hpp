@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What `symm info` knows, as JSON; its text is made from the same. Links that cannot be known have a reason in place of a matrix.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The private directory in which the ranks of one job meet.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Start, loop, output. How a job is brought to its end is in launcher_end.cpp.
 #include "tools/run/launcher.hpp"
 

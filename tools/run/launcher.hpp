@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm run: starts the ranks of a job, stands between them and the terminal, and sees to it that all of them end.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How a job ends: a rank fails, a signal or a deadline comes, and nothing may stay behind.
 #include <poll.h>
 #include <sys/wait.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How a job ended: which rank failed first, what became of the others, and the exit status that says so.
 #pragma once
 

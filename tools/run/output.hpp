@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the ranks write, on its way to a descriptor that is not ours to make non-blocking (others share it).
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One rank as a process: how it is started and how it ended.
 #pragma once
 

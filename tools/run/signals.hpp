@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Signals as something to read, so that one loop sees everything in order.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Standard input goes to rank 0.
 #pragma once
 

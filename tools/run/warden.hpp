@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A small process that outlives a launcher that is killed, and then ends its ranks and removes its directory.
 #pragma once
 

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # One rank of a group whose other ranks may be written in other languages. They share one heap, of which each takes the same pieces. Each writes
 # its own, puts some of it into its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its piece to the next rank by a token. Started by: symm run -n 4 -- julia demo.jl
 using LibSymm

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this package and by the bare function, by turns.
 using LibSymm
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """One rank of a group whose other ranks may be in other languages; `symm run -n 4 -- python demo.py` starts four of these.
 
 They share one heap, of which each takes the same pieces. Each rank fills its own, puts a part of it into its neighbour's inbox

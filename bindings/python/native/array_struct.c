@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 #include "array_struct.h"
 
 #include <stdint.h>

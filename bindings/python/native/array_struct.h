@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * NumPy's arrays, by the C side of the array interface protocol: one attribute instead of DLPack's two calls, and unlike those
+/* NumPy's arrays, by the C side of the array interface protocol: one attribute instead of DLPack's two calls, and unlike those
  * it knows read-only arrays and the types of ml_dtypes. */
 #ifndef SYMM_PYTHON_ARRAY_STRUCT_H
 #define SYMM_PYTHON_ARRAY_STRUCT_H

@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 #include "dlpack.h"
 
 #include <stdint.h>

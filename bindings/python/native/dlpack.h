@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * DLPack capsules, both ways. */
+/* DLPack capsules, both ways. */
 #ifndef SYMM_PYTHON_DLPACK_H
 #define SYMM_PYTHON_DLPACK_H
 

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The buffer protocol for classes written in Python. */
+/* The buffer protocol for classes written in Python. */
 #ifndef SYMM_PYTHON_EXPORTER_H
 #define SYMM_PYTHON_EXPORTER_H
 

@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * PyTorch's pluggable allocators are two functions of a library, called without the interpreter and without any word of which
+/* PyTorch's pluggable allocators are two functions of a library, called without the interpreter and without any word of which
  * allocator is meant. So there are as many pairs of them as heaps may have pools at once: symm_pool_alloc_0, symm_pool_free_0 ...
  */
 #ifndef SYMM_PYTHON_POOL_H

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // symm._raw: the functions of symm.h under their C names. Handles and addresses are integers, out-parameters are results, a failing
 // status is an exception. The package symm is written over it; nothing else should use it.
 %module(package="symm") _raw

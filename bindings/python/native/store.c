@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A store written in Python. The library calls it on the thread that is inside symm_group_create(), which has given up the
+/* A store written in Python. The library calls it on the thread that is inside symm_group_create(), which has given up the
  * interpreter lock. */
 #include "support.h"
 

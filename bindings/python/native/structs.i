@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How structs travel: what the library fills comes out as its bytes, which symm._values.Filled reads; what the caller fills goes in as a
 // tuple.
 

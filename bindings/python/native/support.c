@@ -1,4 +1,3 @@
-/* SPDX-License-Identifier: Apache-2.0 */
 #include "support.h"
 
 static PyObject* error_factory = NULL;

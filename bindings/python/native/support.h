@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * What the typemaps call. Functions that return int return 0 with a Python exception set, or 1. */
+/* What the typemaps call. Functions that return int return 0 with a Python exception set, or 1. */
 #ifndef SYMM_PYTHON_SUPPORT_H
 #define SYMM_PYTHON_SUPPORT_H
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // How single parameters travel.
 
 // Statuses become exceptions. The failure is read before anything else can fail on this thread.

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What must work on every version of Python with nothing installed but the wheel: any_version.py, with it on the path."""
 
 import gc

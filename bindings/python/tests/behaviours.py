@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Runs tests/bindings/behaviours/table.txt as one of three ranks: behaviours.py <table>. Its README says how a line is read.
 
 Everything goes through the package, but for collectives with arguments that its types cannot express (an unknown element type or

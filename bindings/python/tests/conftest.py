@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Ranks for tests: forked processes, threads, or programs."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Symmetric arrays as NumPy and others see them, and who keeps whose memory alive."""
 
 import ctypes

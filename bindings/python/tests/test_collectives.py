@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The collectives with operands of all kinds. Their arithmetic is tested where it is written."""
 
 import array as arrays

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 import re
 import sys
 from pathlib import Path

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Nothing hangs, and the exception names the rank."""
 
 import os

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """On GPUs: PyTorch, JAX and CuPy see the memory, operands of theirs on their streams, CUDA graphs captured by PyTorch.
 
     SYMM_LIB=<libsymm.so with the CUDA back end> python -m pytest tests/test_gpu.py

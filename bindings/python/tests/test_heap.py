@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Heaps: pieces at the same offsets on all ranks."""
 
 import ctypes

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Memory by tokens."""
 
 import gc

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Packages that see the memory on the host, where they are installed. tests/test_gpu.py has them on GPUs."""
 
 import shutil

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The extension, its stub and the golden layout of the header say the same."""
 
 import ast

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What the documents show is run as it stands."""
 
 import re

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What is different with CUDA, as far as it can be seen without a GPU. tests/test_gpu.py is about the rest."""
 
 import math

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """symm.torch: operators, the back end of torch.distributed, and what is built on it. On the CPU, and on GPUs if there are two.
 
 Every chapter runs on two ranks as programs, `test_torch.py <chapter> <device>`.

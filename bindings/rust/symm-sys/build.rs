@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! With feature `link`: tells the linker where libsymm is, which `vendored` has built. Otherwise there is nothing to do.
 
 fn main() {

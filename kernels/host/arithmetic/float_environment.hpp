@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The caller may have set another rounding, flush-to-zero or traps (fast-math programs, machine-learning frameworks). For the
 // time of a reduction the IEEE defaults hold, or ranks that differ in this would differ in their results.
 #pragma once

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Data types as vectors: how elements are loaded into accumulators and rounded back. Included once per instruction set.
 #if defined(SYMM_FORMATS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SYMM_FORMATS_INL

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What has to be settled before Highway is included, once per translation unit. Only its headers are used: its library (processor
 // detection, hwy::Abort) is shared-only on some systems, and ours may need nothing but libc.
 #pragma once

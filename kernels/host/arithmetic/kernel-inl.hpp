@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The reduction loop, for any format and operation. Included once per instruction set.
 #if defined(SYMM_KERNEL_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef SYMM_KERNEL_INL

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The arithmetic of all collectives: combine the operands of several ranks, in rank order, in one pass over memory.
 //
 // Small floats (f16, bf16, f8) are combined in f32 and rounded once, to nearest even; f8 saturates at its largest finite value.

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Which instruction set the arithmetic uses. Results have the same bits on all of them; tests force each in turn.
 #pragma once
 

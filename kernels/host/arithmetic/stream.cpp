@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Copying past the cache.
 #include "kernels/host/arithmetic/highway.hpp"
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernels that were compiled, by instruction set. Highway's own dispatch needs its shared library; this needs nothing.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // SYMM_TARGETS(function): the address of N_<TARGET>::function per Simd, null for those that were not compiled.
 // SYMM_TABLE(Table, name, function): the function `name`, which has the Table of them.
 #pragma once

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 string(COMPARE EQUAL "${VCPKG_LIBRARY_LINKAGE}" "static" SYMM_STATIC)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"

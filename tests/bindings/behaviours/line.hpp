@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // One line of table.txt, and the values in it as one rank reads them.
 #pragma once
 

@@ -1,6 +1,4 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0
-#
 # run_table.sh <symm> <runner> <table>: three ranks of the runner. The last scenario kills rank 2, and only that may go wrong.
 set -euo pipefail
 symm=$1

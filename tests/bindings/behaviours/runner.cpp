@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
 // runner that those of the other languages are compared with.
 #include <signal.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Again and again: what is made and given back leaves descriptors, mappings, threads and shared memory as they were.
 #include <unistd.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Whoever dies, whenever: nothing leaks, nothing underflows, and what others read stays.
 #include <signal.h>
 #include <unistd.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A process that runs out of descriptors in the middle of an import, on either side, gets an error and keeps nothing.
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Where an exporter or an importer has something against it: a logger that waits, a crowd at its door, no descriptors, an exit, a
 // system call or an allocation that fails.
 #include <fcntl.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Each thing that can be wrong with a token says so by itself.
 #include <signal.h>
 #include <sys/stat.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // A child of an exporter, or of an importer, has nothing of its parent's and harms nothing of it.
 #include <unistd.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Containers that share nothing but the directory.
 #include <sched.h>
 #include <sys/wait.h>

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/capi/ipc/sharing.hpp"
 
 #include <unistd.h>

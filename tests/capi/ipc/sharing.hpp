@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Sharing by tokens for tests, and what processes of a test tell each other.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Memory goes from process to process, as often and in whatever order they like.
 #include <unistd.h>
 

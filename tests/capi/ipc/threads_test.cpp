@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Threads of one process export, import, withdraw and release at once.
 #include "tests/capi/ipc/sharing.hpp"
 

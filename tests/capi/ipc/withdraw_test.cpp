@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Before memory is written anew, nobody may hold it any more.
 #include <signal.h>
 #include <unistd.h>

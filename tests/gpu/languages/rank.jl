@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # One rank of a group on GPUs whose other ranks may be written in other languages, with raw device pointers and a stream of the driver's. Each
 # writes its part, puts some of it into its neighbour's block and signals it, all-reduces, compares every bit with a computation on the host, and
 # hands its block to the next rank by a token. `run` starts it.

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """One rank of a group on GPUs whose other ranks may be in other languages; PyTorch is what looks at the memory.
 
 Each rank fills the first half of its block, puts a part of it into its neighbour's with a signal, all-reduces, compares with a

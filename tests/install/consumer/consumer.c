@@ -1,6 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Somebody else's program, built against the installed files only. Also compiled as C++. */
+/* Somebody else's program, built against the installed files only. Also compiled as C++. */
 #include <stdio.h>
 #include <symm/symm.h>
 

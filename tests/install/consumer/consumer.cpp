@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The same as C++, first by symm.hpp, then by symm.h.
 #include <symm/symm.hpp>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Somebody else's kernel, built against the installed headers only.
 #include <symm/device.cuh>
 #include <symm/multimem.cuh>

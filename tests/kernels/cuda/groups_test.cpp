@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Several groups at once on devices that have room for few blocks: whatever collectives they are in, and in whatever order each
 // device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
 #include <gtest/gtest.h>

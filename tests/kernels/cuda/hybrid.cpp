@@ -1,4 +1,2 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernel, compiled for the host.
 #include "kernels/cuda/hybrid.cu"  // NOLINT(bugprone-suspicious-include)

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The hybrid cube mesh kernel as it is, and the LL kernel, which uses the same slots by turns: in every order of steps that is
 // drawn, all ranks get all sums, no store leaves the links, and no half of the scratch is used too early.
 #include <gtest/gtest.h>

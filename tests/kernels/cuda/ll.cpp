@@ -1,4 +1,2 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernels, compiled for the host.
 #include "kernels/cuda/ll.cu"  // NOLINT(bugprone-suspicious-include)

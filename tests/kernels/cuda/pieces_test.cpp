@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernels of collectives in pieces as they are: whatever the lengths, places and kinds of memory, and in every order of steps
 // that is drawn, all that belongs somewhere is there and nothing else is touched. And those that widen and narrow what is scaled.
 #include <gtest/gtest.h>

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernels of barriers and signals as they are, on several streams of each rank: every one counts once, none ends early, none
 // is forgotten.
 #include <gtest/gtest.h>

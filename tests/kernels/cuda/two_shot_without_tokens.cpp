@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // The kernel, compiled for the host, as it must not be.
 #include "kernels/cuda/push.cuh"
 

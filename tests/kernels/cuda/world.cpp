@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/cuda/world.hpp"
 
 #include <algorithm>

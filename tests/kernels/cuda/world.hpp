@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Ranks that run kernels on the host, one step at a time in an order drawn at random, with memory as weak as that of GPUs: what a
 // thread stores comes into view of others later, in pieces of 8 bytes and in any order, but for stores to one address, which keep
 // the order of their thread. What a kernel has stored is in view when it has ended; only then does its rank start the next one.

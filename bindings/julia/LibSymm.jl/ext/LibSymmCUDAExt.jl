@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """CUDA.jl's arrays, pointers and streams as operands of LibSymm, and symmetric device memory as a `CuArray`."""
 module LibSymmCUDAExt
 

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """
 Symmetric memory for any language, from Julia. Each rank of a [`Group`](@ref) allocates a block of the same size; as a
 [`SymmArray`](@ref) it is an array whose blocks on all other ranks are arrays here, too. Collectives, signals, puts and gets work on

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
 Arrays in host memory that the library maps. `A.data` borrows that memory, and keeps it mapped.
 """

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # How the generated layer calls the library.
 
 """Names of the library's functions, in the order in which `@call` and `@waiting` defined them."""

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Destination first, as everywhere in Julia. The group may be left out where an array is in symmetric memory. Every collective takes
 # `algorithm` (a Symbol, for instance :one_shot; the same on all ranks), `timeout` (seconds) and `stream`. Reductions of floats also take
 # `scale`, a factor (a number, the same on all ranks, or an array of one Float32, which is read when the call runs), and `scale_position`,

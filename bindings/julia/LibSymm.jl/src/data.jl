@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Into and out of other ranks' blocks. On an array, `at` is the index from which elements are meant; on a memory, `offset` counts bytes.
 
 """

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
     SymmError(status, message, rank=nothing, pid=nothing, os_error=nothing, cuda_result=nothing)
 

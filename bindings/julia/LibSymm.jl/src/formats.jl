@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Narrow floats that Julia lacks, as storage: they convert from and to Float32, and have no arithmetic. A package that has it can name its
 # own types to symm, see `LibSymm.dtype`.
 

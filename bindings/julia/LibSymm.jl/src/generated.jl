@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Generated from symm.h by bindings/generator. Do not edit: `bindings/generator/generate.py write` writes it, a test compares.
 #
 # Every name and every meaning is the header's, which says at length what is here in a sentence. `@call` and `@waiting` are in call.jl.

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
     Group(; options...)
     Group(rank, size, address; options...)

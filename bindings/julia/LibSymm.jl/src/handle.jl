@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """What owns a reference to an object of the library: its field `handle`, which is NULL once it is released."""
 abstract type Handle{T} end
 

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Memory handed to any process of this user on this machine, outside of any group.
 
 """

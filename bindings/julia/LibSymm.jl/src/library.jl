@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Finding libsymm, when the first function is called: so the package loads and precompiles without it.
 
 """Addresses of the functions, in the order of FUNCTIONS; NULL until first used. Two threads that find one at once write the same."""

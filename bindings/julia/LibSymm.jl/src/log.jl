@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # The library logs from any thread, its monitor thread among them, where Julia code must not run: before Julia 1.9 it cannot, and after
 # it would make the monitor wait for Julia's garbage collector. So the library writes lines to a pipe, and a task of Julia's reads them
 # and calls the user's function. A full pipe loses messages, and never holds up the library.

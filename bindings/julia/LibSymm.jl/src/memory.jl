@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
     Buffer(group, bytes; host=false, node=nothing, alignment=0, page_bytes=0, name="")
 

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """The header's constants of one kind by their names without the prefix, in small letters."""
 struct Names
     one::String  # as a message says it: "an algorithm"

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # What a call may read or write: an array, or an address with a length.
 
 """

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
     plan(collective, destination, source, [op,] group; root=0, algorithm=nothing, scale=nothing, scale_position=:before, to_counts=nothing,
          to_displacements=nothing, from_counts=nothing, from_displacements=nothing, rows=0, stride=nothing)

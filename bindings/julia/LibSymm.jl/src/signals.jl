@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 """
     barrier(group; ranks=nothing, channel=0, timeout=nothing, stream=nothing)
 

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # The structs of the header, which say their own size in their first field.
 
 """A reference to a `T` that is zero but for its size."""

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """
 Runs tests/bindings/behaviours/table.txt as one of three ranks; README.md beside it says how a line is read. All goes through the package's
 own calls, but for a data type and an operation that do not exist, which Julia's types cannot say: these go through the raw layer.

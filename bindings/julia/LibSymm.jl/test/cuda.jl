@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # The package extension, with a stand-in for CUDA.jl: see standin/CUDA. Julia before 1.9 loads no extensions, so it is included here.
 
 pushfirst!(LOAD_PATH, joinpath(@__DIR__, "standin"))

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # What the documents show is run as it stands, by `symm run`.
 
 const PACKAGE = normpath(@__DIR__, "..")

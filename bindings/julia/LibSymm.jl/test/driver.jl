@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # The CUDA driver, as far as programs that only have device pointers and a stream need it. DRIVER is nothing where there is none.
 using Libdl
 

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Other tasks run on a task's thread, or it moves to another one, between a call of C and the question what failed: the failure in the
 # call's options is that of the call, whoever failed on the thread since. SYMM_TEST_TASKS=100000 makes more of them.
 

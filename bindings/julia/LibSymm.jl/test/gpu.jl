@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # One rank of a group on GPUs, with nothing but the driver: raw device pointers and a raw stream. Started by
 #   symm run -n 4 -- julia --project=bindings/julia/LibSymm.jl bindings/julia/LibSymm.jl/test/gpu.jl
 # Ranks may be more than GPUs. Ends with "N passed, N failed", or "skipped: <reason>" where there is no GPU or the library cannot use it.

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # How Julia lays out the mirrors of the header's structs, compared with what a C compiler has said.
 
 @testset "layout of structs" begin

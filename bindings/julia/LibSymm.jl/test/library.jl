@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # First of those that call: until here no library was loaded.
 
 """The SymmError that `body` throws."""

@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 @testset "log messages" begin
     seen = []
     on_log((level, message) -> push!(seen, (level, message)), :debug)

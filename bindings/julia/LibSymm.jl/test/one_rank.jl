@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-
 @testset "a group of one" begin
     group = Group(backend=:host, name="alone", timeout=20, create_timeout=20)
     @test (group.rank, group.size, group.backend) == (0, 1, :host)

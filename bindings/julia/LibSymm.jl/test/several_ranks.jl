@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Programs of several ranks, started by `symm run`.
 
 @testset "several ranks" begin

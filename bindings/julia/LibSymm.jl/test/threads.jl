@@ -1,5 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
-#
 # Ranks that are threads of this process. One waits in the library while the other makes garbage: if waiting held up the collector, the
 # other would stop in it and never come.
 

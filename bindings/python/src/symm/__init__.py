@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """symm: symmetric memory for any language.
 
 Ranks form a `Group`, allocate a block of the same size each, and from then on every rank can load from and store to every other

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The tool: ``symm``, or ``python -m symm``. ``--prefix`` says where headers, library and CMake files lie."""
 
 import os

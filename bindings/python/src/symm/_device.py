@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """DLPack's device types, as far as symm's memory may lie on them."""
 
 from __future__ import annotations

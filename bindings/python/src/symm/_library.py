@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Loads libsymm and the extension over it.
 
 The library is the one in lib/ beside this file, unless SYMM_LIB names another: the extension asks for libsymm.so.0, and the

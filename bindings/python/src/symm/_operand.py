@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Arrays of any package as operands: where they lie, how many elements of what, on which device."""
 
 from __future__ import annotations

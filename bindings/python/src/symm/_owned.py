@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Handles of the library and their end."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Streams and time-outs as callers give them, and as the library wants them."""
 
 from __future__ import annotations

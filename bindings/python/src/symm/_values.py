@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What the generated enums and dataclasses are made of."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Contiguous arrays in memory of symm's, and how other packages see them without a copy."""
 
 from __future__ import annotations

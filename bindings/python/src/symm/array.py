@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Symmetric arrays: a part of a rank's block with a shape and an element type."""
 
 from __future__ import annotations

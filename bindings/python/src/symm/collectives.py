@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The collectives, as methods of a group.
 
 Common to all: [collective] [stream; blocking on the host]. ``send`` and ``recv`` are contiguous arrays on the group's device of

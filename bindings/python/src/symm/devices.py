@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """What is known of the library and of the devices of this machine. All calls are local."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Element types.
 
 A `DType` may be named by its own name (``"f32"``), by the name that NumPy, PyTorch and JAX use (``"float32"``, ``np.float32``,

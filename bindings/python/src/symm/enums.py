@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The constants of ``symm.h``, by their names there without the prefix."""
 
 from symm._generated import Algorithm, Backend, Collective, Compare, GroupFlag, Op, Scale, SignalOp, Status, TopologyClass

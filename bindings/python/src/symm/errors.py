@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """One exception class for each status, with the library's message.
 
 Where Python has an exception for the same thing, the class is one of those too: ``except TimeoutError`` catches a deadline.

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Groups: the ranks that share memory."""
 
 from __future__ import annotations

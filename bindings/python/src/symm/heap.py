@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Heaps: one memory of a group, handed out in pieces."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Sharing memory with any process of this user on this machine, outside of any group.
 
 The owner makes a token, plain bytes that may travel by any means: ``array.export_token()``. Whoever imports it gets the same

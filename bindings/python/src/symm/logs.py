@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """The library's log messages, into the standard package logging.
 
 The library writes them to a pipe, from which a daemon thread of Python's reads: no Python code runs on threads of the library.

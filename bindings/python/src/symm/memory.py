@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Buffers, one rank's allocation each, and memories, which a buffer becomes when all ranks have exchanged theirs."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Key-value stores by which ranks find each other."""
 
 from __future__ import annotations

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What bindgen asks: the header's comments as Markdown, and further derives.
 
 use bindgen::callbacks::{DeriveInfo, ParseCallbacks};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Generates the raw Rust layer from `symm.h`: bindgen reads the header, and what it says is sorted into lists, which the
 //! macros of `symm-sys/src/header.rs` expand.
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
@@ -14,8 +13,7 @@ pub const HEADER: &str = "../../../capi/include/symm/symm.h";
 /// The generated file, seen from this crate.
 pub const OUTPUT: &str = "../symm-sys/src/generated.rs";
 
-const HEAD: &str = "// SPDX-License-Identifier: Apache-2.0
-// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
+const HEAD: &str = "// Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
 // Generated from symm.h by bindings/rust/generate. Do not edit.
 
 use crate::MissingSymbol;

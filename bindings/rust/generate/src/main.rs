@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! `cargo run -p symm-generate` writes `symm-sys/src/generated.rs` from `symm.h`.
 
 use std::path::Path;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! The committed file is what the header says today.
 
 use std::path::Path;

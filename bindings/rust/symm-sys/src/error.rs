@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What can go wrong before the library itself can say so.
 
 use crate::Status;

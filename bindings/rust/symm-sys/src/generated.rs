@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 // Types, constants and functions of `symm.h`, which says of the functions what is here in a sentence, for the macros of header.rs.
 // Generated from symm.h by bindings/rust/generate. Do not edit.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What the lists of `generated.rs` become.
 
 /// Each integer type with an enum of values becomes the type, its constants, and an enum of Rust.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 #![doc = include_str!("../README.md")]
 #![deny(missing_docs, unsafe_op_in_unsafe_fn)]
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Finding the library, once.
 
 use crate::{Api, LoadError, SYMM_VERSION_MAJOR};

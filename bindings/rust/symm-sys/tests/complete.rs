@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! The library at hand has every function of the header that these bindings were made from.
 
 use std::ffi::CStr;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What is missing is an error value.
 
 mod library;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Where the library is sought. Each case is a process of its own, since a process searches once.
 #![cfg(not(feature = "link"))]
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One of several ranks that may each be in another language. Start it by `symm run -n 4 -- demo`, or beside the demos of C, Python
 //! and Julia, which do the same: one heap, of which each takes the same pieces, a put into the neighbour's inbox, an all-reduce, a
 //! piece handed on by token; every result is checked bit for bit.

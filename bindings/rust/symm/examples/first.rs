@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 fn main() -> symm::Result<()> {
     let group = symm::Group::from_env()?;
     let memory = group.memory::<f32>(1024)?;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One of several ranks on GPUs that may each be in another language: `demo` for device memory, with cudarc's slices and stream. Start it
 //! by `symm run -n 4 -- gpu_rank`, or beside those of C++, Python and Julia by `tests/gpu/languages/run` of the repository. Every result is
 //! checked bit for bit.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What a call costs over C's: an all-reduce of 8 bytes in a group of one, by this crate and by the raw function, by turns.
 //! Build it with `--release`.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! A linear layer, then another, divided among ranks as large models are: the first by columns (each rank computes its share of the hidden
 //! values, and needs nobody), the second by rows (each rank computes a part of every output, and the all-reduce adds them up).
 //! Start it by `symm run -n 4 -- tensor_parallel`. The result is compared with the unsplit product.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One rank's allocation.
 
 use crate::convert::{filled, given, to_c};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Values to and from C.
 
 use crate::error::{Called, Error, Result, call, from_array};

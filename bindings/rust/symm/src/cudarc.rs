@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Device memory of [cudarc](https://docs.rs/cudarc) as operands. Both crates use the device's primary context.
 //!
 //! ```no_run

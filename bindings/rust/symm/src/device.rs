@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! The devices of this machine.
 
 use crate::convert::{Feature, count, filled, given, index};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What blocks consist of.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};

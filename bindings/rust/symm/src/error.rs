@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What a failing call says.
 
 use crate::Status;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Floating point in eight bits: storage only, the library does the arithmetic.
 
 macro_rules! fp8 {

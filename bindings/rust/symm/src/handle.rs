@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One reference to an object of the library.
 
 use crate::error::{Error, Result};

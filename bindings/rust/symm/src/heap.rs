@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One memory, handed out in pieces.
 
 use crate::buffer::{AllocConfig, bytes, on_host};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! The library itself.
 
 use crate::convert::from_static;

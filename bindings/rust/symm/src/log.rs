@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What the library has to say besides errors.
 
 use crate::LogLevel;

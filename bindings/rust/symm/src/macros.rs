@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What several types say of themselves in the same words.
 
 /// Elements at `pointer`, `len` of them.

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! A part of a block, as an operand.
 
 use crate::collective::{Operand, Place, Source, Target};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! A store of your own, by which ranks find each other.
 
 use crate::Status;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What calls on a CUDA group are ordered on.
 
 use std::any::Any;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! How long a call may wait.
 
 use std::time::Duration;

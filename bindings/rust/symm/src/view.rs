@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Single elements of memory that others write.
 
 use crate::Element;

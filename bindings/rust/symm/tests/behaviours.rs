@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! The table of behaviours that the tests of all languages run.
 #![cfg(feature = "half")]
 

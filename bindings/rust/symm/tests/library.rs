@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What is said of the library, its devices and its log; and what happens without it.
 
 mod ranks;

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // As cuda_fp16.h beside it.
 #pragma once
 

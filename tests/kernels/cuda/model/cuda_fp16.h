@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Stands in for CUDA's header when kernels are compiled for the host, with what arithmetic.cuh uses of it and of CUDA's
 // arithmetic.
 #pragma once

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """symm in PyTorch: operators for torch.compile, and a back end of ``torch.distributed`` for tensors of CPU and CUDA. ::
 
     import symm.torch

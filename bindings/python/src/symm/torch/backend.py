@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """A back end of ``torch.distributed``: ``init_process_group("cpu:symm,cuda:symm")`` after ``import symm.torch``.
 
 A process group has a group of symm's for tensors of the CPU and one for those of CUDA, each made by the first collective that

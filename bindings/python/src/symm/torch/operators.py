@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Operators of PyTorch's library, which torch.compile, autograd and CUDA graphs understand: ``torch.ops.symm.all_reduce(x)``.
 
 Common to all: [collective] [stream; blocking on the host]. `x` is any tensor; one in symmetric memory is used without a copy. The

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Tiny libraries, built on the spot.
 #![allow(dead_code)] // each test uses its part
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! One line of the table, and the values in it as one rank reads them. A mistake in the table is a panic.
 
 use std::cell::RefCell;

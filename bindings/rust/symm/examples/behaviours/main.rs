@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Runs tests/bindings/behaviours/table.txt as one of three ranks, through this crate; that directory's README says how; what is not as the table says is a panic. Where the
 //! types of Rust make a wrong call impossible, the call goes through the raw layer: `raw.rs`.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Wrong calls that the types of the safe layer make impossible: a released handle, a negative rank or channel, a data type that does not
 //! exist, words at an odd offset.
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What ranks write into a ring of blocks, and how they tell whether it came: for examples on the host and on GPUs.
 #![allow(dead_code)] // each example uses its part
 

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Collectives whose blocks have lengths of their own, and those to and from one rank.
 
 use super::{Operand, Source, Target};

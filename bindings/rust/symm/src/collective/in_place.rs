@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Collectives whose result takes the place of their input.
 
 use super::Target;

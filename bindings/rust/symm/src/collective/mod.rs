@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Collectives: what all ranks do together.
 
 mod blocks;

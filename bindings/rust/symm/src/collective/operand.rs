@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What calls read and write.
 
 use crate::error::{Error, Result};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Which algorithm a call would use, and why.
 
 use super::{Blocks, Source};

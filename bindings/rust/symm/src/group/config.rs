@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! How to make a group.
 
 use crate::convert::to_c;

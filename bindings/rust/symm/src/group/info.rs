@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What is known of a group.
 
 use crate::convert::{Feature, filled};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Ranks that share memory.
 
 mod config;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What the handles to a group have in common, and what can abort it without keeping it alive.
 
 use crate::convert::to_c;

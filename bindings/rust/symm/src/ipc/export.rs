@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Making tokens, and ending them.
 
 use super::{Holders, Token};

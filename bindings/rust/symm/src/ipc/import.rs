@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Mapping what a token names.
 
 use super::Token;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Memory of another process.
 
 use crate::buffer::on_host;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Sharing memory with any process of this user on this machine, outside of any group.
 //!
 //! The owner makes a [`Token`], plain bytes that may travel by any means; whoever [imports](import) it gets the same physical

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! A block that others may map by tokens.
 
 use super::export::withdraw_bytes;

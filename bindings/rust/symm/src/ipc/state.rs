@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! What is shared, and what can be freed.
 
 use crate::convert::filled;

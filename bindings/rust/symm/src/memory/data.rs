@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Moving elements between blocks and memory of one's own.
 
 use super::Memory;

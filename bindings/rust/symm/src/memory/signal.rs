@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Signals between ranks.
 
 use super::Memory;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! All six, on slices and on symmetric memory, in place and not.
 
 use crate::ranks::{processes, threads};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Dead, late and disagreeing ranks are errors that say who and why.
 
 use crate::ranks::{die, died, processes_ending, threads};

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Forming groups, and what they say of themselves.
 
 use crate::ranks::unique;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Pieces at the same offsets on all ranks.
 
 use crate::ranks::{processes, threads};

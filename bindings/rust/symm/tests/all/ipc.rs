@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Sharing by tokens.
 
 use crate::ranks::{threads, unique};

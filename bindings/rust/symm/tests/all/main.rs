@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Most tests are one program, since linking takes longer than they do.
 
 mod collectives;

@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Blocks, and what can be done with them.
 
 use crate::ranks::{processes, threads};

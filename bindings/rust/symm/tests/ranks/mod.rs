@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
 //! Ranks for tests: threads of this process, or processes that are this test program once more.
 #![allow(dead_code)] // each test program uses its part
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Stands in for the kernels' arithmetic when they are compiled for the host: f32 sums in the order of ranks.
 #pragma once
 

@@ -1,5 +1,3 @@
-// SPDX-License-Identifier: Apache-2.0
-//
 // Stands in for the kernels' memory.cuh when they are compiled for the host: the same words, in which every access to memory that
 // ranks share goes to the model (world.hpp) and may be the moment at which another thread goes on.
 #pragma once

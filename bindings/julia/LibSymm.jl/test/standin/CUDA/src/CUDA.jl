@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """
 Stands in for CUDA.jl in the tests, under its names: "device" memory is the host's, and the only stream is NULL. It shows that the extension fits
 these names and passes on the right addresses; what the real package does, it cannot show.
