@@ -16,15 +16,13 @@ symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
 void require_sink(const symm_failure_t& sink);
 
 // Where the options of a call want its failure; null: nowhere. They are not checked yet.
-template <class Options>
-symm_failure_t* sink_of(const Options* options) noexcept {
+template <class Options> symm_failure_t* sink_of(const Options* options) noexcept {
   const bool has_one = options != nullptr && options->struct_size >= offsetof(Options, failure) + sizeof(void*);
   return has_one ? options->failure : nullptr;
 }
 
 // A look-up says whether it has found something: that it has not costs no exception.
-template <class Options, class Function>
-symm_status_t guard(const Options* options, Function&& function) noexcept {
+template <class Options, class Function> symm_status_t guard(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
     if (sink != nullptr) require_sink(*sink);
@@ -34,18 +32,14 @@ symm_status_t guard(const Options* options, Function&& function) noexcept {
       function();
     }
     return SYMM_OK;
-  } catch (...) {
-    return fail(current_failure(), sink);
-  }
+  } catch (...) { return fail(current_failure(), sink); }
 }
 
-template <class Function>
-symm_status_t guard(Function&& function) noexcept {
+template <class Function> symm_status_t guard(Function&& function) noexcept {
   return guard<symm_wait_options_t>(nullptr, function);
 }
 
-template <class T>
-T& require(T* pointer, const char* argument) {
+template <class T> T& require(T* pointer, const char* argument) {
   if (pointer == nullptr) throw Error(Status::invalid_argument, format("%s: is NULL", argument));
   return *pointer;
 }
@@ -58,8 +52,7 @@ symm_status_t produce(const Options* options, T* out, const char* argument, Make
     *out = make();
   });
 }
-template <class T, class Make>
-symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
+template <class T, class Make> symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
   return produce<symm_wait_options_t>(nullptr, out, argument, make);
 }
 

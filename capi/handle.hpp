@@ -15,15 +15,13 @@
 
 namespace symm::capi {
 
-template <class Object>
-struct Slot {
+template <class Object> struct Slot {
   std::atomic<uint32_t> references{0};  // 0: free
   std::shared_ptr<Object> object;
   Slot* next_free = nullptr;
 };
 
-template <class Object>
-class Arena {
+template <class Object> class Arena {
  public:
   using Entry = Slot<Object>;
   static constexpr size_t kSlots = size_t{1} << 20;
@@ -91,13 +89,11 @@ class Arena {
 };
 
 // Make a handle with one reference.
-template <class Handle, class Object>
-Handle* make_handle(std::shared_ptr<Object> object) {
+template <class Handle, class Object> Handle* make_handle(std::shared_ptr<Object> object) {
   return reinterpret_cast<Handle*>(Arena<Object>::instance().take(std::move(object)));
 }
 
-template <class Object>
-Slot<Object>& slot_of(const void* handle, const char* argument) {
+template <class Object> Slot<Object>& slot_of(const void* handle, const char* argument) {
   if (handle == nullptr) throw Error(Status::invalid_handle, format("%s: is NULL", argument));
   Slot<Object>* slot = Arena<Object>::instance().find(handle);
   if (slot == nullptr) {
@@ -107,8 +103,7 @@ Slot<Object>& slot_of(const void* handle, const char* argument) {
   return *slot;
 }
 
-template <class Object>
-void retain(const void* handle, const char* argument) {
+template <class Object> void retain(const void* handle, const char* argument) {
   slot_of<Object>(handle, argument).references.fetch_add(1, std::memory_order_relaxed);
 }
 

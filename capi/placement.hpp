@@ -11,8 +11,7 @@ namespace symm::capi {
 inline constexpr size_t kMostName = 63;
 inline std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, kMostName); }
 
-template <class Options>
-Placement placement_of(const Options& given) {
+template <class Options> Placement placement_of(const Options& given) {
   require_known_bits(given.flags, SYMM_ALLOC_HOST, "options.flags");
   Placement placement;
   placement.on_host = (given.flags & SYMM_ALLOC_HOST) != 0;

@@ -23,8 +23,7 @@ inline void require_struct_size(size_t size, size_t first, const char* argument)
 }
 
 // Copy a caller's struct, if there is one, over `defaults`. What this library does not know of it must be zero.
-template <class T>
-T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
+template <class T> T read_struct(const T* from, const T& defaults, size_t first, const char* argument) {
   if (from == nullptr) return defaults;
   require_struct_size(from->struct_size, first, argument);
   T into = defaults;
@@ -41,8 +40,7 @@ T read_struct(const T* from, const T& defaults, size_t first, const char* argume
 }
 
 // Write to a caller's struct as much as it holds; what it has beyond ours becomes zero.
-template <class T>
-void write_struct(const T& from, T* to) {
+template <class T> void write_struct(const T& from, T* to) {
   const size_t size = to->struct_size;
   T copy = from;
   copy.struct_size = size;
@@ -51,14 +49,11 @@ void write_struct(const T& from, T* to) {
 }
 
 // What a struct of options is where nobody sets anything, its size in its first release, and what messages call it.
-template <class T>
-struct OptionsOf;
-template <class T>
-T read_options(const T* from) {
+template <class T> struct OptionsOf;
+template <class T> T read_options(const T* from) {
   return read_struct(from, OptionsOf<T>::kDefaults, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
 }
-template <class T>
-symm_status_t init(T* to, size_t struct_size) noexcept {
+template <class T> symm_status_t init(T* to, size_t struct_size) noexcept {
   return guard([&] {
     require(to, OptionsOf<T>::kArgument);
     require_struct_size(struct_size, OptionsOf<T>::kFirst, OptionsOf<T>::kArgument);
@@ -67,8 +62,7 @@ symm_status_t init(T* to, size_t struct_size) noexcept {
   });
 }
 #define SYMM_OPTIONS(name, argument, defaults, last_field)                  \
-  template <>                                                               \
-  struct symm::capi::OptionsOf<name##_t> {                                  \
+  template <> struct symm::capi::OptionsOf<name##_t> {                      \
     static constexpr name##_t kDefaults = defaults;                         \
     static constexpr size_t kFirst = SYMM_FIRST_SIZE(name##_t, last_field); \
     static constexpr const char* kArgument = #argument;                     \
@@ -82,8 +76,7 @@ symm_status_t fill_struct(const Options* options, T* out, size_t first, Fill&& f
     write_struct<T>(fill(), out);
   });
 }
-template <class T, class Fill>
-symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
+template <class T, class Fill> symm_status_t fill_struct(T* out, size_t first, Fill&& fill) noexcept {
   return fill_struct<symm_wait_options_t>(nullptr, out, first, fill);
 }
 

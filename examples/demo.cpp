@@ -141,8 +141,7 @@ void fit(const symm::Group& group, const symm::Memory& memory) {
 
 // Microseconds of what `call` does, which gets the number of the iteration and returns when it began: each time of the slowest
 // rank, then the median.
-template <class Call>
-double median_of_slowest(const symm::Group& group, size_t iterations, const Call& call) {
+template <class Call> double median_of_slowest(const symm::Group& group, size_t iterations, const Call& call) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times(iterations);
   for (size_t i = 0; i < iterations; ++i) {

@@ -34,8 +34,7 @@ bool came_from(int32_t rank, symm::Span<const float> data) {
   return true;
 }
 
-template <class Call>
-double microseconds(const Call& call) {
+template <class Call> double microseconds(const Call& call) {
   const auto start = std::chrono::steady_clock::now();
   call();
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();

@@ -26,11 +26,8 @@ struct Conversion {
 class ScaledCall {
  public:
   ScaledCall(const CollectiveCall& call, int rank, int size, std::byte* scratch, size_t scratch_bytes)
-      : call_(call),
-        scratch_(scratch),
-        blocks_(traits(call.collective).send_per_rank ? static_cast<size_t>(size) : 1),
-        rank_(static_cast<size_t>(rank)),
-        gets_result_(!traits(call.collective).to_root || rank == call.root) {
+      : call_(call), scratch_(scratch), blocks_(traits(call.collective).send_per_rank ? static_cast<size_t>(size) : 1),
+        rank_(static_cast<size_t>(rank)), gets_result_(!traits(call.collective).to_root || rank == call.root) {
     const Scaling& scaling = call.scaling;
     const bool widens = scaling.position == ScalePosition::before || call.dtype != wide();
     in_recv_ = widens && scaling.result == wide() && call.collective == Collective::allreduce;
@@ -56,8 +53,7 @@ class ScaledCall {
   }
 
   // convert(Conversion) and run(CollectiveCall) by turns. A call of nothing is run too: ranks may have to agree on it.
-  template <class Convert, class Run>
-  void run(Convert convert, Run run) const {
+  template <class Convert, class Run> void run(Convert convert, Run run) const {
     const Scaling& scaling = call_.scaling;
     const bool before = scaling.position == ScalePosition::before;
     const bool after = scaling.position == ScalePosition::after;

@@ -71,21 +71,11 @@ namespace symm {
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)
 #define SYMM_COUNT(name, c_name, value) +1                  // NOLINT(bugprone-macro-parentheses)
 
-enum class DType : int32_t {
-  SYMM_DTYPES(SYMM_ENUMERATOR)
-};
-enum class Op : int32_t {
-  SYMM_OPS(SYMM_ENUMERATOR)
-};
-enum class ScalePosition : int32_t {
-  SYMM_SCALE_POSITIONS(SYMM_ENUMERATOR)
-};
-enum class Collective : int32_t {
-  SYMM_COLLECTIVES(SYMM_ENUMERATOR)
-};
-enum class Algorithm : int32_t {
-  SYMM_ALGORITHMS(SYMM_ENUMERATOR)
-};
+enum class DType : int32_t { SYMM_DTYPES(SYMM_ENUMERATOR) };
+enum class Op : int32_t { SYMM_OPS(SYMM_ENUMERATOR) };
+enum class ScalePosition : int32_t { SYMM_SCALE_POSITIONS(SYMM_ENUMERATOR) };
+enum class Collective : int32_t { SYMM_COLLECTIVES(SYMM_ENUMERATOR) };
+enum class Algorithm : int32_t { SYMM_ALGORITHMS(SYMM_ENUMERATOR) };
 
 inline constexpr size_t kCollectives = SYMM_COLLECTIVES(SYMM_COUNT);
 inline constexpr size_t kAlgorithms = SYMM_ALGORITHMS(SYMM_COUNT);

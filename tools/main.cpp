@@ -29,9 +29,7 @@ int main(int argc, char** argv) {
     std::reverse(words.begin(), words.end());  // as CLI11 wants it
     app.parse(words);
     return action();
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  } catch (const std::exception& error) {
+  } catch (const CLI::ParseError& error) { return app.exit(error) == 0 ? 0 : 2; } catch (const std::exception& error) {
     std::fprintf(stderr, "symm: %s\n", error.what());
     return 1;
   }

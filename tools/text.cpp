@@ -41,9 +41,7 @@ uint64_t parse_bytes(const std::string& text) {
   double value = 0;
   try {
     value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    throw std::invalid_argument(problem);
-  }
+  } catch (const std::exception&) { throw std::invalid_argument(problem); }
   std::string suffix = text.substr(used);
   static constexpr std::string_view letters = "KMGT";
   if (!suffix.empty() && suffix != "B") {

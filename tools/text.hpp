@@ -15,16 +15,7 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string format_ranks(const std::vector<int>& ranks);  // "rank 3", "ranks 0, 2-5"
 std::string signal_name(int signal);                      // SIGSEGV (Segmentation fault)
 
-enum class Colour : uint8_t {
-  plain,
-  bold,
-  red,
-  green,
-  yellow,
-  blue,
-  magenta,
-  cyan
-};
+enum class Colour : uint8_t { plain, bold, red, green, yellow, blue, magenta, cyan };
 bool wants_colour(int fd);  // a terminal, and neither NO_COLOR nor TERM=dumb is set
 std::string paint(std::string_view text, Colour colour, bool enabled);
 

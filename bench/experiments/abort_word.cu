@@ -25,19 +25,13 @@ __global__ void leave_on(const unsigned* word, const unsigned* polled, unsigned 
   for (unsigned looks = 1; how == Ended::not_yet; ++looks) {
     if (load_relaxed(polled) != 0) how = Ended::deadline;  // nobody stores there
     if (looks % period != 0) continue;
-    if (load_relaxed(word) != 0)
-      how = Ended::told;
-    else if (nanoseconds() > deadline)
-      how = Ended::deadline;
+    if (load_relaxed(word) != 0) how = Ended::told;
+    else if (nanoseconds() > deadline) how = Ended::deadline;
   }
   end(&leaving->ended, how);
 }
 
-enum class Way {
-  mapped,
-  copied,
-  written
-};
+enum class Way { mapped, copied, written };
 constexpr const char* kWays[] = {"mapped host memory", "device memory, by a copy on a stream of its own (symm's way)",
                                  "device memory, by cuStreamWriteValue32"};
 

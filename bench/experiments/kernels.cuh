@@ -11,11 +11,7 @@ using symm::cuda::store_relaxed;
 
 inline constexpr uint64_t kLimit = 10'000'000'000ULL;  // nanoseconds
 
-enum class Ended : unsigned {
-  not_yet,
-  told,
-  deadline
-};
+enum class Ended : unsigned { not_yet, told, deadline };
 __device__ inline void end(Ended* ended, Ended how) {
   store_relaxed(reinterpret_cast<unsigned*>(ended), static_cast<unsigned>(how));
 }

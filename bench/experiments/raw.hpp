@@ -55,8 +55,7 @@ class SharedMemory {
 };
 
 // Words that host and kernels share; zero at first.
-template <class T>
-class Mapped {
+template <class T> class Mapped {
  public:
   Mapped() {
     void* made = nullptr;
@@ -72,8 +71,7 @@ class Mapped {
  private:
   T* value_;
 };
-template <class T>
-T look(const T& word) {
+template <class T> T look(const T& word) {
   T value;
   __atomic_load(&word, &value, __ATOMIC_ACQUIRE);
   return value;

@@ -20,8 +20,7 @@ struct Meeting {
 };
 // Both counters are loaded and stored, so one at a time; or a number is claimed atomically, then the other side told by an
 // addition.
-template <bool claims>
-__global__ void __launch_bounds__(32) meet(const Meeting side) {
+template <bool claims> __global__ void __launch_bounds__(32) meet(const Meeting side) {
   symm::cuda::begin();
   if (threadIdx.x != 0) return;
   unsigned wanted;

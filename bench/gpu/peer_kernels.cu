@@ -20,8 +20,7 @@ namespace {
 
 namespace fused = flashinfer::trtllm_allreduce_fusion;
 
-template <class T, int kRanks>
-cudaError_t launch(const Fused& what, cudaStream_t stream) {
+template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_t stream) {
   fused::AllReduceFusionParams<T> params{};
   params.nranks = what.ranks;
   params.rank = what.rank;
@@ -38,8 +37,7 @@ cudaError_t launch(const Fused& what, cudaStream_t stream) {
   return fused::allreduce_fusion_kernel_launcher<kPattern, T, kRanks, false>(params, true);
 }
 
-template <class T>
-int launch_for(const Fused& what, cudaStream_t stream) {
+template <class T> int launch_for(const Fused& what, cudaStream_t stream) {
   if (what.ranks == 2) return launch<T, 2>(what, stream);
   if (what.ranks == 4) return launch<T, 4>(what, stream);
   return what.ranks == 8 ? launch<T, 8>(what, stream) : cudaErrorInvalidValue;
@@ -77,9 +75,7 @@ extern "C" {
 int peer_flashinfer(const Fused* what, int is_f32, cudaStream_t stream) {
   try {
     return is_f32 ? launch_for<float>(*what, stream) : launch_for<nv_bfloat16>(*what, stream);
-  } catch (const std::exception&) {
-    return cudaErrorInvalidConfiguration;
-  }
+  } catch (const std::exception&) { return cudaErrorInvalidConfiguration; }
 }
 
 size_t peer_vllm_signal_bytes() { return sizeof(vllm::Signal); }

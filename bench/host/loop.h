@@ -14,9 +14,7 @@
 #include <time.h>
 #endif
 
-enum {
-  LOOP_MAX_RANKS = 64
-};
+enum { LOOP_MAX_RANKS = 64 };
 
 /* In a file that all ranks map. Each word has one writer; neighbours are two lines apart, since processors fetch lines in pairs.
  */
@@ -74,10 +72,7 @@ static inline uint64_t loop_start_together(struct loop_arena* arena, int rank, i
 /* Ticks for a line to go from rank 0 to rank 1 and another to come back: how close their processors are. On a virtual machine
  * this changes from one moment to the next. Called by both; 0 on rank 1. */
 static inline double loop_round_trip(struct loop_arena* arena, int rank) {
-  enum {
-    BATCHES = 20,
-    TRIPS = 100
-  };
+  enum { BATCHES = 20, TRIPS = 100 };
   uint64_t trip = arena->pong.word;
   double best = 0;
   int batch, i;

@@ -21,24 +21,9 @@
 #include "loop.h"
 #include "peer.h"
 
-enum {
-  MAX_ITERATIONS = 100000,
-  CHECK_ALL_BYTES = 1 << 20,
-  STRIDE = 1021
-};
+enum { MAX_ITERATIONS = 100000, CHECK_ALL_BYTES = 1 << 20, STRIDE = 1021 };
 
-enum operation {
-  ALLREDUCE,
-  REDUCE_SCATTER,
-  ALLGATHER,
-  BROADCAST,
-  ALLTOALL,
-  BARRIER,
-  PING,
-  HEAP,
-  NOTHING,
-  OPERATIONS
-};
+enum operation { ALLREDUCE, REDUCE_SCATTER, ALLGATHER, BROADCAST, ALLTOALL, BARRIER, PING, HEAP, NOTHING, OPERATIONS };
 static const char* const names[OPERATIONS] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "alltoall",
                                               "barrier",   "ping",           "heap",      "nothing"};
 

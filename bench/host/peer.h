@@ -9,10 +9,7 @@ struct peer {
   int size;
 };
 
-enum memory {
-  MEMORY_PRIVATE,
-  MEMORY_SYMMETRIC
-};
+enum memory { MEMORY_PRIVATE, MEMORY_SYMMETRIC };
 
 /* Any failure prints what failed and ends the process. */
 struct peer peer_start(int* argc, char*** argv);

@@ -63,12 +63,10 @@ class Child {
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
-  template <class T>
-  void send(const T& value) {
+  template <class T> void send(const T& value) {
     if (write(out_, &value, sizeof value) != sizeof value) throw std::runtime_error("write");
   }
-  template <class T>
-  T receive() {
+  template <class T> T receive() {
     T value;
     auto* bytes = reinterpret_cast<char*>(&value);
     for (size_t got = 0; got < sizeof value;) {

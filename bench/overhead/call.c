@@ -4,10 +4,7 @@
 #include <symm/symm.h>
 #include <time.h>
 
-enum {
-  CALLS = 20000,
-  ROUNDS = 21
-};
+enum { CALLS = 20000, ROUNDS = 21 };
 
 static void require(symm_status_t status) {
   if (status == SYMM_OK) return;

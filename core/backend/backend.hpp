@@ -23,11 +23,7 @@
 
 namespace symm {
 
-enum class BackendKind : int32_t {
-  automatic = 0,
-  host = 1,
-  cuda = 2
-};
+enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 
 // By which a driver finds memory without a descriptor, also on another machine. All zero: there is none.
 using FabricHandle = std::array<std::byte, 64>;

@@ -173,12 +173,9 @@ PlanTable::Section PlanTable::section_of(std::string_view title, const std::stri
   const std::string whole = in_quotes("[" + std::string(title) + "]");
   std::string_view rest = trim(title);
   const std::string_view backend = take(rest, ' ');
-  if (backend == "host")
-    section.backend = BackendKind::host;
-  else if (backend == "cuda")
-    section.backend = BackendKind::cuda;
-  else
-    refuse(where, whole + " is of no back end; there are host and cuda");
+  if (backend == "host") section.backend = BackendKind::host;
+  else if (backend == "cuda") section.backend = BackendKind::cuda;
+  else refuse(where, whole + " is of no back end; there are host and cuda");
   rest = trim(rest);
   if (!rest.empty() && rest.front() >= '0' && rest.front() <= '9') {
     std::string_view ranks = take(rest, ' ');

@@ -14,11 +14,7 @@
 
 namespace symm {
 
-enum class PlanOrigin : uint8_t {
-  built_in = 0,
-  file = 1,
-  variable = 2
-};
+enum class PlanOrigin : uint8_t { built_in = 0, file = 1, variable = 2 };
 
 struct PlanKey {
   const char* name;

@@ -21,10 +21,7 @@ class Segment final : public Block {
   static std::shared_ptr<Segment> adopt(int fd, uint64_t offset, size_t bytes);
   // Map a peer's segment after checking that it is a memfd of exactly the size that was announced, which can no longer shrink.
   // The mapping alone keeps the memory; the descriptor is needed only to hand it on.
-  enum class Descriptor {
-    close,
-    keep
-  };
+  enum class Descriptor { close, keep };
   static std::shared_ptr<Segment> import(Fd fd, const BlockExtent& extent, Descriptor descriptor = Descriptor::close);
   // Of `bytes` from the start, in pages of the system's size.
   static std::shared_ptr<Segment> import(Fd fd, size_t bytes);

@@ -36,8 +36,7 @@ struct GroupStats {
     algorithms[algorithm].add(1);
   }
   // `call`, of which it is counted whether it failed.
-  template <class Call>
-  void counted(const Call& call) {
+  template <class Call> void counted(const Call& call) {
     try {
       call();
     } catch (...) {

@@ -9,11 +9,7 @@
 
 namespace symm {
 
-enum class TopologyClass : int32_t {
-  unknown = 0,
-  fully_connected = 1,
-  hybrid_cube_mesh = 2
-};
+enum class TopologyClass : int32_t { unknown = 0, fully_connected = 1, hybrid_cube_mesh = 2 };
 
 // Row-major matrix of the number of direct links between each two devices.
 struct Links {

@@ -12,13 +12,9 @@ Failure current_failure() noexcept {
   try {
     try {
       throw;
-    } catch (const Error& error) {
-      return error.failure();
-    } catch (const std::bad_alloc&) {
+    } catch (const Error& error) { return error.failure(); } catch (const std::bad_alloc&) {
       return {Status::out_of_memory, -1, 0, "out of host memory"};
-    } catch (const std::exception& error) {
-      return {Status::internal, -1, 0, error.what()};
-    } catch (...) {
+    } catch (const std::exception& error) { return {Status::internal, -1, 0, error.what()}; } catch (...) {
       return {Status::internal, -1, 0, "unknown C++ exception"};
     }
   } catch (...) {

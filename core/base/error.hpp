@@ -26,9 +26,7 @@
 namespace symm {
 
 #define SYMM_ENUMERATOR(name, c_name, value, text) name = value,  // NOLINT(bugprone-macro-parentheses)
-enum class Status : int32_t {
-  SYMM_STATUSES(SYMM_ENUMERATOR)
-};
+enum class Status : int32_t { SYMM_STATUSES(SYMM_ENUMERATOR) };
 #undef SYMM_ENUMERATOR
 
 // What went wrong and, where a rank is to blame, which.

@@ -15,8 +15,7 @@ namespace symm {
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
-  template <class T>
-  T number() {
+  template <class T> T number() {
     T value = 0;
     for (size_t i = 0; i < sizeof(T); ++i)
       value = static_cast<T>(value | static_cast<T>(std::to_integer<T>(bytes_[i]) << (8 * i)));
@@ -24,10 +23,7 @@ class Reader {
     return value;
   }
   // Into numbers and enumerators, one after the other; Writer::numbers() of the same writes what this reads.
-  template <class... T>
-  void numbers(T&... fields) {
-    ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...);
-  }
+  template <class... T> void numbers(T&... fields) { ((fields = static_cast<T>(number<std::make_unsigned_t<T>>())), ...); }
   std::string text(size_t size) {
     std::string value(size, '\0');
     std::transform(bytes_.begin(), bytes_.begin() + static_cast<std::ptrdiff_t>(size), value.begin(),
@@ -35,8 +31,7 @@ class Reader {
     bytes_ = bytes_.subspan(size);
     return value;
   }
-  template <class Array>
-  Array bytes() {
+  template <class Array> Array bytes() {
     Array value{};
     std::copy_n(bytes_.begin(), value.size(), value.begin());
     bytes_ = bytes_.subspan(value.size());
@@ -51,14 +46,10 @@ class Reader {
 
 class Writer {
  public:
-  template <class T>
-  void number(T value) {
+  template <class T> void number(T value) {
     for (size_t i = 0; i < sizeof(T); ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i) & 0xFFU));
   }
-  template <class... T>
-  void numbers(T... fields) {
-    (number(static_cast<std::make_unsigned_t<T>>(fields)), ...);
-  }
+  template <class... T> void numbers(T... fields) { (number(static_cast<std::make_unsigned_t<T>>(fields)), ...); }
   void text(const std::string& value) {
     for (const char c : value) bytes_.push_back(static_cast<std::byte>(c));
   }
@@ -67,8 +58,7 @@ class Writer {
 };
 
 // Into a field of fixed size, cut if need be.
-template <size_t N>
-void write_text(char (&field)[N], const std::string& text) {
+template <size_t N> void write_text(char (&field)[N], const std::string& text) {
   const size_t length = std::min(text.size(), N - 1);
   std::copy_n(text.data(), length, field);
   field[length] = '\0';

@@ -7,12 +7,7 @@
 
 namespace symm::log {
 
-enum class Level : int32_t {
-  error = 1,
-  warning = 2,
-  info = 3,
-  debug = 4
-};
+enum class Level : int32_t { error = 1, warning = 2, info = 3, debug = 4 };
 using Callback = void (*)(void* user, int32_t level, const char* message);
 
 uint64_t add_listener(Callback callback, void* user, Level level);

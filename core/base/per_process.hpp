@@ -12,8 +12,7 @@
 
 namespace symm {
 
-template <class Object>
-class PerProcess {
+template <class Object> class PerProcess {
  public:
   static Object& current() {
     if (Object* existing = here.load(std::memory_order_acquire)) return *existing;

@@ -57,8 +57,7 @@ const std::string& boot_id() {
     const Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     char text[64];
     ssize_t got = -1;
-    while (file && (got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) {
-    }
+    while (file && (got = read(file.get(), text, sizeof text)) < 0 && errno == EINTR) {}
     // Not for ever: the next call may have what this one lacks. Where there is no such file there never is.
     if (got < 0 && errno != ENOENT && errno != EACCES) throw system_error(errno, "read", "boot_id");
     auto* id = new std::string(text, got > 0 ? static_cast<size_t>(got) : 0);

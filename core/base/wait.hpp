@@ -143,12 +143,7 @@ struct SpinPolicy {
 };
 
 // How a wait ended when it did not succeed.
-enum class WaitEnd {
-  reached,
-  timed_out,
-  peer_departed,
-  revoked
-};
+enum class WaitEnd { reached, timed_out, peer_departed, revoked };
 
 // Who pays for the writer not missing a waiter. Writer and waiter each store one word and then read the other's, and one of them
 // must see the other's store, for which both need a full barrier.

@@ -49,9 +49,7 @@ Fd prepare(int directory, const std::string& temporary, int size) {
   const std::string text = format("pid %lld start %llu size %d\n", static_cast<long long>(getpid()),
                                   static_cast<unsigned long long>(process::start_time_of(getpid())), size);
   ssize_t written = -1;
-  do {
-    written = write(file.get(), text.data(), text.size());
-  } while (written < 0 && errno == EINTR);
+  do { written = write(file.get(), text.data(), text.size()); } while (written < 0 && errno == EINTR);
   const int error = written < 0 ? errno : ENOSPC;
   if (written != static_cast<ssize_t>(text.size()) || flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     const int reported = written == static_cast<ssize_t>(text.size()) ? errno : error;

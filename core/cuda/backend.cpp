@@ -41,9 +41,7 @@ std::string unavailable_reason() {
   if (const std::string reason = missing_kernels(); !reason.empty()) return reason;
   try {
     driver();
-  } catch (const Error& error) {
-    return error.what();
-  }
+  } catch (const Error& error) { return error.what(); }
   return "";
 }
 

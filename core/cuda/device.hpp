@@ -55,11 +55,7 @@ class Device {
     Event event;                                  // the period ends with it, ...
     std::shared_ptr<std::atomic<int>> finishing;  // ... or, unless null, when a thread that waits for the device has said so
   };
-  enum Finishing {
-    under_way,
-    done,
-    refused
-  };
+  enum Finishing { under_way, done, refused };
 
   explicit Device(const Driver& driver) : driver_(driver) {}
   void prepare_recorded();
@@ -89,10 +85,7 @@ std::string text_of(const Uuid& uuid);  // "GPU-..." as nvidia-smi writes it
 // process would forbid (allocation, synchronisation of our own stream): they have nothing to do with what is captured.
 class ContextGuard {
  public:
-  enum class Capture {
-    as_it_is,
-    relaxed
-  };
+  enum class Capture { as_it_is, relaxed };
   explicit ContextGuard(const Device& device, Capture capture = Capture::as_it_is);
   // For release, which goes on if the context cannot be made current any more.
   ContextGuard(const Device& device, std::nothrow_t) noexcept;

@@ -31,8 +31,7 @@ class Kernels {
     unsigned blocks, threads;
     CUstream stream;
   };
-  template <class Args>
-  void launch(CUfunction function, const Launch& launch, Args& args) const {
+  template <class Args> void launch(CUfunction function, const Launch& launch, Args& args) const {
     void* parameters[] = {&args};
     run(function, launch, parameters);
   }

@@ -100,9 +100,7 @@ std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device,
     std::string mine;
     try {
       step();
-    } catch (...) {
-      mine = current_failure().message;
-    }
+    } catch (...) { mine = current_failure().message; }
     *reason = out_of_band.commit_vote(mine);
     return reason->empty();
   };

@@ -16,9 +16,7 @@ void MulticastMemories::choose(Kernels& kernels) {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
     for (const std::string& name : kernel_names(context_.size, true)) kernels.load(name);
     kernels.make_ready();
-  } catch (const Error& error) {
-    trouble_ = error.what();
-  }
+  } catch (const Error& error) { trouble_ = error.what(); }
 }
 
 void MulticastMemories::add(MemoryView& memory, const std::vector<std::shared_ptr<Block>>& blocks, OutOfBand& out_of_band) {

@@ -41,20 +41,12 @@ size_t pad_bytes(int size, int channels) {
 }
 
 CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
-    : Transport(static_cast<DeviceTransport&>(*this)),
-      context_(std::move(context)),
-      device_(std::move(device)),
-      lender_(static_cast<const CudaTransport*>(context_.lender)),
-      values_(values),
-      tuning_(choose_tuning()),
-      facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
+    : Transport(static_cast<DeviceTransport&>(*this)), context_(std::move(context)), device_(std::move(device)),
+      lender_(static_cast<const CudaTransport*>(context_.lender)), values_(values),
+      tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
-      controls_(static_cast<size_t>(context_.size)),
-      uuids_(controls_.size()),
-      multicast_(context_, device_),
-      link_facts_(controls_.size()),
-      mailbox_(device_),
-      kernels_(*device_),
+      controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
+      link_facts_(controls_.size()), mailbox_(device_), kernels_(*device_),
       order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
@@ -377,10 +369,8 @@ void CudaTransport::collective(const CollectiveCall& call) {
   const TimedLock turn(order_.turn(), call.timeout_ms, name_of(call.collective));
   context_.revocation->throw_if_revoked();
   const StreamOrder::Place place = order_.before(stream);
-  if (call.scaling)
-    issue_scaled(call, scaled(call));
-  else
-    issue(call, input, chosen);
+  if (call.scaling) issue_scaled(call, scaled(call));
+  else issue(call, input, chosen);
   stats_.add_collective(static_cast<size_t>(call.collective), call.bytes(), static_cast<size_t>(chosen.algorithm));
   order_.after(place);
 }
@@ -417,10 +407,8 @@ void CudaTransport::launch_conversion(const CollectiveCall& call, const Conversi
                    1,
                    static_cast<int32_t>(c.from_dtype),
                    static_cast<int32_t>(c.to_dtype)};
-  if (c.scaled && call.scaling.kind == Factor::pointer)
-    args.pointer = address_of(call.scale_pointer);
-  else if (c.scaled)
-    args.factor = call.scaling.factor;
+  if (c.scaled && call.scaling.kind == Factor::pointer) args.pointer = address_of(call.scale_pointer);
+  else if (c.scaled) args.factor = call.scaling.factor;
   constexpr size_t kThreads = 256, kMost = 1024;
   const size_t blocks = (c.count * c.blocks * std::min(size_of(c.from_dtype), size_of(c.to_dtype)) / kPack + kThreads) / kThreads;
   kernels_.launch(kernels_.find("symm_convert"),

@@ -105,9 +105,7 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   const auto attempt = [&](const auto& step) {
     try {
       if (vote.failure.status == Status::ok) step();
-    } catch (...) {
-      vote.failure = current_failure();
-    }
+    } catch (...) { vote.failure = current_failure(); }
   };
   const auto commit = [&](uint64_t round) {
     return commit_vote(group, {MessageKind::vote, group.id(), tag, sequence * 2 + round}, vote, deadline);
@@ -120,9 +118,7 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   const std::vector<Vote> votes = commit(0);
   try {
     phases.agree(votes);
-  } catch (const Error& error) {
-    throw Agreed(error.failure());
-  }
+  } catch (const Error& error) { throw Agreed(error.failure()); }
 
   const Topic topic{kind, group.id(), tag, sequence};
   for (int peer = 0; peer < group.size(); ++peer) {

@@ -199,8 +199,7 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
   return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline, std::move(lender));
 }
 
-template <class Choose>
-std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
+template <class Choose> std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
   try {
     return form_part(id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr);
   } catch (...) {

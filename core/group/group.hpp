@@ -107,8 +107,7 @@ class Group : public std::enable_shared_from_this<Group> {
   // Revoke on all ranks. The first reason given anywhere wins.
   void fail(const Failure& failure) noexcept;
   // A call of all ranks. Should this one not get its turn in time, the others are left waiting.
-  template <class Call>
-  void in_turn(Call&& call) {
+  template <class Call> void in_turn(Call&& call) {
     try {
       call();
     } catch (const OutOfTurn&) {
@@ -151,8 +150,7 @@ class Group : public std::enable_shared_from_this<Group> {
   template <class Choose>  // Part()
   std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender = nullptr);
   // The same; its failures are of this group.
-  template <class Choose>
-  std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
+  template <class Choose> std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
   void connect_transport(Deadline deadline);
 
   std::shared_ptr<Mesh> mesh_;

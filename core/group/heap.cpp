@@ -27,11 +27,8 @@ std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t b
 }
 
 Heap::Heap(std::shared_ptr<Memory> memory, Options options)
-    : memory_(std::move(memory)),
-      options_(std::move(options)),
-      start_(memory_->pointer(memory_->group().rank())),
-      pieces_(memory_->view().bytes),
-      history_(memory_->view().id) {}
+    : memory_(std::move(memory)), options_(std::move(options)), start_(memory_->pointer(memory_->group().rank())),
+      pieces_(memory_->view().bytes), history_(memory_->view().id) {}
 
 Error Heap::error(Status status, const std::string& what) const {
   return {status, format("heap%s%s: %s", name().empty() ? "" : " ", name().c_str(), what.c_str())};

@@ -206,11 +206,8 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
 }
 
 Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
-    : group_(std::move(group)),
-      buffer_(std::move(buffer)),
-      view_(std::move(view)),
-      pointer_table_(view_->blocks.begin(), view_->blocks.end()),
-      pad_table_(view_->pads.begin(), view_->pads.end()) {
+    : group_(std::move(group)), buffer_(std::move(buffer)), view_(std::move(view)),
+      pointer_table_(view_->blocks.begin(), view_->blocks.end()), pad_table_(view_->pads.begin(), view_->pads.end()) {
   group_->transport().device().memory_added(*view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }
@@ -282,8 +279,7 @@ SignalState Memory::look_at_signal(int rank, int channel) {
   return group_->transport().look_at_signal(*view_, rank, channel);
 }
 
-template <class Wait>
-void Memory::counted_wait(const Wait& wait) {
+template <class Wait> void Memory::counted_wait(const Wait& wait) {
   GroupStats& stats = group_->transport().stats();
   stats.counted(wait);
   stats.waits.add_shared(1);
@@ -304,9 +300,7 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
       try {
         require_signal(wait.rank, wait.channel);
         require_known(wait.compare);
-      } catch (const Error& error) {
-        throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what()));
-      }
+      } catch (const Error& error) { throw Error(error.status(), format("waits[%td].%s", &wait - waits.data(), error.what())); }
     }
     group_->transport().wait_signals(*view_, waits, any, group_->timeout_or_look(timeout_ms), out_index, nullptr, stream);
   });

@@ -111,8 +111,7 @@ class Memory {
   std::byte* range(int rank, size_t offset, size_t bytes) const;
   std::byte* word(int rank, size_t offset, size_t bytes) const;
   void require_signal(int rank, int channel) const;
-  template <class Wait>
-  void counted_wait(const Wait& wait);
+  template <class Wait> void counted_wait(const Wait& wait);
 
   std::shared_ptr<Group> group_;
   std::shared_ptr<Buffer> buffer_;

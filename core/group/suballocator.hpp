@@ -51,10 +51,8 @@ class Suballocator {
   struct Free {
     void operator()(void* memory) const noexcept { std::free(memory); }
   };
-  template <class T>
-  using Zeros = std::unique_ptr<T[], Free>;  // of pages that are not there before they are written
-  template <class T>
-  static Zeros<T> zeros(size_t count) {
+  template <class T> using Zeros = std::unique_ptr<T[], Free>;  // of pages that are not there before they are written
+  template <class T> static Zeros<T> zeros(size_t count) {
     auto* made = static_cast<T*>(std::calloc(count, sizeof(T)));
     if (made == nullptr) throw std::bad_alloc();
     return Zeros<T>(made);

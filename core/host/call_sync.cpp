@@ -6,13 +6,8 @@
 namespace symm::host {
 
 CallSync::CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms)
-    : controls_(controls),
-      calls_(calls),
-      size_(controls.context().size),
-      rank_(controls.context().rank),
-      prepared_(prepared),
-      deadline_(timeout_ms),
-      op_(++calls.op) {
+    : controls_(controls), calls_(calls), size_(controls.context().size), rank_(controls.context().rank), prepared_(prepared),
+      deadline_(timeout_ms), op_(++calls.op) {
   await_former_call();
 }
 

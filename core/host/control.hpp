@@ -114,10 +114,7 @@ class Control {
   static constexpr size_t kWaiting = kGaveUp + kLine;
   static constexpr size_t kBarriers = kWaiting + kLine;
 
-  template <class T>
-  T* at(size_t offset) const {
-    return reinterpret_cast<T*>(base_ + offset);
-  }
+  template <class T> T* at(size_t offset) const { return reinterpret_cast<T*>(base_ + offset); }
 
   std::shared_ptr<Segment> segment_;
   std::byte* base_ = nullptr;

@@ -15,14 +15,9 @@ struct TransportShare {
 }  // namespace
 
 Controls::Controls(TransportContext context, const PlanValues& values)
-    : context_(std::move(context)),
-      values_(values),
-      half_(Control::scratch_half(context_.size, context_.scratch_bytes)),
-      processors_(usable_processors()),
-      spin_(SpinPolicy::for_ranks(context_.size, processors_)),
-      registered_(register_for_asymmetric_fences()),
-      fencing_(fencing_of_group()),
-      controls_(static_cast<size_t>(context_.size)),
+    : context_(std::move(context)), values_(values), half_(Control::scratch_half(context_.size, context_.scratch_bytes)),
+      processors_(usable_processors()), spin_(SpinPolicy::for_ranks(context_.size, processors_)),
+      registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
                   context_.channels, half_);

@@ -35,13 +35,8 @@ Located locate(const MemoryDirectory* directory, const void* address, size_t byt
 }  // namespace
 
 OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int size)
-    : directory_(directory),
-      rank_(rank),
-      size_(size),
-      said_(static_cast<size_t>(size)),
-      peer_send_(static_cast<size_t>(size)),
-      peer_recv_(static_cast<size_t>(size)),
-      peer_room_(static_cast<size_t>(size)) {}
+    : directory_(directory), rank_(rank), size_(size), said_(static_cast<size_t>(size)), peer_send_(static_cast<size_t>(size)),
+      peer_recv_(static_cast<size_t>(size)), peer_room_(static_cast<size_t>(size)) {}
 
 bool OperandExchange::symmetric_here(const CollectiveCall& call) const {
   const OperandBytes bytes = bytes_of(call, size_);

@@ -26,8 +26,7 @@ class OperandExchange {
   // Enters the call, after `before_entry(can my send be read by others?)`, and awaits all entries. Returns the rank whose operand
   // lies in no memory that is known here, or -1. Then what follows is valid until the next exchange; the memories stay mapped for
   // the life of a Hold made before.
-  template <class BeforeEntry>
-  int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
+  template <class BeforeEntry> int exchange(const CollectiveCall& call, Sync& sync, BeforeEntry&& before_entry) {
     const Key key = key_of(call);
     const bool remembered = say(call, key);
     before_entry(is_readable(call, said_[static_cast<size_t>(rank_)]));

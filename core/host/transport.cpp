@@ -46,12 +46,9 @@ bool HostTransport::stream_done(void* stream) {
 
 HostTransport::HostTransport(TransportContext context, const PlanValues& values)
     : controls_(std::move(context), values),
-      context_(controls_.context()),
-      facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
-      calls_(context_.size),
-      scratch_(static_cast<size_t>(context_.size)),
-      operands_(context_.directory, context_.rank, context_.size),
-      barriers_(static_cast<size_t>(context_.channels) + 1) {
+      context_(controls_.context()), facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
+      calls_(context_.size), scratch_(static_cast<size_t>(context_.size)),
+      operands_(context_.directory, context_.rank, context_.size), barriers_(static_cast<size_t>(context_.channels) + 1) {
   stats_.barriers = std::vector<Counter>(barriers_.size());
 }
 

@@ -33,8 +33,7 @@ void Exporter::leave() noexcept {
 
 // ---- on the monitor's thread
 
-template <class Work>
-void Exporter::turn(const Work& work) noexcept {
+template <class Work> void Exporter::turn(const Work& work) noexcept {
   try {
     DeferredWork after;
     const std::lock_guard lock(mutex_);
@@ -42,9 +41,7 @@ void Exporter::turn(const Work& work) noexcept {
     work();
     settle(after);
     announce();
-  } catch (const std::exception& error) {
-    log::write(log::Level::error, "sharing by tokens: %s", error.what());
-  }
+  } catch (const std::exception& error) { log::write(log::Level::error, "sharing by tokens: %s", error.what()); }
 }
 
 void Exporter::let_in() noexcept {
@@ -113,9 +110,7 @@ void Exporter::released(const std::byte* data) noexcept {
     if (of == nullptr) return;
     exports_->release(*of);
     tend(after);
-  } catch (const std::exception& error) {
-    log::write(log::Level::error, "release of an exported buffer: %s", error.what());
-  }
+  } catch (const std::exception& error) { log::write(log::Level::error, "release of an exported buffer: %s", error.what()); }
 }
 
 LeasedMapping Exporter::claim(const Token& token, void* stream) {
@@ -168,9 +163,7 @@ void Exporter::release(uint64_t lease, Position position) noexcept {
     if (own_leases_.release(*exports_, lease, position, words()) == Leases::End::now) ++statistics_.done.leases_ended;
     settle(after);
     announce();
-  } catch (const std::exception& error) {
-    log::write(log::Level::error, "release of an import: %s", error.what());
-  }
+  } catch (const std::exception& error) { log::write(log::Level::error, "release of an import: %s", error.what()); }
 }
 
 // ---- looking after what was given out

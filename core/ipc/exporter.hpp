@@ -61,10 +61,9 @@ class Exporter {
 
   void open();
   void on_time() noexcept;
-  StreamWords* stream_words(const Provider& provider);  // null where there are no streams
-  StreamWords* known_words();                           // null before the first export of memory that streams use
-  template <class Work>
-  void turn(const Work& work) noexcept;  // on the monitor's thread
+  StreamWords* stream_words(const Provider& provider);         // null where there are no streams
+  StreamWords* known_words();                                  // null before the first export of memory that streams use
+  template <class Work> void turn(const Work& work) noexcept;  // on the monitor's thread
   void let_in() noexcept;
   bool await_end(std::vector<Awaited>& awaited, Deadline deadline);
 

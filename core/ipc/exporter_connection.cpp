@@ -80,11 +80,8 @@ std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& tok
 
 ExporterConnection::ExporterConnection(const Token& token, PeerFd socket, PeerProcess process,
                                        std::shared_ptr<host::Segment> ring, std::shared_ptr<host::Segment> board)
-    : pid_(token.pid),
-      connection_(*this, std::move(socket), std::move(process), kMaxPacket),
-      board_segment_(std::move(board)),
-      board_(ValidityBoard::in(*board_segment_)),
-      ring_(std::move(ring)) {}
+    : pid_(token.pid), connection_(*this, std::move(socket), std::move(process), kMaxPacket), board_segment_(std::move(board)),
+      board_(ValidityBoard::in(*board_segment_)), ring_(std::move(ring)) {}
 
 void ExporterConnection::share_life() noexcept {
   try {

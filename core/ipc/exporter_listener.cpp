@@ -26,9 +26,7 @@ Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 }  // namespace
 
 ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
-    : name_(hexadecimal(exporter)),
-      on_connect_(std::move(on_connect)),
-      on_time_(std::move(on_time)),
+    : name_(hexadecimal(exporter)), on_connect_(std::move(on_connect)), on_time_(std::move(on_time)),
       timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
   if (!timer_) throw system_error(errno, "timerfd_create");
   open();

@@ -14,13 +14,9 @@ constexpr size_t kMostLeases = size_t{1} << 20;
 
 ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
                                        PeerFd socket, PeerProcess process, LeaseRingReader ring)
-    : exporter_(exporter),
-      exports_(exports),
-      statistics_(statistics),
-      serial_(serial),
+    : exporter_(exporter), exports_(exports), statistics_(statistics), serial_(serial),
       connection_(*this, std::move(socket), std::move(process), kMaxPacket),
-      start_time_(process::start_time_of(connection_.peer().pid)),
-      ring_(std::move(ring)) {}
+      start_time_(process::start_time_of(connection_.peer().pid)), ring_(std::move(ring)) {}
 
 void ImporterConnection::start(const std::shared_ptr<ImporterConnection>& self, int board) {
   const int fds[] = {ring_.fd(), board};

@@ -69,9 +69,7 @@ void ImporterConnections::drain() {
 void ImporterConnections::drain(BySerial::iterator at) {
   try {
     at->second->drain();
-  } catch (const Error& error) {
-    break_off(at, error.what());
-  }
+  } catch (const Error& error) { break_off(at, error.what()); }
 }
 
 // Its leases stay until it is known to be dead.
@@ -86,9 +84,7 @@ void ImporterConnections::close_and_drain(ImporterConnection& importer) {
   importer.connection().close_socket();
   try {
     importer.drain();
-  } catch (const Error&) {
-    importer.distrust();
-  }
+  } catch (const Error&) { importer.distrust(); }
 }
 
 void ImporterConnections::disconnected(BySerial::iterator at) {

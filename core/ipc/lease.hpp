@@ -34,11 +34,7 @@ class Leases {
 
   void grant(Exports& exports, uint64_t number, const Lease& lease, uint64_t token);
   // Over at once, or when `words` say that the position is passed.
-  enum class End {
-    unknown,
-    now,
-    later
-  };
+  enum class End { unknown, now, later };
   End release(Exports& exports, uint64_t lease, Position position, std::span<const std::atomic<uint64_t>> words);
   // Returns how many leases were found to be over.
   uint64_t drain(Exports& exports, std::span<const std::atomic<uint64_t>> words);

@@ -71,9 +71,7 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
     Failure theirs;
     try {
       theirs = vote_of(peer, events, records, patience);
-    } catch (...) {
-      theirs = current_failure();
-    }
+    } catch (...) { theirs = current_failure(); }
     // Having failed, this rank takes only news from others, not their silence.
     const bool silence = theirs.status == Status::timeout && theirs.rank == peer && !well;
     if (!silence) worst = worse(worst, theirs);

@@ -187,9 +187,7 @@ void Mesh::pass_on_failure(uint64_t group) noexcept {
   const std::shared_ptr<Revocation> revocation = events_->look([&](Known& known) { return known.groups.revocation(group); });
   try {
     if (revocation && revocation->revoked()) broadcast_failure(group, revocation->failure());
-  } catch (const std::bad_alloc&) {
-    return;
-  }
+  } catch (const std::bad_alloc&) { return; }
 }
 
 void Mesh::post(int peer, wire::Type type, uint64_t group, const Failure* failure) noexcept {

@@ -16,10 +16,7 @@ class PeerEvents {
  public:
   struct Known {
     Known(int rank, int size)
-        : peers(size),
-          groups(rank, size, peers),
-          inbox(size),
-          votes(static_cast<size_t>(size)),
+        : peers(size), groups(rank, size, peers), inbox(size), votes(static_cast<size_t>(size)),
           links(static_cast<size_t>(size)) {}
     bool joined(int peer) const { return links[static_cast<size_t>(peer)] != nullptr; }
     std::vector<std::shared_ptr<PeerLink>> links_of(const std::vector<int>& some) const {
@@ -45,19 +42,14 @@ class PeerEvents {
   void on_death(int peer, const std::string& manner);
 
   // look(Known&) with the lock held.
-  template <class Look>
-  auto look(Look look) {
+  template <class Look> auto look(Look look) {
     const std::lock_guard lock(mutex_);
     return look(known_);
   }
   // change(Known&) with the lock held, which returns what revocations are to be told; then whoever waits looks again.
-  template <class Change>
-  void change(Change change) {
-    tell(look(change));
-  }
+  template <class Change> void change(Change change) { tell(look(change)); }
   // Until look(Known&) is true; false when the deadline passes first. Throws the failure of `revocation` (may be null).
-  template <class Look>
-  bool await(const Revocation* revocation, Deadline deadline, Look until) {
+  template <class Look> bool await(const Revocation* revocation, Deadline deadline, Look until) {
     for (;;) {
       const uint32_t seen = changes_.load();
       const uint32_t events = revocation != nullptr ? revocation->events().load() : 0;

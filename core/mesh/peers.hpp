@@ -28,12 +28,7 @@ class Peers {
   Failure failure(int peer, int as_rank) const;  // of one that failed
 
  private:
-  enum class State {
-    absent,
-    here,
-    left,
-    failed
-  };
+  enum class State { absent, here, left, failed };
   struct Peer {
     PeerIdentity identity;
     State state = State::absent;

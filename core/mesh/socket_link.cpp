@@ -10,9 +10,7 @@ namespace {
 class SocketLink final : public PeerLink, public Receiver {
  public:
   SocketLink(int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events)
-      : rank_(rank),
-        peer_(peer),
-        events_(std::move(events)),
+      : rank_(rank), peer_(peer), events_(std::move(events)),
         connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
   void stop() noexcept override { connection_.stop(); }

@@ -17,14 +17,8 @@ using Known = PeerEvents::Known;
 }  // namespace
 
 Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
-    : store_(store),
-      rank_(rank),
-      size_(size),
-      name_hash_(fnv1a(name)),
-      deadline_(deadline),
-      records_(store, rank, size, deadline),
-      mesh_(std::make_shared<Mesh>(rank, size)),
-      events_(*mesh_->events_),
+    : store_(store), rank_(rank), size_(size), name_hash_(fnv1a(name)), deadline_(deadline),
+      records_(store, rank, size, deadline), mesh_(std::make_shared<Mesh>(rank, size)), events_(*mesh_->events_),
       identities_(static_cast<size_t>(size)) {}
 
 std::shared_ptr<Mesh> Wireup::run() {
@@ -33,9 +27,7 @@ std::shared_ptr<Mesh> Wireup::run() {
     introduce();
     open();
     join();
-  } catch (...) {
-    mine = current_failure();
-  }
+  } catch (...) { mine = current_failure(); }
   // The others take a rank for dead that turned them away.
   const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
   if (said_dead && listener_ && listener_->trouble().status != Status::ok) mine = listener_->trouble();

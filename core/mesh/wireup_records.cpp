@@ -14,11 +14,8 @@ Failure failure_in(const wire::Packet& packet, int rank) {
 }  // namespace
 
 WireupRecords::WireupRecords(Store& store, int rank, int size, Deadline deadline)
-    : store_(store),
-      rank_(rank),
-      size_(size),
-      deadline_(deadline),
-      allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000) {}
+    : store_(store), rank_(rank), size_(size), deadline_(deadline), allowed_ms_((deadline.remaining_ns() + 999'999) / 1'000'000) {
+}
 
 std::string WireupRecords::key(Kind kind, int rank) const {
   const char* names[] = {"identity", "address", "commit_vote"};
@@ -55,9 +52,7 @@ Bytes WireupRecords::read(Kind kind, int rank, Deadline deadline) {
     Bytes value;
     try {
       value = store_.get(key(Kind::commit_vote, gone), Deadline::after_ms(kLookMs));
-    } catch (const Error&) {
-      throw error;
-    }
+    } catch (const Error&) { throw error; }
     if (wire::decode(value, packet) != nullptr || packet.header.type != wire::Type::failure) throw;
     throw Error(failure_in(packet, gone));
   }

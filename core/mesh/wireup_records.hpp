@@ -21,8 +21,7 @@ class WireupRecords {
   };
   WireupRecords(Store& store, int rank, int size, Deadline deadline);
 
-  template <class Record>
-  void publish(Kind kind, wire::Type type, const Record& record) {
+  template <class Record> void publish(Kind kind, wire::Type type, const Record& record) {
     store_.set(key(kind, rank_), wire::encode(header(type), record), deadline_);
     published_[static_cast<int>(kind)] = true;
   }

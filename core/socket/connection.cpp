@@ -12,10 +12,7 @@ namespace symm {
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }
 
 Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size_t longest)
-    : receiver_(receiver),
-      socket_(std::move(socket)),
-      peer_(std::move(peer)),
-      longest_(longest),
+    : receiver_(receiver), socket_(std::move(socket)), peer_(std::move(peer)), longest_(longest),
       generation_(process::fork_generation()) {}
 
 void Connection::start(const std::shared_ptr<void>& owner) {
@@ -74,8 +71,7 @@ fdpass::Sent Connection::send(std::span<const std::byte> packet, std::span<const
 
 void Connection::post(std::span<const std::byte> packet) noexcept {
   try {
-    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {
-    }
+    for (int attempt = 0; attempt < 3 && send_now(packet) == fdpass::Sent::crowded; ++attempt) {}
   } catch (const std::exception&) {
     return;  // the socket has failed; its closing is what the peer will hear
   }
@@ -90,9 +86,7 @@ void Connection::hear(bool dead) noexcept {
     try {
       read(dead || dying ? INT_MAX : kPacketsPerTurn);
       if (dying && !dead) end(Receiver::End::dying, "");
-    } catch (const std::exception& error) {
-      end(Receiver::End::failed, error.what());
-    }
+    } catch (const std::exception& error) { end(Receiver::End::failed, error.what()); }
     if (!dead || watching_pidfd_ == 0) return;
     forget(watching_pidfd_);
     receiver_.on_death(manner_of_death(peer_.pidfd.get()));

@@ -124,9 +124,7 @@ Fd open_private_directory(const std::string& path, bool create) {
   }
   struct stat status {};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
-  if (status.st_uid != geteuid()) {
-    throw not_of_this_user(path, status.st_uid);
-  }
+  if (status.st_uid != geteuid()) { throw not_of_this_user(path, status.st_uid); }
   if ((status.st_mode & 077) != 0) {
     throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
                                             path.c_str(), status.st_mode & 07777));

@@ -53,10 +53,7 @@ inline constexpr char kJobPrefix[] = "j-";     // directories of one job, with t
 // Remove the shared directories in `parent` that nobody is in: those of such a name and with such a lock as are made here, since
 // `parent` may be a directory of the user's. In one that is ours alone, those inside job directories too, and job directories
 // left empty.
-enum class Sweep {
-  shared_directories,
-  with_jobs
-};
+enum class Sweep { shared_directories, with_jobs };
 void sweep(const std::string& parent, Sweep what = Sweep::shared_directories) noexcept;
 
 // By a system call that every sandbox knows.

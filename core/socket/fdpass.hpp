@@ -22,11 +22,7 @@ enum class Sent {
 Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds);
 
 struct Received {
-  enum class What {
-    packet,
-    nothing,
-    closed
-  };
+  enum class What { packet, nothing, closed };
   What what = What::nothing;
   size_t size = 0;        // of the packet
   std::vector<Fd> fds;    // empty if anything was cut short

@@ -109,8 +109,7 @@ bool Life::hold(uint64_t& index) {
   const uint32_t holder = holder_;
   if (holder == 0 || holder == kNobody) return false;
   const std::lock_guard lock(mutex_);
-  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {
-  }
+  for (index = 0; index < linked_ && slots_[index].word != 0; ++index) {}
   if (index == kWords) return false;
   slots_[index].word = holder | FUTEX_WAITERS;  // so that the kernel wakes whoever sleeps; they cannot write it
   if (index < linked_) return true;

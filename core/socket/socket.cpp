@@ -37,9 +37,7 @@ sockaddr_un address_of(const std::string& directory, int directory_fd, const std
 }  // namespace
 
 Listener::Listener(const std::string& directory, std::string name)
-    : directory_(open_private_directory(directory, false)),
-      socket_(make_socket()),
-      name_(std::move(name)),
+    : directory_(open_private_directory(directory, false)), socket_(make_socket()), name_(std::move(name)),
       generation_(process::fork_generation()) {
   const sockaddr_un address = address_of(directory, directory_.get(), name_);
   if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

@@ -118,11 +118,7 @@ struct ErrorRecord {
 };
 
 // What was under way, for messages: a collective's number, or one of these.
-enum class Operation : uint32_t {
-  barrier = 16,
-  wait_signal = 17,
-  wait_value = 18
-};
+enum class Operation : uint32_t { barrier = 16, wait_signal = 17, wait_value = 18 };
 
 // A memory of the group in this rank's table, which the pipeline searches for the memories that peers name.
 struct MemoryEntry {
@@ -157,11 +153,7 @@ struct BarrierArgs {
 };
 
 // What a word is to become: add to it, or store all 8 or the low 4 bytes of it.
-enum class WriteKind : uint32_t {
-  add = 0,
-  store64 = 1,
-  store32 = 2
-};
+enum class WriteKind : uint32_t { add = 0, store64 = 1, store32 = 2 };
 struct WriteArgs {
   uint64_t word;
   uint64_t value;

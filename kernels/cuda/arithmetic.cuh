@@ -13,8 +13,7 @@ namespace symm::cuda {
 
 // ---- element types: how an accumulator is made of an element and back
 
-template <class T>
-struct Whole {
+template <class T> struct Whole {
   using Element = T;
   using Wide = T;
   static __device__ __forceinline__ T read(T v) { return v; }
@@ -36,8 +35,7 @@ struct F16 {
 };
 
 // 8-bit floats, saturating at kTop. In integers, so that every architecture gives the same bits.
-template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
-struct F8 {
+template <int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan> struct F8 {
   using Element = uint8_t;
   using Wide = float;
   static constexpr int kShift = 23 - kMantissa;
@@ -84,37 +82,27 @@ struct Bool {
 
 // Integers at 64 bits without sign, where overflow is defined: it wraps.
 struct Sum {
-  template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) {
+  template <class W> static __device__ __forceinline__ W combine(W a, W x) {
     return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(x));
   }
   static __device__ __forceinline__ float combine(float a, float x) { return __fadd_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dadd_rn(a, x); }
 };
 struct Product {
-  template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) {
+  template <class W> static __device__ __forceinline__ W combine(W a, W x) {
     return static_cast<W>(static_cast<uint64_t>(a) * static_cast<uint64_t>(x));
   }
   static __device__ __forceinline__ float combine(float a, float x) { return __fmul_rn(a, x); }
   static __device__ __forceinline__ double combine(double a, double x) { return __dmul_rn(a, x); }
 };
 // `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays, and so does NaN.
-template <bool kLess>
-struct Best {
-  template <class W>
-  static __device__ __forceinline__ W combine(W a, W x) {
-    return (kLess ? x < a : a < x) || x != x ? x : a;
-  }
+template <bool kLess> struct Best {
+  template <class W> static __device__ __forceinline__ W combine(W a, W x) { return (kLess ? x < a : a < x) || x != x ? x : a; }
 };
 
-template <class W>
-__device__ __forceinline__ W over(W sum, int ranks) {
-  return static_cast<W>(sum / static_cast<W>(ranks));
-}
+template <class W> __device__ __forceinline__ W over(W sum, int ranks) { return static_cast<W>(sum / static_cast<W>(ranks)); }
 
-template <class Type>
-struct Elements {
+template <class Type> struct Elements {
   static constexpr int kCount = static_cast<int>(kPack / sizeof(typename Type::Element));
   union {
     uint4 pack;
@@ -205,8 +193,7 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   return out.pack;
 }
 
-template <class Type>
-__device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
+template <class Type> __device__ uint4 combine_any_op(const uint4* operands, int ranks, Op op) {
   switch (op) {
     case Op::sum: return combine_in_memory<Type, Sum>(operands, ranks, false);
     case Op::avg: return combine_in_memory<Type, Sum>(operands, ranks, true);
@@ -241,12 +228,8 @@ static __device__ __noinline__ uint4 combine_any(const uint4* operands, int rank
 }
 
 // What kernels are instantiated with: for a number of ranks, or for up to so many.
-template <class Type>
-struct Hot {  // sum and average
-  template <int kRanks>
-  static __device__ __forceinline__ int ranks(const DeviceComm&) {
-    return kRanks;
-  }
+template <class Type> struct Hot {  // sum and average
+  template <int kRanks> static __device__ __forceinline__ int ranks(const DeviceComm&) { return kRanks; }
   template <int kRanks>
   static __device__ __forceinline__ uint4 run(const uint4 (&operands)[kRanks], int ranks, const CollectiveArgs& args) {
     return combine<Type, Sum, kRanks>(operands, ranks, static_cast<Op>(args.op) == Op::avg);
@@ -257,8 +240,7 @@ struct Hot {  // sum and average
   }
 };
 struct Any {
-  template <int kRanks>
-  static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
+  template <int kRanks> static __device__ __forceinline__ int ranks(const DeviceComm& comm) {
     return kRanks == 2 ? kRanks : comm.size;
   }
   template <int kRanks>

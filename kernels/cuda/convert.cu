@@ -8,8 +8,7 @@ using namespace symm::cuda;
 namespace {
 
 // As many elements at a time as one pack of the narrower type has.
-template <class From, class To>
-__device__ __forceinline__ void run(const ConvertArgs& args) {
+template <class From, class To> __device__ __forceinline__ void run(const ConvertArgs& args) {
   using W = typename From::Wide;
   constexpr int kFrom = Elements<From>::kCount, kTo = Elements<To>::kCount;
   constexpr int kCount = kFrom > kTo ? kFrom : kTo;
@@ -41,12 +40,9 @@ __device__ __forceinline__ void run(const ConvertArgs& args) {
   }
 }
 
-template <class Narrow>
-__device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
-  if (narrows)
-    run<Whole<float>, Narrow>(args);
-  else
-    run<Narrow, Whole<float>>(args);
+template <class Narrow> __device__ __forceinline__ void either_way(const ConvertArgs& args, bool narrows) {
+  if (narrows) run<Whole<float>, Narrow>(args);
+  else run<Narrow, Whole<float>>(args);
 }
 
 }  // namespace

@@ -9,8 +9,7 @@ using namespace symm::cuda;
 
 namespace {
 
-template <int kRanks, bool kReduces>
-__device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;

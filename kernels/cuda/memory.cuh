@@ -121,15 +121,13 @@ __device__ __forceinline__ bool is_aligned(const void* address) {
 }
 
 // Pack `q` of a message of `bytes` bytes; q * 16 < bytes. Size: uint32_t where that holds them, to spare registers.
-template <class Size>
-__device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
+template <class Size> __device__ __forceinline__ uint4 load_pack(const char* message, Size bytes, Size q) {
   const char* from = message + q * kPack;
   const Size left = bytes - q * kPack;
   if (is_aligned(from) && left >= kPack) return *reinterpret_cast<const uint4*>(from);
   return load_bytes(from, left < kPack ? static_cast<uint32_t>(left) : kPack);
 }
-template <class Size>
-__device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
+template <class Size> __device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, uint4 v) {
   char* to = message + q * kPack;
   const Size left = bytes - q * kPack;
   if (is_aligned(to) && left >= kPack) {
@@ -139,10 +137,7 @@ __device__ __forceinline__ void store_pack(char* message, Size bytes, Size q, ui
   }
 }
 
-template <class Size>
-__device__ __forceinline__ Size packs_of(Size bytes) {
-  return (bytes + kPack - 1) / kPack;
-}
+template <class Size> __device__ __forceinline__ Size packs_of(Size bytes) { return (bytes + kPack - 1) / kPack; }
 
 __device__ __forceinline__ ControlWords& words_of(const DeviceComm& comm, int rank) {
   return *reinterpret_cast<ControlWords*>(comm.control[rank]);

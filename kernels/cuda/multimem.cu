@@ -97,8 +97,7 @@ __device__ __noinline__ void store_end_to_all(const CollectiveArgs& args, uint64
   report(args.comm, WaitError::unknown_memory, args.comm.rank, blockIdx.x, 0, 0);
 }
 
-template <class Type>
-__device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
+template <class Type> __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
   auto* recv = reinterpret_cast<char*>(args.recv);
   const uint64_t packs = packs_of(args.unit);
   const uint64_t stride = gridDim.x * blockDim.x;
@@ -116,8 +115,7 @@ __device__ __forceinline__ void one_shot(const CollectiveArgs& args) {
 }
 
 // Each pack has one thread of one rank that loads and stores it, so recv may be send.
-template <class Type>
-__device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
+template <class Type> __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   const uint64_t packs = packs_of(args.unit);
   const uint64_t whole = args.unit / kPack;
   const auto n = static_cast<uint64_t>(args.comm.size);
@@ -144,8 +142,7 @@ __device__ __forceinline__ void two_shot(const CollectiveArgs& args) {
   }
 }
 
-template <class Type, bool kTwoShots>
-__device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Type, bool kTwoShots> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   symm::cuda::begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];

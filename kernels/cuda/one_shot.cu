@@ -8,8 +8,7 @@ using namespace symm::cuda;
 
 namespace {
 
-template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;

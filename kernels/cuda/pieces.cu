@@ -35,8 +35,7 @@ struct Rows {
   uint64_t all;
 
   __device__ Rows(const PiecesArgs& args, uint64_t piece)
-      : bytes(args.row_bytes != 0 ? args.row_bytes : piece),
-        packs(packs_of(bytes)),
+      : bytes(args.row_bytes != 0 ? args.row_bytes : piece), packs(packs_of(bytes)),
         all(args.row_bytes != 0 ? piece / bytes * packs : packs) {}
   __device__ uint64_t row_of(uint64_t q) const { return q < packs ? 0 : q / packs; }
   __device__ uint4 load(const char* piece, uint64_t q) const {
@@ -60,10 +59,7 @@ struct Block : WorkGroup {
   uint64_t chunk;  // packs of a slot
 
   __device__ Block(const PiecesArgs& a, Layout& shared)
-      : WorkGroup(a.call, a.call.comm.size, blockIdx.x),
-        all(a),
-        layout(shared),
-        theirs(mine.from_peers.pieces),
+      : WorkGroup(a.call, a.call.comm.size, blockIdx.x), all(a), layout(shared), theirs(mine.from_peers.pieces),
         chunk(comm.stage_slot / kPack) {}
 
   // Of a piece.
@@ -265,8 +261,7 @@ struct Keep {
 };
 
 // All pieces for me are as long as my own.
-template <class Arithmetic>
-struct Combine {
+template <class Arithmetic> struct Combine {
   static constexpr bool kMayStore = false;
   static __device__ uint32_t own_chunks(const Block& s) { return s.chunks_of(s.layout.recv[s.me]); }
   static __device__ void take(const Block& s, uint32_t step) {
@@ -285,8 +280,7 @@ struct Combine {
   }
 };
 
-template <class What>
-__device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
+template <class What> __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   const int p = static_cast<int>(threadIdx.x);
   const bool is_peer = p < s.n && p != s.me;
   const uint32_t others = s.everybody() & ~(1U << s.me);
@@ -339,8 +333,7 @@ __device__ __forceinline__ void exchange(const Block& s, uint32_t call) {
   if (threadIdx.x == 0) s.mine.calls[s.index] = call;
 }
 
-template <class What>
-__device__ __forceinline__ void run(const PiecesArgs& args) {
+template <class What> __device__ __forceinline__ void run(const PiecesArgs& args) {
   begin();
   if (args.call.comm.size == 0) return;  // a launch to make it ready
   SYMM_SHARED(Layout, layout);

@@ -28,10 +28,8 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands&
 #pragma unroll
       for (int r = 0; r < kRanks; ++r) {
         if (r >= s.n) continue;
-        if (r == s.me)
-          v[u][r] = load_pack(send + part.at, part.bytes, at);
-        else
-          v[u][r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[at];
+        if (r == s.me) v[u][r] = load_pack(send + part.at, part.bytes, at);
+        else v[u][r] = reinterpret_cast<const uint4*>(s.stage(s.me, 0, now, r))[at];
       }
     }
 #pragma unroll
@@ -47,12 +45,9 @@ __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands&
       for (int d = 0; d < s.n; ++d) {
         const int p = d == 0 ? s.me : s.another(d - 1, first);
         if (!s.collects(p)) continue;
-        if (p == s.me)
-          store_pack(recv + place, part.bytes, at, result);
-        else if (to.recv[p] != nullptr)
-          store_pack(to.recv[p] + place, part.bytes, at, result);
-        else
-          reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[at] = result;
+        if (p == s.me) store_pack(recv + place, part.bytes, at, result);
+        else if (to.recv[p] != nullptr) store_pack(to.recv[p] + place, part.bytes, at, result);
+        else reinterpret_cast<uint4*>(s.stage(p, 1, now, s.me))[at] = result;
       }
     }
   }
@@ -83,10 +78,8 @@ __device__ __forceinline__ void combine_packs(const WorkGroup& s, const Operands
       for (int d = 0; d < s.n; ++d) {
         char* to = at.recv[d];
         if (to == nullptr) continue;
-        if constexpr (kWhole)
-          reinterpret_cast<uint4*>(to)[here] = result;
-        else
-          store_pack(to, s.args.unit, here, result);
+        if constexpr (kWhole) reinterpret_cast<uint4*>(to)[here] = result;
+        else store_pack(to, s.args.unit, here, result);
       }
     }
   }
@@ -136,8 +129,7 @@ __device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, Operand
   return true;
 }
 
-template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const uint32_t roles = roles_of(args);

@@ -26,12 +26,7 @@ struct WorkGroup {
   Collective collective;
 
   __device__ WorkGroup(const CollectiveArgs& a, int ranks, uint32_t i)
-      : args(a),
-        comm(a.comm),
-        mine(words_of(a.comm, a.comm.rank)),
-        n(ranks),
-        me(a.comm.rank),
-        index(i),
+      : args(a), comm(a.comm), mine(words_of(a.comm, a.comm.rank)), n(ranks), me(a.comm.rank), index(i),
         collective(static_cast<Collective>(a.collective)) {
     const auto work_groups = static_cast<uint64_t>(a.work_groups);
     tiles = static_cast<uint32_t>(a.tiles > index ? (a.tiles - index + work_groups - 1) / work_groups : 0);
@@ -86,15 +81,12 @@ struct WorkGroup {
   __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
-    if (p < n && (ranks >> p & 1U) != 0) {
-      ok = await_count(comm, &words[p], target, p, index);
-    }
+    if (p < n && (ranks >> p & 1U) != 0) { ok = await_count(comm, &words[p], target, p, index); }
     return __syncthreads_and(ok) != 0;
   }
 
   // Everything that this block did before is visible to whoever sees the counter.
-  template <class Word>
-  __device__ void announce(Word&& word_of, uint32_t value) const {
+  template <class Word> __device__ void announce(Word&& word_of, uint32_t value) const {
     __syncthreads();
     const int p = static_cast<int>(threadIdx.x);
     if (p < n) {
@@ -105,8 +97,7 @@ struct WorkGroup {
 
   __device__ uint32_t everybody() const { return (1U << n) - 1U; }
   // The others whose recv I reach through their scratch.
-  template <class Operands>
-  __device__ uint32_t staged(const Operands& to) const {
+  template <class Operands> __device__ uint32_t staged(const Operands& to) const {
     uint32_t ranks = 0;
     for (int p = 0; p < n; ++p) {
       if (p != me && collects(p) && to.recv[p] == nullptr) ranks |= 1U << p;

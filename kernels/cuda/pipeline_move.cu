@@ -101,10 +101,8 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       },
       [&](const Operands& to) {
         own(s, to, true, !scatters, [&](uint32_t j, uint32_t now) {
-          if (scatters && s.me == args.root)
-            keep_tile(s, j);
-          else
-            pass_tile(s, to, j, now);
+          if (scatters && s.me == args.root) keep_tile(s, j);
+          else pass_tile(s, to, j, now);
         });
       });
 }

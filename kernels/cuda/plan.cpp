@@ -52,15 +52,13 @@ bool can_be_pushed(DType dtype) {
   }
 }
 
-template <class... Words>
-bool answer(bool does, std::string* why, const Words&... words) {
+template <class... Words> bool answer(bool does, std::string* why, const Words&... words) {
   if (!does && why != nullptr) *why = text(words...);
   return does;
 }
 
 // What needs nothing else is done by kernels that reduce, and kernels that move; of pieces by others.
-template <bool kReduces, bool kInPieces>
-bool does_all(const PlanInput& input, std::string* why) {
+template <bool kReduces, bool kInPieces> bool does_all(const PlanInput& input, std::string* why) {
   const CollectiveTraits its = traits(input.collective);
   return answer(its.in_pieces == kInPieces, why, "does not do ", name_of(input.collective)) && its.has_op == kReduces;
 }

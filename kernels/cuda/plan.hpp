@@ -69,13 +69,7 @@ struct PlanInput : CallSignature, Facts {
 };
 
 // What a kernel is compiled for, each; the rest is decided inside.
-enum class Arithmetic {
-  none,
-  any,
-  bf16,
-  f16,
-  f32
-};
+enum class Arithmetic { none, any, bf16, f16, f32 };
 inline constexpr size_t kArithmetics = static_cast<size_t>(Arithmetic::f32) + 1;
 Arithmetic arithmetic_of(const CallSignature& call);
 

@@ -39,8 +39,7 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
 }
 
 // After receive(), when the result is on its way.
-template <int kRanks>
-__device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
+template <int kRanks> __device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
 #pragma unroll
   for (int r = 0; r < kRanks; ++r) {
     if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);

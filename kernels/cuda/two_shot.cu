@@ -88,8 +88,7 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
 //    where the chunk is too short to have a pack for it, by a token;
 // 3. the same thread pushes to that cell in the chunk after it, so by 1 and 2 after the cell was freed;
 // 4. and if that chunk is the next call's first, the kernel has ended, so all of its threads have heard.
-template <class Arithmetic, int kRanks>
-__device__ __forceinline__ void run(const CollectiveArgs& args) {
+template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
   const DeviceComm& comm = args.comm;

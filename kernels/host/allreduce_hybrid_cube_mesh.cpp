@@ -23,14 +23,9 @@ constexpr size_t kDepth = 4;  // steps from a chunk's first to its last
 class HybridCubeMesh {
  public:
   explicit HybridCubeMesh(const Execution& x)
-      : x_(x),
-        chunks_(bytes_of(x), x.plan.chunk_bytes),
-        slice_bytes_(slice(x.plan.chunk_bytes, 0, kQuad).size()),
-        partial_bytes_(slice_bytes_ / size_of(x.call.dtype) * size_of_partial(x.call.dtype)),
-        position_(x.rank % kQuad),
-        quad_(x.rank - position_),
-        partner_(x.rank ^ kQuad),
-        low_(x.rank < kQuad) {}
+      : x_(x), chunks_(bytes_of(x), x.plan.chunk_bytes), slice_bytes_(slice(x.plan.chunk_bytes, 0, kQuad).size()),
+        partial_bytes_(slice_bytes_ / size_of(x.call.dtype) * size_of_partial(x.call.dtype)), position_(x.rank % kQuad),
+        quad_(x.rank - position_), partner_(x.rank ^ kQuad), low_(x.rank < kQuad) {}
 
   void run() {
     Steps steps(x_);

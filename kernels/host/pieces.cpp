@@ -80,8 +80,7 @@ struct Origins {
 };
 
 // What is staged, in as many rounds as it takes; `take(round)` takes what has come for me.
-template <class Take>
-void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
+template <class Take> void in_rounds(const Execution& x, const Origins& sources, const Take& take) {
   if (sources.rounds == 0) return;
   const bool staged = !x.plan.zero_copy || x.peer_send[x.rank] == nullptr;
   publish(

@@ -7,8 +7,7 @@
 
 namespace symm::host {
 
-template <class T>
-class Pointers {
+template <class T> class Pointers {
  public:
   explicit Pointers(int count) : many_(count > kFew ? std::make_unique<T*[]>(static_cast<size_t>(count)) : nullptr) {}
 

@@ -34,10 +34,8 @@ void publish(const Execution& x, size_t rounds, Part part, Fill fill, Take take,
     if (part.publishes && round + 1 < rounds) fill(round + 1);
     // Who only publishes need not wait for the readers of the last slots: the next call has other scratch.
     if (part.takes || round + 2 < rounds) {
-      if (part.peer == kEveryRank)
-        steps.await_all();
-      else
-        steps.await(part.peer);
+      if (part.peer == kEveryRank) steps.await_all();
+      else steps.await(part.peer);
     }
     if (part.takes) take(round);
     if (round + 1 < rounds) steps.announce();
@@ -50,8 +48,7 @@ inline Chunks planned_chunks(const Execution& x, size_t bytes) noexcept {
 }
 
 // Publishes the operand, a chunk a round; take(chunk, at) has it at this place of every publisher's scratch.
-template <class Take>
-void publish_operand(const Execution& x, Part part, Take take) {
+template <class Take> void publish_operand(const Execution& x, Part part, Take take) {
   const Chunks chunks = planned_chunks(x, bytes_of(x));
   const size_t slot_bytes = chunks[0].size();
   publish(
@@ -63,8 +60,7 @@ void publish_operand(const Execution& x, Part part, Take take) {
 }
 
 // Publishes every other rank's block: a slot holds the same chunk of all; take(chunk, at) has this rank's at this place.
-template <class Take>
-void publish_blocks(const Execution& x, Take take) {
+template <class Take> void publish_blocks(const Execution& x, Take take) {
   const size_t block = bytes_of(x);
   const Chunks chunks = planned_chunks(x, block);
   const size_t piece = chunks[0].size();

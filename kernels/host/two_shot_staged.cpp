@@ -16,12 +16,9 @@ namespace {
 class Staged {
  public:
   Staged(const Execution& x, bool wanted)
-      : x_(x),
-        wanted_(wanted),
-        chunks_(planned_chunks(x, bytes_of(x))),
+      : x_(x), wanted_(wanted), chunks_(planned_chunks(x, bytes_of(x))),
         chunk_bytes_(chunks_[0].size() == bytes_of(x) ? round_up(bytes_of(x)) : x.plan.chunk_bytes),
-        result_bytes_(slice(chunk_bytes_, 0, x.size).size()),
-        sources_(x.size) {}
+        result_bytes_(slice(chunk_bytes_, 0, x.size).size()), sources_(x.size) {}
 
   void run() {
     Steps steps(x_);

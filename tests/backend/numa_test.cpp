@@ -20,9 +20,7 @@ int node_of(const std::byte* page) {
 Failure failure_on(int node, size_t bytes) {
   try {
     Segment::create(bytes, "symm-test", {true, node});
-  } catch (const Error& error) {
-    return error.failure();
-  }
+  } catch (const Error& error) { return error.failure(); }
   return {};
 }
 

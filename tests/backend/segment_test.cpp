@@ -21,9 +21,7 @@ Status status_of_import(Fd fd, size_t bytes) {
   try {
     Segment::import(std::move(fd), bytes);
     return Status::ok;
-  } catch (const Error& error) {
-    return error.status();
-  }
+  } catch (const Error& error) { return error.status(); }
 }
 
 TEST(Segment, IsZeroedAndAligned) {
@@ -88,9 +86,7 @@ TEST(Segment, TooMuchIsAnErrorThatNamesTheLimit) {
     try {
       Segment::create(bytes, "symm-test");
       FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.status(), Status::out_of_memory) << error.what();
-    }
+    } catch (const Error& error) { EXPECT_EQ(error.status(), Status::out_of_memory) << error.what(); }
   }
 }
 

@@ -14,13 +14,10 @@ std::vector<std::byte> encoded(const Failure& failure) {
   return std::move(out.bytes_);
 }
 
-template <class Exception>
-Status status_of(const Exception& exception) {
+template <class Exception> Status status_of(const Exception& exception) {
   try {
     throw exception;
-  } catch (...) {
-    return current_failure().status;
-  }
+  } catch (...) { return current_failure().status; }
 }
 
 TEST(FailureCodec, RoundTrip) {

@@ -96,8 +96,7 @@ TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
     std::atomic<int> ready{0};
     as_threads(4, [&](int thread) {
       ++ready;
-      while (ready < 4) {
-      }
+      while (ready < 4) {}
       rank_locks[static_cast<size_t>(thread)] = take(1);
     });
     int owners = 0;

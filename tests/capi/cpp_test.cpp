@@ -16,10 +16,7 @@ struct Half {
 
 }  // namespace
 
-template <>
-struct symm::Dtype<Half> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F16;
-};
+template <> struct symm::Dtype<Half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
 
 namespace {
 
@@ -41,22 +38,17 @@ void together(int size, const std::function<void(const symm::Group&)>& body) {
         const symm::Group group = join(rank, size);
         body(group);
         if (group.status().status == SYMM_OK) group.finalize();
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << ": " << error.what();
-      }
+      } catch (const std::exception& error) { ADD_FAILURE() << "rank " << rank << ": " << error.what(); }
     });
   }
   for (std::thread& rank : ranks) rank.join();
 }
 
 // The Error that `call` throws.
-template <class Call>
-symm::Error failure_of(const Call& call) {
+template <class Call> symm::Error failure_of(const Call& call) {
   try {
     call();
-  } catch (const symm::Error& error) {
-    return error;
-  }
+  } catch (const symm::Error& error) { return error; }
   ADD_FAILURE() << "nothing was thrown";
   return {SYMM_OK, "", ""};
 }

@@ -6,10 +6,7 @@
 #include <string.h>
 #include <symm/symm.h>
 
-enum {
-  ROUNDS = 100,
-  WARM_UP = 3
-};
+enum { ROUNDS = 100, WARM_UP = 3 };
 
 static int count_entries(const char* path) {
   int count = 0;

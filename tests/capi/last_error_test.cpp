@@ -209,9 +209,7 @@ TEST(LastFailure, has_the_error_number_of_the_system_call) {
     try {
       group.rendezvous(buffer);
       if (rank == 1) ADD_FAILURE() << "there is no descriptor still";
-    } catch (const symm::Error& error) {
-      EXPECT_EQ(error.os_error(), EMFILE) << error.what();
-    }
+    } catch (const symm::Error& error) { EXPECT_EQ(error.os_error(), EMFILE) << error.what(); }
   });
 }
 

@@ -96,8 +96,7 @@ TEST(Log, an_abort_does_not_wait_for_the_reader_of_standard_error) {
   support::Process rank([] {
     Pipe full;
     const std::string much(1 << 20, 'x');
-    while (write(full.ends[1], much.data(), much.size()) > 0) {
-    }
+    while (write(full.ends[1], much.data(), much.size()) > 0) {}
     fcntl(full.ends[1], F_SETFL, 0);
     dup2(full.ends[1], STDERR_FILENO);
     create({"thread://log-abort", ""}, 0, 1).abort("the program wants to end");

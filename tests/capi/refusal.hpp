@@ -28,13 +28,9 @@ class World {
   World& operator=(const World&) = delete;
 
   // A poisoned place for a T.
-  template <class T>
-  T* out() {
-    return static_cast<T*>(poisoned(sizeof(T)));
-  }
+  template <class T> T* out() { return static_cast<T*>(poisoned(sizeof(T))); }
   // A poisoned struct but for its struct_size, which says `size`.
-  template <class T>
-  T* out_struct(size_t size = sizeof(T)) {
+  template <class T> T* out_struct(size_t size = sizeof(T)) {
     void* place = poisoned(sizeof(T));
     std::memcpy(place, &size, sizeof size);
     std::memcpy(places_.back().before.data(), &size, sizeof size);
@@ -50,14 +46,12 @@ class World {
   void forget_outputs() { places_.clear(), kept_.clear(); }
 
   // What stands for an argument; options are kept as long as outputs.
-  template <class T>
-  uint64_t bits(const T& value) {
+  template <class T> uint64_t bits(const T& value) {
     if constexpr (std::is_null_pointer_v<T>) return 0;
     if constexpr (std::is_pointer_v<std::decay_t<const T&>>) return reinterpret_cast<uintptr_t>(+value);
     if constexpr (std::is_integral_v<T>) return static_cast<uint64_t>(value);
   }
-  template <class T>
-  uint64_t bits(const support::Passed<T>& options) {
+  template <class T> uint64_t bits(const support::Passed<T>& options) {
     return bits(kept_.emplace_back(std::make_shared<T>(options.value)).get());
   }
 
@@ -94,8 +88,7 @@ struct Call {
   symm_status_t (*call)(World& w, size_t changed, uint64_t bits);
 };
 
-template <class P, class A>
-P argument(const A& given, size_t& number, size_t changed, uint64_t bits) {
+template <class P, class A> P argument(const A& given, size_t& number, size_t changed, uint64_t bits) {
   if (number++ != changed) return static_cast<P>(given);
   if constexpr (std::is_pointer_v<P>) return reinterpret_cast<P>(static_cast<uintptr_t>(bits));
   if constexpr (std::is_integral_v<P>) return static_cast<P>(bits);

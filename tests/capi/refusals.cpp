@@ -44,8 +44,7 @@ void* stream() {  // of some other library; the host back end has none
   return &somebody_elses;
 }
 
-template <class T>
-Struct struct_of(const char* type, T known) {
+template <class T> Struct struct_of(const char* type, T known) {
   struct Newer {
     T known;
     uint64_t appended;
@@ -65,8 +64,7 @@ support::Passed<symm_collective_options_t> by(symm_algorithm_t algorithm) {
 }
 
 // symm_group_create() with something changed.
-template <class Change>
-symm_status_t create(World& w, Change change) {
+template <class Change> symm_status_t create(World& w, Change change) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
   config.create_timeout_ms = 1000;

@@ -22,8 +22,7 @@ class StructSize : public testing::Test {
 };
 
 // A struct of a newer header: ours and then a field that we do not know.
-template <class T>
-struct Newer {
+template <class T> struct Newer {
   T known;
   uint64_t appended;
 };

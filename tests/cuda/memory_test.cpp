@@ -433,9 +433,7 @@ void any_call_may_fail(Make make, bool with_dmabuf, std::initializer_list<const 
     calls.insert(failing.failed);
     const bool failed = failing.make != Status::ok || failing.rendezvous != Status::ok || failing.dmabuf != Status::ok;
     EXPECT_EQ(failed, !failing.message.empty()) << what;
-    if (failed) {
-      EXPECT_NE(failing.message.find(failing.failed), std::string::npos) << what;
-    }
+    if (failed) { EXPECT_NE(failing.message.find(failing.failed), std::string::npos) << what; }
     if (failing.make != Status::ok) {
       EXPECT_EQ(other.rendezvous, Status::peer_failed) << what;  // making a buffer is local: this rank has left
       continue;

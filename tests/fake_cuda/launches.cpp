@@ -9,10 +9,7 @@ namespace fake_cuda {
 namespace {
 
 // The kernels of signals and words are carried out, so that others can wait for them; all other launches are only written down.
-template <class Word>
-std::atomic<Word>& word_at(uint64_t address) {
-  return *reinterpret_cast<std::atomic<Word>*>(address);
-}
+template <class Word> std::atomic<Word>& word_at(uint64_t address) { return *reinterpret_cast<std::atomic<Word>*>(address); }
 
 CUresult write_word(const WriteArgs& args, CUstream stream) {
   if (args.word == 0) return CUDA_SUCCESS;  // to make it ready

@@ -237,10 +237,8 @@ void groups(Rank& rank, std::barrier<>& together, bool shared) {
     rank.settle(together);
     for (int round = 0; round < 12; ++round) {
       upload(rank, operands[round % 2], kLarge, round, rank.stream);
-      if (round % 4 == 0)
-        graph.replay();
-      else
-        calls(round);
+      if (round % 4 == 0) graph.replay();
+      else calls(round);
       const float* recv = operands[1 - round % 2];
       expect(right(rank, recv, kLarge, round, rank.stream), who(rank, "all-reduce beside that of a part"));
       if (part.group != nullptr)

@@ -13,13 +13,7 @@ using Bytes = std::vector<std::byte>;
 using symm::DType;
 using symm::Op;
 
-enum class Place {
-  symmetric,
-  symmetric_in_place,
-  ordinary,
-  ordinary_in_place,
-  ordinary_odd
-};
+enum class Place { symmetric, symmetric_in_place, ordinary, ordinary_in_place, ordinary_odd };
 constexpr Place kPlaces[] = {Place::symmetric, Place::symmetric_in_place, Place::ordinary, Place::ordinary_in_place,
                              Place::ordinary_odd};
 const char* const kPlaceNames[] = {"symmetric", "symmetric in place", "ordinary", "ordinary in place", "ordinary, odd address"};
@@ -54,8 +48,7 @@ struct Expected {
   std::vector<Bytes> send, recv;
 };
 
-template <class Wide>
-uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, int rank) {
+template <class Wide> uint64_t scaled_reference(const Case& c, const std::vector<uint64_t>& operands, int rank) {
   const auto widened = [&](uint64_t bits) {
     if (symm::size_of(c.dtype) < 4) return static_cast<Wide>(symm::reference::decode(c.dtype, bits));
     return symm::reference::from_bits<Wide>(bits);

@@ -106,10 +106,8 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   const gpu::Graph graph(rank, round);
   rank.settle(together);
   for (int i = 0; i < kRounds; ++i) {
-    if (i % 2 == 0)
-      round();
-    else
-      graph.replay();
+    if (i % 2 == 0) round();
+    else graph.replay();
   }
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));

@@ -38,8 +38,7 @@ class ExternalAllocation {
   }
 
  private:
-  template <class... Arguments>
-  static void call(const char* name, Arguments... arguments) {
+  template <class... Arguments> static void call(const char* name, Arguments... arguments) {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
     const auto entry = reinterpret_cast<int (*)(Arguments...)>(library != nullptr ? dlsym(library, name) : nullptr);
     if (entry == nullptr) give_up(std::string("no ") + name);

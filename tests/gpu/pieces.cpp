@@ -21,8 +21,7 @@ void copy(const Rank& rank, void* to, const void* from, size_t bytes) {
   rank.wait();
 }
 
-template <class T>
-std::vector<T> read(const Rank& rank, const void* from, size_t count) {
+template <class T> std::vector<T> read(const Rank& rank, const void* from, size_t count) {
   std::vector<T> host(count);
   copy(rank, host.data(), from, count * sizeof(T));
   return host;

@@ -149,9 +149,7 @@ void helpers(Rank& rank, std::barrier<>& together) {
   try {
     group.synchronize(rank.second, 20);
     expect(false, who(rank, "synchronize in time"));
-  } catch (const ::symm::Error& error) {
-    expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what()));
-  }
+  } catch (const ::symm::Error& error) { expect(error.status() == SYMM_ERR_TIMEOUT, who(rank, error.what())); }
   expect(group.status().status == SYMM_OK, who(rank, "a time-out of synchronize harms nothing"));
   group.synchronize(rank.second);
   expect(group.stream_done(rank.stream), who(rank, "done"));

@@ -77,9 +77,7 @@ inline void symm(symm_status_t status, const char* what) {
 inline void or_give_up(const std::function<void()>& body) {
   try {
     body();
-  } catch (const std::exception& error) {
-    give_up(error.what());
-  }
+  } catch (const std::exception& error) { give_up(error.what()); }
 }
 
 struct Rank {

@@ -18,8 +18,7 @@ struct Reference {
   size_t bytes;
   std::map<size_t, size_t> used;
 
-  template <class Visit>
-  void gaps(const Visit& visit) const {
+  template <class Visit> void gaps(const Visit& visit) const {
     size_t at = 0;
     for (const auto& [offset, size] : used) {
       if (offset > at) visit(at, offset);

@@ -55,9 +55,7 @@ struct Book {
     try {
       exports.require_valid(token);
       return Status::ok;
-    } catch (const Error& error) {
-      return error.status();
-    }
+    } catch (const Error& error) { return error.status(); }
   }
 };
 

@@ -84,9 +84,7 @@ void compare(DType dtype, Op op, size_t sources, size_t count, unsigned turn) {
     const size_t begin = 64 - (turn + d) % 9;
     if (to[d] != results[d].data() + begin) continue;
     for (size_t i = 0; i < results[d].size(); ++i)
-      if (i < begin || i >= begin + bytes) {
-        ASSERT_EQ(results[d][i], kGuard) << "wrote beside a destination";
-      }
+      if (i < begin || i >= begin + bytes) { ASSERT_EQ(results[d][i], kGuard) << "wrote beside a destination"; }
   }
 }
 
@@ -188,9 +186,7 @@ TEST_P(Arithmetic, CopiesAnySizeAndAlignment) {
         copy(to.data() + shift, from.data() + shift / 2, bytes, nontemporal);
         ASSERT_EQ(std::memcmp(to.data() + shift, from.data() + shift / 2, bytes), 0) << bytes << " bytes, shift " << shift;
         for (size_t i = 0; i < to.size(); ++i)
-          if (i < shift || i >= shift + bytes) {
-            ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift;
-          }
+          if (i < shift || i >= shift + bytes) { ASSERT_EQ(to[i], std::byte{0}) << bytes << " bytes, shift " << shift; }
       }
 }
 
@@ -201,9 +197,7 @@ TEST(Simd, TheBestIsUsedAndTheScalarAlwaysThere) {
   EXPECT_TRUE(is_supported(current_simd()));
 #if defined(__x86_64__)
   EXPECT_FALSE(use_simd(Simd::neon));
-  if (is_supported(Simd::avx2)) {
-    EXPECT_GE(current_simd(), Simd::avx2);
-  }
+  if (is_supported(Simd::avx2)) { EXPECT_GE(current_simd(), Simd::avx2); }
 #endif
 }
 

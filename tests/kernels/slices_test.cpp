@@ -13,9 +13,7 @@ TEST(Slices, CoverEverythingOnceAndCutAtLines) {
         const Range part = slice(bytes, i, parts);
         EXPECT_EQ(part.begin, end);
         EXPECT_LE(part.begin, part.end);
-        if (part.end != bytes) {
-          EXPECT_EQ(part.end % kLine, 0U);
-        }
+        if (part.end != bytes) { EXPECT_EQ(part.end % kLine, 0U); }
         end = part.end;
         largest = std::max(largest, part.size());
         smallest = std::min(smallest, part.size());

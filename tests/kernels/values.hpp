@@ -57,8 +57,7 @@ class Values {
     const auto single = static_cast<float>(value);
     return dtype_ == DType::f32 ? bits_of(single) : reference::encode(dtype_, single);
   }
-  template <class T>
-  static uint64_t bits_of(T value) {
+  template <class T> static uint64_t bits_of(T value) {
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof value);
     return bits;

@@ -76,22 +76,17 @@ class ThreadSync final : public host::Sync {
     if (only_neighbours_ && peer / 4 != rank_ / 4 && peer != (rank_ ^ 4))
       ADD_FAILURE() << "rank " << rank_ << " awaits rank " << peer << ", to which it has no link";
   }
-  template <class Ready>
-  void wait(Ready ready) {
+  template <class Ready> void wait(Ready ready) {
     for (int spins = 0; !ready(); ++spins) {
-      if (spins > 300)
-        std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
-      else if (spins > 50)
-        std::this_thread::yield();
+      if (spins > 300) std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
+      else if (spins > 50) std::this_thread::yield();
     }
   }
   void delay() {
     if (!delays_) return;
     const auto dice = random_() % 64;
-    if (dice == 0)
-      std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
-    else if (dice < 8)
-      std::this_thread::yield();
+    if (dice == 0) std::this_thread::sleep_for(std::chrono::microseconds(random_() % 300));
+    else if (dice < 8) std::this_thread::yield();
   }
 
   std::vector<RankWords>& words_;

@@ -18,13 +18,9 @@ struct Case {
   int root = 0;
   Algorithm algorithm = Algorithm::automatic;
   bool symmetric = false;
-  enum class Place {
-    out,
-    in,
-    mixed
-  } place = Place::out;     // mixed: some ranks in place
-  size_t misalignment = 0;  // bytes, different on every rank if not 0
-  size_t llc_bytes = 0;     // small: non-temporal stores
+  enum class Place { out, in, mixed } place = Place::out;  // mixed: some ranks in place
+  size_t misalignment = 0;                                 // bytes, different on every rank if not 0
+  size_t llc_bytes = 0;                                    // small: non-temporal stores
 
   // Whether zero copy is possible.
   bool all_direct() const { return symmetric && (collective != Collective::alltoall || place == Place::out); }

@@ -41,9 +41,7 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
   });
   for (const std::string& entry : entries(directory.path())) EXPECT_TRUE(entry[0] == 'k' || entry == "symm") << entry;
-  if (!GetParam()) {
-    EXPECT_TRUE(entries(directory / "symm").empty());
-  }
+  if (!GetParam()) { EXPECT_TRUE(entries(directory / "symm").empty()); }
 }
 
 TEST_F(MeshProcess, LongDirectoryNames) {

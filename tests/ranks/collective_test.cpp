@@ -22,10 +22,7 @@ symm_collective_options_t with(symm_algorithm_t algorithm) {
 // Small integers, so that f32 sums are exact whatever is tested.
 float value(int rank, size_t i) { return static_cast<float>((static_cast<size_t>(rank) * 31 + i * 7) % 101); }
 
-enum class Where {
-  symmetric,
-  priv
-};
+enum class Where { symmetric, priv };
 
 // An operand in symmetric or private memory at an odd offset, poisoned around.
 class Operand {

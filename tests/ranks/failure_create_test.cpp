@@ -27,9 +27,7 @@ void expect_missing_to_be_named(const std::vector<int>& coming, int size, const 
     EXPECT_EQ(got.status, SYMM_ERR_TIMEOUT) << got.message;
     EXPECT_NE(got.message.find(missing), std::string::npos) << got.message;
     EXPECT_TRUE(names_rank(missing, got.rank)) << got.rank << ": " << got.message;
-    if (in_processes) {
-      EXPECT_EQ(Footprint::now().descriptors, before.descriptors);
-    }
+    if (in_processes) { EXPECT_EQ(Footprint::now().descriptors, before.descriptors); }
   };
   const int come = static_cast<int>(coming.size());
   if (in_processes) {

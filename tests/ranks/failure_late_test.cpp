@@ -48,9 +48,7 @@ TEST(Late, NoBarrierOfSomePassedAlone) {
   as_members_with_one_stopped(3, 1, [](Member& member) {
     if (member.rank == 1) raise(SIGSTOP);
     const int32_t ranks[] = {0, 1};
-    if (member.rank != 2) {
-      EXPECT_NE(symm_barrier(member.group.get(), ranks, 2, 0, nullptr, nullptr), SYMM_OK);
-    }
+    if (member.rank != 2) { EXPECT_NE(symm_barrier(member.group.get(), ranks, 2, 0, nullptr, nullptr), SYMM_OK); }
     ++member.facts.failed;
     EXPECT_TRUE(eventually([&] { return member.facts.failed == 3; }));
   });

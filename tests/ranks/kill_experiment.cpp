@@ -175,9 +175,7 @@ KillReport kill_one(uint64_t seed, int size) {
   Processes processes(size, [&](int rank) {
     try {
       live(trial, config, rank);
-    } catch (const std::exception& error) {
-      complain(trial, rank, std::string("exception: ") + error.what());
-    }
+    } catch (const std::exception& error) { complain(trial, rank, std::string("exception: ") + error.what()); }
     stage->done[rank] = 1;
   });
   if (!eventually([&] { return stage->facts.ready == size; })) report.problems.emplace_back("the ranks did not get to work");

@@ -9,15 +9,7 @@
 namespace support {
 
 // What the ranks are busy with when it happens.
-enum class Phase {
-  create,
-  rendezvous,
-  split,
-  barrier,
-  signals,
-  collectives,
-  everything
-};
+enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
 inline constexpr Phase kPhases[] = {Phase::create,  Phase::rendezvous,  Phase::split,     Phase::barrier,
                                     Phase::signals, Phase::collectives, Phase::everything};
 const char* name_of(Phase phase);

@@ -63,9 +63,7 @@ TEST(Memory, ABufferMeetsOnceOnAGroup) {
     if (rank == 0) block.memory.reset();  // as a garbage collector might on one rank
     const Memory again = group.rendezvous(block.buffer, 5);
     EXPECT_EQ(again.info().id, id);
-    if (rank == 1) {
-      EXPECT_EQ(again.get(), block.memory.get());
-    }
+    if (rank == 1) { EXPECT_EQ(again.get(), block.memory.get()); }
     EXPECT_EQ(block.buffer.info().memories, 1);
     group.barrier();
   });

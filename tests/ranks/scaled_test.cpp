@@ -50,13 +50,11 @@ uint64_t operand(const Scaled& c, int rank, size_t i) {
   return known[i % kPeriod];
 }
 
-template <class Wide>
-Wide wide(const Scaled& c, uint64_t bits) {
+template <class Wide> Wide wide(const Scaled& c, uint64_t bits) {
   return size_of(c.dtype) < 4 ? static_cast<Wide>(decode(c.dtype, bits)) : from_bits<Wide>(bits);
 }
 
-template <class Wide>
-uint64_t expected_as(const Scaled& c, int rank, int size, size_t i) {
+template <class Wide> uint64_t expected_as(const Scaled& c, int rank, int size, size_t i) {
   const auto factor_of = [&](int r) { return c.by_pointer ? static_cast<Wide>(kFactors[r]) : static_cast<Wide>(kOneFactor); };
   Wide result = 0;
   for (int r = 0; r < size; ++r) {
@@ -97,10 +95,8 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   std::vector<std::byte> right(c.count * element);
   const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
   for (size_t i = 0; i < c.count; ++i) {
-    if (i < kPeriod)
-      store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
-    else
-      std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
+    if (i < kPeriod) store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
+    else std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
   }
 
   int done = 0;

@@ -65,8 +65,7 @@ class Journal {
 class Listening final : public Receiver {
  public:
   Listening(Journal journal, PeerFd socket, PeerProcess peer = {}, std::string prefix = "")
-      : journal_(std::move(journal)),
-        prefix_(std::move(prefix)),
+      : journal_(std::move(journal)), prefix_(std::move(prefix)),
         connection(*this, std::move(socket), std::move(peer), kLongest) {}
   void on_turn(Connection& turn, bool dead) noexcept override {
     if (before_turn) before_turn();
@@ -342,8 +341,7 @@ TEST(SendingDescriptors, WaitsUntilThoseInFlightHaveArrived) {
     std::thread reader([&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       std::array<std::byte, 64> buffer;
-      while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {
-      }
+      while (fdpass::receive(full.theirs.get(), buffer).what == fdpass::Received::What::packet) {}
     });
     sent = listening.connection.send(packet_of(1), gift, support::soon());
     reader.join();

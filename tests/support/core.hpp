@@ -29,9 +29,7 @@ inline std::string text_of(const symm::Bytes& bytes) {
 inline symm::Failure failure_of(const std::function<void()>& body) {
   try {
     body();
-  } catch (const symm::Error& error) {
-    return error.failure();
-  }
+  } catch (const symm::Error& error) { return error.failure(); }
   return {};
 }
 

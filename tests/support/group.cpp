@@ -10,9 +10,7 @@ Outcome outcome_of(const std::function<void()>& call) {
   try {
     call();
     return {};
-  } catch (const Error& error) {
-    return {error.status(), error.what(), error.rank(), error.pid()};
-  }
+  } catch (const Error& error) { return {error.status(), error.what(), error.rank(), error.pid()}; }
 }
 
 Group create(const Config& config, int rank, int size) {

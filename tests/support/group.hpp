@@ -47,10 +47,7 @@ struct Bootstrap : TemporaryDirectory {
 struct Block {
   Buffer buffer;
   Memory memory;
-  template <class T>
-  T* at(int rank) const {
-    return memory.span<T>(rank).data();
-  }
+  template <class T> T* at(int rank) const { return memory.span<T>(rank).data(); }
 };
 Block allocate(const Group& group, size_t bytes, uint64_t tag = 0);
 

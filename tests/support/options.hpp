@@ -6,8 +6,7 @@
 namespace support {
 
 // Lives as long as the call that it is an argument of.
-template <class Struct>
-struct Passed {
+template <class Struct> struct Passed {
   Struct value;
   operator const Struct*() const { return &value; }
 };

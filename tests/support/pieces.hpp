@@ -16,14 +16,7 @@ using Counts = std::vector<size_t>;
 using Bytes = std::vector<std::byte>;
 inline constexpr std::byte kUntouched{0xEE};
 
-enum class PiecesKind {
-  alltoallv,
-  allgatherv,
-  reduce_scatterv,
-  gather,
-  scatter,
-  rows
-};
+enum class PiecesKind { alltoallv, allgatherv, reduce_scatterv, gather, scatter, rows };
 inline constexpr PiecesKind kPiecesKinds[] = {PiecesKind::alltoallv, PiecesKind::allgatherv, PiecesKind::reduce_scatterv,
                                               PiecesKind::gather,    PiecesKind::scatter,    PiecesKind::rows};
 

@@ -43,9 +43,7 @@ void as_threads(int count, const std::function<void(int)>& body) {
     threads.emplace_back([&body, &error = errors[static_cast<size_t>(i)], i] {
       try {
         body(i);
-      } catch (...) {
-        error = std::current_exception();
-      }
+      } catch (...) { error = std::current_exception(); }
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -83,9 +81,7 @@ Process::Process(const std::function<std::string()>& body, bool exits) {
 }
 
 Process::Process(Process&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)),
-      pipe_(std::exchange(other.pipe_, -1)),
-      status_(other.status_),
+    : pid_(std::exchange(other.pid_, -1)), pipe_(std::exchange(other.pipe_, -1)), status_(other.status_),
       said_(std::move(other.said_)) {}
 
 Process::~Process() {

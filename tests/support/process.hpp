@@ -71,8 +71,7 @@ class Process {
 // body(0) .. body(size - 1) in a process each.
 class Processes {
  public:
-  template <std::invocable<int> Body>
-  Processes(int size, const Body& body) {
+  template <std::invocable<int> Body> Processes(int size, const Body& body) {
     list_.reserve(static_cast<size_t>(size));
     for (int rank = 0; rank < size; ++rank) list_.emplace_back([&] { return body(rank); });
   }
@@ -87,8 +86,7 @@ class Processes {
 };
 
 // The same, and all of them but those given must end with status 0.
-template <std::invocable<int> Body>
-void as_processes(int size, const Body& body, const std::vector<int>& except = {}) {
+template <std::invocable<int> Body> void as_processes(int size, const Body& body, const std::vector<int>& except = {}) {
   Processes(size, body).expect_success(except);
 }
 
@@ -105,8 +103,7 @@ void* map_shared(size_t bytes, const std::string& path = "");
 void unmap_shared(void* memory, size_t bytes);
 
 // A T in such memory, for what a test must know besides the library; not a class with a destructor.
-template <class T>
-class Shared {
+template <class T> class Shared {
  public:
   Shared() : value_(new (map_shared(sizeof(T))) T()) {}
   explicit Shared(const std::string& path) : value_(static_cast<T*>(map_shared(sizeof(T), path))) {}

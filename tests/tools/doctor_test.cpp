@@ -25,9 +25,7 @@ void expect(const Finding& finding, Verdict verdict, const std::string& in_remed
   EXPECT_FALSE(finding.check.empty());
   EXPECT_FALSE(finding.detail.empty());
   const bool trouble = verdict == Verdict::warning || verdict == Verdict::failure;
-  if (trouble || verdict == Verdict::ok) {
-    EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check;
-  }
+  if (trouble || verdict == Verdict::ok) { EXPECT_EQ(finding.remedy.empty(), !trouble) << finding.check; }
 }
 
 TEST(Doctor, Kernel) {

@@ -47,8 +47,7 @@ TEST(SmallFloat, KnownNumbers) {
   EXPECT_EQ(decode(SYMM_DTYPE_F8E5M2, 0x7B), 57344.0F);
 }
 
-template <typename T>
-T reduced(symm_dtype_t dtype, symm_op_t op, const std::vector<T>& values) {
+template <typename T> T reduced(symm_dtype_t dtype, symm_op_t op, const std::vector<T>& values) {
   std::vector<uint64_t> operands;
   for (const T value : values) operands.push_back(to_bits(value));
   return from_bits<T>(reference::reduce(dtype, op, operands));

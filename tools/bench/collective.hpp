@@ -11,15 +11,7 @@
 
 namespace symm::tool {
 
-enum class Operation {
-  allreduce,
-  reduce_scatter,
-  allgather,
-  broadcast,
-  reduce,
-  alltoall,
-  barrier
-};
+enum class Operation { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier };
 
 struct OperationTraits {
   const char* name;

@@ -42,9 +42,7 @@ std::vector<Value> pick(const char* option, const std::vector<Named<Value>>& lis
 uint64_t size_option(const char* option, const std::string& text) {
   try {
     return parse_bytes(text);
-  } catch (const std::invalid_argument& error) {
-    throw CLI::ValidationError(option, error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw CLI::ValidationError(option, error.what()); }
 }
 
 const std::vector<Named<symm_backend_t>>& backends() {

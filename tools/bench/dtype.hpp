@@ -10,8 +10,7 @@
 
 namespace symm::tool {
 
-template <typename Value>
-struct Named {
+template <typename Value> struct Named {
   const char* name;
   Value value;
 };
@@ -20,8 +19,7 @@ const std::vector<Named<symm_dtype_t>>& dtypes();
 const std::vector<Named<symm_op_t>>& ops();
 const std::vector<Named<symm_algorithm_t>>& algorithms();
 
-template <typename Value>
-std::string name_of(const std::vector<Named<Value>>& list, Value value) {
+template <typename Value> std::string name_of(const std::vector<Named<Value>>& list, Value value) {
   for (const auto& entry : list)
     if (entry.value == value) return entry.name;
   return "unknown";

@@ -20,8 +20,7 @@ namespace symm::reference {
 // A data type or an operation, in the codes of symm.h, which the library's own enums share.
 struct Code {
   int32_t value;
-  template <class Enum>
-  constexpr Code(Enum code) : value(static_cast<int32_t>(code)) {}
+  template <class Enum> constexpr Code(Enum code) : value(static_cast<int32_t>(code)) {}
   constexpr operator int32_t() const { return value; }
 };
 
@@ -35,14 +34,12 @@ inline uint64_t load_bits(Code dtype, const std::byte* element) {
   return bits;
 }
 
-template <class T>
-T from_bits(uint64_t bits) {
+template <class T> T from_bits(uint64_t bits) {
   T value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
 }
-template <class T>
-uint64_t to_bits(T value) {
+template <class T> uint64_t to_bits(T value) {
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   return bits;
@@ -141,8 +138,7 @@ inline uint64_t encode_integer(Code dtype, int64_t value) {
   return (value < 0 ? sign_bit(dtype) : 0) | static_cast<uint64_t>(exponent + format.bias) << format.mantissa_bits | fraction;
 }
 
-template <class T, class Read>
-T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
+template <class T, class Read> T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read) {
   T result = read(operands[0]);
   for (size_t i = 1; i < operands.size(); ++i) {
     const T x = read(operands[i]);
@@ -150,10 +146,8 @@ T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read
       case SYMM_OP_PROD: result = result * x; break;
       case SYMM_OP_MIN:
       case SYMM_OP_MAX:
-        if (std::isnan(result) || std::isnan(x))
-          result = std::numeric_limits<T>::quiet_NaN();
-        else if (op == SYMM_OP_MIN ? x < result : x > result)
-          result = x;
+        if (std::isnan(result) || std::isnan(x)) result = std::numeric_limits<T>::quiet_NaN();
+        else if (op == SYMM_OP_MIN ? x < result : x > result) result = x;
         break;
       default: result = result + x;
     }
@@ -162,8 +156,7 @@ T reduce_floats(Code op, const std::vector<uint64_t>& operands, const Read& read
 }
 
 // Wide enough for one step of any of them; every step is cut back to the type.
-template <class T>
-uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
+template <class T> uint64_t reduce_integers(Code op, const std::vector<uint64_t>& bits) {
   __extension__ using Wide = __int128;
   __extension__ using Unsigned = unsigned __int128;
   const auto cut = [](Wide value) { return static_cast<T>(static_cast<uint64_t>(static_cast<Unsigned>(value))); };

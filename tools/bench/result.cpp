@@ -5,8 +5,7 @@
 namespace symm::tool {
 namespace {
 
-template <typename... Values>
-std::string print(const char* format, Values... values) {
+template <typename... Values> std::string print(const char* format, Values... values) {
   char buffer[256];
   std::snprintf(buffer, sizeof buffer, format, values...);
   return buffer;

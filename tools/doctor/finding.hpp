@@ -11,12 +11,7 @@
 
 namespace symm::tool {
 
-enum class Verdict : uint8_t {
-  ok,
-  note,
-  warning,
-  failure
-};
+enum class Verdict : uint8_t { ok, note, warning, failure };
 
 struct Finding {
   std::string check;  // "open files"

@@ -7,8 +7,7 @@
 namespace symm::tool {
 namespace {
 
-template <typename Function>
-Function find(void* library, const char* name) {
+template <typename Function> Function find(void* library, const char* name) {
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
 

@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 
 uint64_t value_of(rlim_t value) { return value == RLIM_INFINITY ? unlimited : static_cast<uint64_t>(value); }
 
-template <typename Resource>
-Limit resource_limit(Resource resource) {
+template <typename Resource> Limit resource_limit(Resource resource) {
   rlimit limit{};
   if (::getrlimit(resource, &limit) != 0) return {};
   return {value_of(limit.rlim_cur), value_of(limit.rlim_max)};

@@ -28,14 +28,7 @@ void draw_parts(const Part& part, const std::string& indent, std::string& out) {
 }
 
 // Where a processor stands, outermost first; each by the kernel's name for it, and by how many there are before it.
-enum Level {
-  in_package,
-  in_die,
-  in_node,
-  in_cache,
-  in_core,
-  level_count
-};
+enum Level { in_package, in_die, in_node, in_cache, in_core, level_count };
 struct Processor {
   int number = 0;
   std::string folder;

@@ -135,10 +135,8 @@ std::string info_text(const json& report, bool colour) {
     const json& links = back_end.at("links");
     out +=
         heading("Links between " + back_end.at("name").get<std::string>() + " devices: " + links.at("class").get<std::string>());
-    if (links.contains("matrix"))
-      out += link_matrix(links.at("matrix").get<std::vector<std::vector<int>>>());
-    else
-      out += "  " + links.at("reason").get<std::string>() + "\n";
+    if (links.contains("matrix")) out += link_matrix(links.at("matrix").get<std::vector<std::vector<int>>>());
+    else out += "  " + links.at("reason").get<std::string>() + "\n";
   }
   out += heading("Host") + draw(part_from(report.at("host")));
   out += heading("Kernel: " + report.at("kernel").at("release").get<std::string>());

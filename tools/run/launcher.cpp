@@ -28,10 +28,7 @@ void open_missing_standard_streams() {
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options)
-    : options_((open_missing_standard_streams(), options)),
-      out_(STDOUT_FILENO),
-      err_(STDERR_FILENO),
-      warden_(directory_.path()),
+    : options_((open_missing_standard_streams(), options)), out_(STDOUT_FILENO), err_(STDERR_FILENO), warden_(directory_.path()),
       not_ours_(inherited_children()) {
   job_.id = random_job_id();
   job_.directory = directory_.path();
@@ -44,8 +41,7 @@ Launcher::Launcher(const RunOptions& options)
 int Launcher::run() {
   if (options_.timeout) job_end_ = Clock::now() + *options_.timeout;
   start_ranks();
-  while (turn()) {
-  }
+  while (turn()) {}
   summarise();
   return forced_status_ ? *forced_status_ : outcome_.status();
 }

@@ -22,10 +22,7 @@
 
 namespace symm::tool {
 
-enum class Bind : uint8_t {
-  none,
-  core
-};
+enum class Bind : uint8_t { none, core };
 
 struct RunOptions {
   int ranks = 0;
@@ -48,13 +45,7 @@ class Launcher {
   using Clock = std::chrono::steady_clock;
 
   // Each stage is harder on the ranks than the one before.
-  enum class Stage {
-    running,
-    waiting,
-    terminating,
-    killing,
-    leaving
-  };
+  enum class Stage { running, waiting, terminating, killing, leaving };
 
   struct Rank {
     int rank = 0;

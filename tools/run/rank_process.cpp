@@ -80,11 +80,9 @@ Spawned spawn(const SpawnRequest& request) {
   report.write_end.reset();
   int error = 0;
   ssize_t size = 0;
-  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {
-  }
+  while ((size = ::read(report.read_end.get(), &error, sizeof error)) < 0 && errno == EINTR) {}
   if (size == static_cast<ssize_t>(sizeof error)) {
-    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {}
     raise_exec_error(request.command[0], error);
   }
   for (const UniqueFd* fd : {&out.read_end, &err.read_end}) ::fcntl(fd->get(), F_SETFL, O_NONBLOCK);

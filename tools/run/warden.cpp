@@ -16,11 +16,7 @@
 namespace symm::tool {
 namespace {
 
-enum Message : int {
-  watch_group,
-  forget_group,
-  leave
-};
+enum Message : int { watch_group, forget_group, leave };
 using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
 
 // Another session: what the terminal sends to the launcher does not reach it. Nothing but the pipe stays open.
@@ -70,8 +66,7 @@ Warden::Warden(const std::string& directory) {
 
 Warden::~Warden() {
   tell(leave, 0);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {}
 }
 
 void Warden::tell(int what, pid_t process_group) const {

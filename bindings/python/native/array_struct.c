@@ -14,12 +14,7 @@ typedef struct {
   void* data;
 } array_t;
 
-enum {
-  CONTIGUOUS = 0x1,
-  ALIGNED = 0x100,
-  NATIVE_ORDER = 0x200,
-  WRITABLE = 0x400
-};
+enum { CONTIGUOUS = 0x1, ALIGNED = 0x100, NATIVE_ORDER = 0x200, WRITABLE = 0x400 };
 
 static int dtype_of(char kind, int itemsize) {
   const int bits = itemsize * 8;

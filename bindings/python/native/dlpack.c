@@ -32,11 +32,7 @@ typedef struct versioned {
   tensor_t tensor;
 } versioned_t;
 
-enum {
-  READ_ONLY = 1,
-  MAJOR = 1,
-  MINOR = 1
-};
+enum { READ_ONLY = 1, MAJOR = 1, MINOR = 1 };
 
 static const char* const plain_name = "dltensor";
 static const char* const versioned_name = "dltensor_versioned";

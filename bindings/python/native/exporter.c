@@ -18,13 +18,7 @@ typedef struct {
   Py_ssize_t* suboffsets;
   void* internal;
 } view_t;
-enum {
-  SLOT_GET = 1,
-  SLOT_RELEASE = 2,
-  WITH_FORMAT = 0x0004,
-  WITH_SHAPE = 0x0008,
-  WITH_STRIDES = 0x0010 | WITH_SHAPE
-};
+enum { SLOT_GET = 1, SLOT_RELEASE = 2, WITH_FORMAT = 0x0004, WITH_SHAPE = 0x0008, WITH_STRIDES = 0x0010 | WITH_SHAPE };
 
 /* What a view points to besides the memory itself. */
 typedef struct {

@@ -111,18 +111,8 @@ inline symm_status_t describe(symm_memory_t *memory, uint64_t timeout_ms, const 
 #endif
 
 /** What symm_signal_value() does to a word, and how words are compared: the values of symm.h. */
-enum class SignalOp : int {
-  add = 0,
-  set = 1
-};
-enum class Compare : int {
-  eq = 0,
-  ne = 1,
-  lt = 2,
-  le = 3,
-  gt = 4,
-  ge = 5
-};
+enum class SignalOp : int { add = 0, set = 1 };
+enum class Compare : int { eq = 0, ne = 1, lt = 2, le = 3, gt = 4, ge = 5 };
 
 SYMM_HOST_DEVICE bool holds(unsigned long long word, Compare compare, unsigned long long value) {
   switch (compare) {
@@ -212,10 +202,7 @@ SYMM_DEVICE unsigned long long nanoseconds() {
 SYMM_DEVICE void let_others_run() {}
 #else
 // On the host each access brings the order that a fence brings on a device.
-template <class Word>
-Word load_relaxed(const Word *from) {
-  return __atomic_load_n(from, __ATOMIC_ACQUIRE);
-}
+template <class Word> Word load_relaxed(const Word *from) { return __atomic_load_n(from, __ATOMIC_ACQUIRE); }
 inline void store_relaxed(unsigned *to, unsigned value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
 inline void add_release(unsigned long long *to, unsigned long long value) { __atomic_fetch_add(to, value, __ATOMIC_RELEASE); }
 inline void store_release(unsigned long long *to, unsigned long long value) { __atomic_store_n(to, value, __ATOMIC_RELEASE); }
@@ -238,8 +225,7 @@ inline void let_others_run() { sched_yield(); }  // threads that stand for ranks
 #endif
 
 /** Rank `rank`'s block, `offset` bytes from its start. Load from it and store to it like any other memory. [thread] */
-template <class T>
-SYMM_DEVICE T *pointer(const Memory &memory, int rank, unsigned long long offset = 0) {
+template <class T> SYMM_DEVICE T *pointer(const Memory &memory, int rank, unsigned long long offset = 0) {
   return reinterpret_cast<T *>(static_cast<char *>(memory.blocks[rank]) + offset);
 }
 
@@ -265,8 +251,7 @@ SYMM_DEVICE Trouble look_around(const Memory &memory, Patience &patience) {
 
 /** Wait until is_there() says so. Without order: fence_system() after it. [thread]
  *  @param peer  for whom it waits, for the Outcome. */
-template <class IsThere>
-SYMM_DEVICE Outcome await(const Memory &memory, int peer, Patience &patience, const IsThere &is_there) {
+template <class IsThere> SYMM_DEVICE Outcome await(const Memory &memory, int peer, Patience &patience, const IsThere &is_there) {
   if (memory.layout != kLayout) return {peer << 8 | static_cast<int>(Trouble::layout)};
   while (!is_there()) {
     const Trouble trouble = look_around(memory, patience);
@@ -374,8 +359,7 @@ struct OneThread {
 
 // The signals of a barrier are those of signal() on its channel: each rank sends one to every other and claims one from every
 // other.
-template <class Block>
-SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks, const Block &block) {
+template <class Block> SYMM_DEVICE Outcome barrier_of(const Memory &memory, int channel, unsigned ranks, const Block &block) {
   block.sync();
   const int first = static_cast<int>(block.thread());
   const int step = static_cast<int>(block.threads());

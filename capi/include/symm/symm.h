@@ -133,13 +133,7 @@ enum symm_dtype_values {
  *  (integers: truncated towards zero). Of BOOL, SUM and MAX are "or", MIN and PROD are "and", and there is no AVG
  *  (INVALID_ARGUMENT). The payload of a NaN result is unspecified. */
 typedef int32_t symm_op_t;
-enum symm_op_values {
-  SYMM_OP_SUM = 0,
-  SYMM_OP_AVG = 1,
-  SYMM_OP_MIN = 2,
-  SYMM_OP_MAX = 3,
-  SYMM_OP_PROD = 4
-};
+enum symm_op_values { SYMM_OP_SUM = 0, SYMM_OP_AVG = 1, SYMM_OP_MIN = 2, SYMM_OP_MAX = 3, SYMM_OP_PROD = 4 };
 
 /** Where a factor is multiplied in; see symm_collective_options_t. Since 0.2. */
 typedef int32_t symm_scale_t;
@@ -191,10 +185,7 @@ enum symm_algorithm_values {
 
 /** What symm_signal_value() does to a word. */
 typedef int32_t symm_signal_op_t;
-enum symm_signal_op_values {
-  SYMM_SIGNAL_ADD = 0,
-  SYMM_SIGNAL_SET = 1
-};
+enum symm_signal_op_values { SYMM_SIGNAL_ADD = 0, SYMM_SIGNAL_SET = 1 };
 
 /** How a word that is waited for, to the left, compares with a value, to the right; both are unsigned. */
 typedef int32_t symm_compare_t;
@@ -217,12 +208,7 @@ enum symm_topology_class_values {
 
 /** Severity of a log message. */
 typedef int32_t symm_log_level_t;
-enum symm_log_level_values {
-  SYMM_LOG_ERROR = 1,
-  SYMM_LOG_WARNING = 2,
-  SYMM_LOG_INFO = 3,
-  SYMM_LOG_DEBUG = 4
-};
+enum symm_log_level_values { SYMM_LOG_ERROR = 1, SYMM_LOG_WARNING = 2, SYMM_LOG_INFO = 3, SYMM_LOG_DEBUG = 4 };
 
 enum symm_misc_values {
   SYMM_DEVICE_AUTO = -1, /**< the local rank's share: device (local rank modulo device count) */

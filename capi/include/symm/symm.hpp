@@ -57,12 +57,8 @@ class Error : public std::runtime_error {
 
  private:
   Error(symm_status_t status, const char *call, const symm_failure_t &failure)
-      : std::runtime_error(text(status, call, failure.message)),
-        status_(status),
-        rank_(failure.rank),
-        pid_(failure.pid),
-        os_error_(failure.os_error),
-        cuda_result_(failure.cuda_result) {}
+      : std::runtime_error(text(status, call, failure.message)), status_(status), rank_(failure.rank), pid_(failure.pid),
+        os_error_(failure.os_error), cuda_result_(failure.cuda_result) {}
   static symm_failure_t last_failure() noexcept {
     symm_failure_t failure{};
     failure.struct_size = sizeof failure;
@@ -112,10 +108,8 @@ class LogListener {
 // ---- data -------------------------------------------------------------------------------------------
 
 // Contiguous elements of somebody else's, as std::span, which C++17 does not have.
-template <class T>
-class Span {
-  template <class Container>
-  using Data = std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>;
+template <class T> class Span {
+  template <class Container> using Data = std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>;
   template <class Container>
   using IfContiguous =
       std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> && std::is_convertible_v<Data<Container> (*)[], T (*)[]>>;
@@ -140,31 +134,22 @@ class Span {
   T *data_ = nullptr;
   size_t size_ = 0;
 };
-template <class Container>
-Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
+template <class Container> Span(Container &&) -> Span<std::remove_pointer_t<decltype(std::data(std::declval<Container &>()))>>;
 
 // The data type of T, as Dtype<T>::value: bool, integers, std::byte (as U8), float and double. For a type of 16 or 8 bit
 // floating point numbers write, for instance,
 //   template <> struct symm::Dtype<__half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
-template <class T>
-struct Dtype {
+template <class T> struct Dtype {
   static_assert(std::is_integral_v<T> || std::is_same_v<T, std::byte>, "symm has no data type for T; specialise symm::Dtype");
   // DLPack's codes: 0 signed, 1 unsigned.
   static constexpr symm_dtype_values value = static_cast<symm_dtype_values>((std::is_signed_v<T> ? 0 : 0x100) | 8 * sizeof(T));
 };
-template <>
-struct Dtype<bool> {
+template <> struct Dtype<bool> {
   static_assert(sizeof(bool) == 1);
   static constexpr symm_dtype_values value = SYMM_DTYPE_BOOL;
 };
-template <>
-struct Dtype<float> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F32;
-};
-template <>
-struct Dtype<double> {
-  static constexpr symm_dtype_values value = SYMM_DTYPE_F64;
-};
+template <> struct Dtype<float> { static constexpr symm_dtype_values value = SYMM_DTYPE_F32; };
+template <> struct Dtype<double> { static constexpr symm_dtype_values value = SYMM_DTYPE_F64; };
 
 // Options of one collective call; the defaults are the group's.
 struct Options {
@@ -216,8 +201,7 @@ inline symm_collective_options_t in_c(const Options &options, symm_dtype_t resul
 }
 
 // The elements of `send` and `recv`, which must be of one type.
-template <class Send, class Recv>
-struct Operands {
+template <class Send, class Recv> struct Operands {
   using Element = std::remove_pointer_t<decltype(std::data(std::declval<Recv &>()))>;
   static_assert(!std::is_const_v<Element>, "recv is written and cannot be const");
   static constexpr symm_dtype_values dtype = Dtype<std::remove_cv_t<Element>>::value;
@@ -226,8 +210,7 @@ struct Operands {
 };
 
 // Those of a reduction: recv may be float where send is of a narrower floating point type, and has the sum unrounded.
-template <class Send, class Recv>
-struct Reduced {
+template <class Send, class Recv> struct Reduced {
   using From = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(std::declval<const Send &>()))>>;
   using To = typename Operands<Send, Recv>::Element;
   static_assert(std::is_same_v<From, std::remove_cv_t<To>> || std::is_same_v<float, To>, "recv has send's type, or float");
@@ -250,8 +233,7 @@ inline void require_elements(const char *call, const char *argument, size_t elem
 // ---- handles ----------------------------------------------------------------------------------------
 
 // One reference to a reference-counted object of the library. [local]
-template <class C>
-class Handle {
+template <class C> class Handle {
  public:
   Handle() noexcept = default;
   // Takes over the caller's reference.
@@ -288,8 +270,7 @@ class Buffer : public Handle<symm_buffer_t> {
   using Handle::Handle;
 
   // The block, valid while the buffer or a memory of it lives. symm_buffer_pointer(), symm_buffer_size(). [local]
-  template <class T = std::byte>
-  Span<T> span() const {
+  template <class T = std::byte> Span<T> span() const {
     void *const pointer = detail::given("symm_buffer_pointer", symm_buffer_pointer, get());
     return {static_cast<T *>(pointer), detail::given("symm_buffer_size", symm_buffer_size, get()) / sizeof(T)};
   }
@@ -326,16 +307,12 @@ class Memory : public Handle<symm_memory_t> {
   // symm_memory_info(). [local]
   symm_memory_info_t info() const { return detail::given("symm_memory_info", symm_memory_info, get()); }
   // Rank `rank`'s block as it is mapped here, even after that rank died. symm_memory_pointer(). [local]
-  template <class T = std::byte>
-  Span<T> span(int32_t rank) const {
+  template <class T = std::byte> Span<T> span(int32_t rank) const {
     void *const pointer = detail::given("symm_memory_pointer", symm_memory_pointer, get(), rank);
     return {static_cast<T *>(pointer), static_cast<size_t>(info().bytes) / sizeof(T)};
   }
   // This rank's own block. [local]
-  template <class T = std::byte>
-  Span<T> span() const {
-    return span<T>(info().rank);
-  }
+  template <class T = std::byte> Span<T> span() const { return span<T>(info().rank); }
   // Rank `rank`'s signal pad, uint64_t[channel][source rank]. symm_memory_signal_pad(). [local]
   Span<uint64_t> signal_pad(int32_t rank) const {
     void *const pad = detail::given("symm_memory_signal_pad", symm_memory_signal_pad, get(), rank);
@@ -349,14 +326,12 @@ class Memory : public Handle<symm_memory_t> {
   void *multicast_pointer() const { return detail::given("symm_memory_multicast_pointer", symm_memory_multicast_pointer, get()); }
 
   // Copy the elements of `source` to byte `offset` of rank `rank`'s block. symm_put(). [local] [stream]
-  template <class Source>
-  void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
+  template <class Source> void put(int32_t rank, size_t offset, const Source &source, void *stream = nullptr) const {
     const Span from(source);
     check(symm_put(get(), rank, offset, from.data(), from.size_bytes(), stream), "symm_put");
   }
   // Fill `destination` from byte `offset` of rank `rank`'s block on. symm_get(). [local] [stream]
-  template <class Destination>
-  void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
+  template <class Destination> void get(int32_t rank, size_t offset, Destination &&destination, void *stream = nullptr) const {
     const Span to(destination);
     check(symm_get(get(), rank, offset, to.data(), to.size_bytes(), stream), "symm_get");
   }
@@ -442,8 +417,7 @@ struct Place {
   size_t offset = 0;
 };
 
-template <class T>
-class Piece;
+template <class T> class Piece;
 
 // One memory that is handed out in pieces, at the same offsets on all ranks that make the same calls.
 class Heap : public Handle<symm_heap_t> {
@@ -451,8 +425,7 @@ class Heap : public Handle<symm_heap_t> {
   using Handle::Handle;
 
   // A piece of `count` elements of this rank's block; not zeroed. symm_heap_alloc(). [local]
-  template <class T = std::byte>
-  Piece<T> allocate(size_t count, size_t alignment = 0) const {
+  template <class T = std::byte> Piece<T> allocate(size_t count, size_t alignment = 0) const {
     detail::require(count <= SIZE_MAX / sizeof(T), "symm_heap_alloc", "count: " + std::to_string(count) + " is too large");
     void *pointer = nullptr;
     size_t offset = 0;
@@ -474,8 +447,7 @@ class Heap : public Handle<symm_heap_t> {
 };
 
 // A piece of a heap, which goes back when this goes: on all ranks in the same order, and when nobody uses it any more.
-template <class T>
-class Piece {
+template <class T> class Piece {
  public:
   Piece() noexcept = default;
   // Takes over the piece.
@@ -617,8 +589,7 @@ class Group : public Handle<symm_group_t> {
     return Buffer(detail::given("symm_alloc", symm_alloc, get(), bytes, &options));
   }
   // A buffer of device memory that another library has allocated. symm_buffer_adopt(). [local] [blocking]
-  template <class Piece>
-  Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
+  template <class Piece> Buffer adopt(Piece &&piece, const symm_adopt_options_t &options = SYMM_ADOPT_OPTIONS_INIT) const {
     const Span span(piece);
     return Buffer(detail::given("symm_buffer_adopt", symm_buffer_adopt, get(), span.data(), span.size_bytes(), &options));
   }
@@ -676,8 +647,7 @@ class Group : public Handle<symm_group_t> {
         data.dtype, op);
   }
   // recv = all ranks' send, one after the other. symm_allgather().
-  template <class Send, class Recv>
-  void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
+  template <class Send, class Recv> void allgather(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     detail::require_elements("symm_allgather", "recv", data.recv.size(), data.send.size() * ranks());
     run("symm_allgather", symm_allgather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype);
@@ -699,8 +669,7 @@ class Group : public Handle<symm_group_t> {
         root);
   }
   // Part r of recv = this rank's part of rank r's send; both have size() parts. symm_alltoall().
-  template <class Send, class Recv>
-  void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
+  template <class Send, class Recv> void alltoall(const Send &send, Recv &&recv, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     const size_t count = ranks() == 0 ? 0 : data.recv.size() / ranks();
     detail::require_elements("symm_alltoall", "send", data.send.size(), data.recv.size());
@@ -746,15 +715,13 @@ class Group : public Handle<symm_group_t> {
         of_send.at(), data.recv.data(), data.recv.size(), of_recv.counts.data(), of_recv.at(), data.dtype);
   }
   // On the root part r of recv = rank r's send; elsewhere recv may be empty. symm_gather().
-  template <class Send, class Recv>
-  void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+  template <class Send, class Recv> void gather(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root) detail::require_elements("symm_gather", "recv", data.recv.size(), data.send.size() * ranks());
     run("symm_gather", symm_gather, options, 0, data.send.data(), data.recv.data(), data.send.size(), data.dtype, root);
   }
   // recv = this rank's part of the root's send; elsewhere send may be empty. symm_scatter().
-  template <class Send, class Recv>
-  void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
+  template <class Send, class Recv> void scatter(const Send &send, Recv &&recv, int32_t root, const Options &options = {}) const {
     const detail::Operands<Send, Recv> data{send, recv};
     if (rank_ == root) detail::require_elements("symm_scatter", "send", data.send.size(), data.recv.size() * ranks());
     run("symm_scatter", symm_scatter, options, 0, data.send.data(), data.recv.data(), data.recv.size(), data.dtype, root);
@@ -789,8 +756,7 @@ class Group : public Handle<symm_group_t> {
     const auto c = detail::in_c(options, result);
     check(function(get(), arguments..., &c, options.stream), call);
   }
-  template <class Any>
-  void require_numbers(const char *call, const char *operand, const Any &blocks) const {
+  template <class Any> void require_numbers(const char *call, const char *operand, const Any &blocks) const {
     const std::string name(operand);
     detail::require_elements(call, (name + "_counts").c_str(), blocks.counts.size(), ranks());
     if (!blocks.displacements.empty())
@@ -869,8 +835,7 @@ class Import {
   void reset() noexcept { symm_ipc_release(std::exchange(ipc_, nullptr), stream_); }
   explicit operator bool() const noexcept { return ipc_ != nullptr; }
   // The piece, even after the exporter died. symm_ipc_pointer(), symm_ipc_size(). [local]
-  template <class T = std::byte>
-  Span<T> span() const {
+  template <class T = std::byte> Span<T> span() const {
     void *const pointer = detail::given("symm_ipc_pointer", symm_ipc_pointer, ipc_);
     return {static_cast<T *>(pointer), detail::given("symm_ipc_size", symm_ipc_size, ipc_) / sizeof(T)};
   }
@@ -883,14 +848,12 @@ class Import {
 };
 
 // End the tokens of `piece`, and wait until nobody holds a lease on it. symm_ipc_withdraw(). [local] [blocking]
-template <class Piece>
-void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
+template <class Piece> void ipc_withdraw(const Piece &piece, uint64_t timeout_ms = 0) {
   const Span span(piece);
   check(symm_ipc_withdraw(span.data(), span.size_bytes(), timeout_ms), "symm_ipc_withdraw");
 }
 // Who holds leases on `piece`. symm_ipc_holders(). [local]
-template <class Piece>
-symm_ipc_holders_t ipc_holders(const Piece &piece) {
+template <class Piece> symm_ipc_holders_t ipc_holders(const Piece &piece) {
   const Span span(piece);
   return detail::given("symm_ipc_holders", symm_ipc_holders, span.data(), span.size_bytes());
 }

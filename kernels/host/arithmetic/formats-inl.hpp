@@ -17,8 +17,7 @@ namespace symm::host::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Unaligned access. With one lane Highway's own would dereference a misaligned pointer.
-template <class D>
-HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
+template <class D> HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
   using T = hn::TFromD<D>;
 #if HWY_TARGET == HWY_SCALAR
   T lane;
@@ -29,8 +28,7 @@ HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
 #endif
 }
 
-template <class D>
-HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
+template <class D> HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
   using T = hn::TFromD<D>;
 #if HWY_TARGET == HWY_SCALAR
   (void)d;
@@ -44,22 +42,17 @@ HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
 // The first `count` elements of a vector and zeros, touching no others, without a way through memory. Narrower elements have no
 // such instruction before AVX-512.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-template <class Format>
-inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes&& Format::kBytes >= 4;
-template <class D>
-HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
+template <class Format> inline constexpr bool kLoadsParts = sizeof(typename Format::Wide) == Format::kBytes&& Format::kBytes >= 4;
+template <class D> HWY_INLINE hn::Vec<D> load_part(D d, const std::byte* from, size_t count) {
   return hn::MaskedLoad(hn::FirstN(d, count), d, reinterpret_cast<const hn::TFromD<D>*>(from));
 }
 #else
-template <class Format>
-inline constexpr bool kLoadsParts = false;
-template <class D>
-hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
+template <class Format> inline constexpr bool kLoadsParts = false;
+template <class D> hn::Vec<D> load_part(D d, const std::byte* from, size_t count);
 #endif
 
 // Stored as it is combined.
-template <class T>
-struct Whole {
+template <class T> struct Whole {
   using Wide = T;
   using D = hn::ScalableTag<T>;
   using V = hn::Vec<D>;
@@ -79,8 +72,7 @@ using VF = hn::Vec<DF>;
 using VU = hn::Vec<DU>;
 
 // Combined in f32. Code converts between f32 and the bits of the small type, one of them per 32-bit lane.
-template <class Bits, class Code>
-struct Small {
+template <class Bits, class Code> struct Small {
   using Wide = float;
   using D = DF;
   using V = VF;
@@ -104,8 +96,7 @@ struct CodeBf16 {
 
 // An IEEE-like type of 1 + kWidth - 1 - kMantissa + kMantissa bits. kTop is the largest result: infinity or, where results
 // saturate, the largest finite value. kSpecial is the first code that is infinity or NaN.
-template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan>
-struct CodeIeee {
+template <int kWidth, int kMantissa, int kBias, uint32_t kTop, uint32_t kSpecial, uint32_t kNan> struct CodeIeee {
   static constexpr int kShift = 23 - kMantissa;
   static constexpr uint32_t kSign = 1U << (kWidth - 1);
 

@@ -15,8 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
 
 // For what no instruction does: through memory, lane by lane.
-template <class D, class Function>
-HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
+template <class D, class Function> HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
   using T = hn::TFromD<D>;
   HWY_ALIGN T x[HWY_MAX_BYTES / sizeof(T)];
   HWY_ALIGN T y[HWY_MAX_BYTES / sizeof(T)];
@@ -26,12 +25,10 @@ HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function functio
   return hn::Load(d, x);
 }
 
-template <class T>
-struct Times {  // at 64 bits: narrower types would be promoted to int, whose overflow is undefined
+template <class T> struct Times {  // at 64 bits: narrower types would be promoted to int, whose overflow is undefined
   HWY_INLINE T operator()(T a, T b) const { return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
 };
-template <class T>
-struct Over {
+template <class T> struct Over {
   int64_t divisor;
   HWY_INLINE T operator()(T a, T) const {
     if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(a) / divisor);
@@ -40,8 +37,7 @@ struct Over {
 };
 
 struct Sum {
-  template <class D>
-  static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
+  template <class D> static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
     if constexpr (std::is_integral_v<hn::TFromD<D>>) {
       const hn::RebindToUnsigned<D> du;  // wraps
       return hn::BitCast(d, hn::Add(hn::BitCast(du, a), hn::BitCast(du, x)));
@@ -52,8 +48,7 @@ struct Sum {
 };
 
 struct Product {
-  template <class D>
-  static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
+  template <class D> static HWY_INLINE hn::Vec<D> combine(D d, hn::Vec<D> a, hn::Vec<D> x) {
     using T = hn::TFromD<D>;
     if constexpr (std::is_floating_point_v<T>) {
       return hn::Mul(a, x);
@@ -67,10 +62,8 @@ struct Product {
 };
 
 // `x` replaces the accumulator only if it is strictly better, or NaN: the first of equals stays, and so does NaN.
-template <bool kLess>
-struct Best {
-  template <class D>
-  static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
+template <bool kLess> struct Best {
+  template <class D> static HWY_INLINE hn::Vec<D> combine(D, hn::Vec<D> a, hn::Vec<D> x) {
     auto better = kLess ? hn::Lt(x, a) : hn::Lt(a, x);
     if constexpr (std::is_floating_point_v<hn::TFromD<D>>) better = hn::Or(better, hn::IsNaN(x));
     return hn::IfThenElse(better, x, a);
@@ -79,8 +72,7 @@ struct Best {
 using Min = Best<true>;
 using Max = Best<false>;
 
-template <class Format, class Operation>
-class Reducer {
+template <class Format, class Operation> class Reducer {
   using D = typename Format::D;
   using V = typename Format::V;
   using Wide = typename Format::Wide;
@@ -96,17 +88,14 @@ class Reducer {
   HWY_INLINE V finish(V v) const {
     if constexpr (std::is_same_v<Operation, Sum>) {
       if (divisor_ == 0) return v;
-      if constexpr (std::is_floating_point_v<Wide>)
-        return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
-      else
-        return lanewise(D(), v, v, Over<Wide>{divisor_});
+      if constexpr (std::is_floating_point_v<Wide>) return hn::Div(v, hn::Set(D(), static_cast<Wide>(divisor_)));
+      else return lanewise(D(), v, v, Over<Wide>{divisor_});
     }
     return v;
   }
 
   // kSources 0: as many as there are. All loads of a block come before its first store, so a destination may be a source.
-  template <int kVectors, int kSources>
-  HWY_INLINE void block(size_t at) const {
+  template <int kVectors, int kSources> HWY_INLINE void block(size_t at) const {
     const size_t lanes = hn::Lanes(D());
     const int sources = kSources ? kSources : r_.source_count;
     V a[kVectors];
@@ -146,8 +135,7 @@ class Reducer {
     if (bytes == 1) *to = *from;
   }
   // Two pieces that meet or overlap; both are loaded before one is stored.
-  template <size_t kPiece>
-  static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
+  template <size_t kPiece> static HWY_INLINE void copy_ends(std::byte* to, const std::byte* from, size_t bytes) {
     std::byte first[kPiece], last[kPiece];
     std::memcpy(first, from, kPiece);
     std::memcpy(last, from + bytes - kPiece, kPiece);
@@ -185,8 +173,7 @@ class Reducer {
     for (int i = 0; i < r_.destination_count; ++i) copy_few(destination(i, at), buffer, count * Format::kBytes);
   }
 
-  template <int kSources>
-  HWY_INLINE void loop() const {
+  template <int kSources> HWY_INLINE void loop() const {
     constexpr int kVectors = 4;
     const size_t lanes = hn::Lanes(D());
     size_t at = 0;
@@ -203,13 +190,11 @@ class Reducer {
     // Two ranks adding is what there is most of; for everything else one loop is as good, and quicker to compile.
     if (std::is_same_v<Operation, Sum> && r.source_count == 2 && !r.partial_in && !r.partial_out)
       self.template loop<std::is_same_v<Operation, Sum> ? 2 : 0>();
-    else
-      self.template loop<0>();
+    else self.template loop<0>();
   }
 };
 
-template <class Format>
-Kernel find_operation(Op op) {
+template <class Format> Kernel find_operation(Op op) {
   switch (op) {
     case Op::sum:
     case Op::avg: return &Reducer<Format, Sum>::run;

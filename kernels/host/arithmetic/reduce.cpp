@@ -63,8 +63,7 @@ void reduce_and_stream(const Reduction& whole, Kernel kernel) noexcept {
 // A few words take longer to find their kernel than to add, and this is what every solver's dot product asks for.
 constexpr size_t kFewBytes = 64;
 
-template <class T>
-void add_few(const Reduction& r) noexcept {
+template <class T> void add_few(const Reduction& r) noexcept {
   T sums[kFewBytes / sizeof(T)];
   std::memcpy(sums, r.sources[0] + r.source_offset, r.count * sizeof(T));
   for (int i = 1; i < r.source_count; ++i) {
@@ -92,8 +91,7 @@ Kernel find_for_few(const Reduction& r) noexcept {
   }
 }
 
-template <class T>
-void multiply(DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
+template <class T> void multiply(DType dtype, const std::byte* from, std::byte* to, size_t count, double factor) noexcept {
   constexpr size_t kAtOnce = 256;
   T factors[kAtOnce];
   std::fill_n(factors, std::min(count, kAtOnce), static_cast<T>(factor));
@@ -123,8 +121,7 @@ void reduce(const Reduction& reduction) noexcept {
   const Kernel kernel = find(reduction.dtype, reduction.op);
   if (reduction.nontemporal && !reduction.partial_out && reduction.count * size_of(reduction.dtype) >= kStreamAtLeast)
     reduce_and_stream(reduction, kernel);
-  else
-    kernel(reduction);
+  else kernel(reduction);
 }
 
 void convert(const Conversion& c, double factor) noexcept {
@@ -146,12 +143,9 @@ void convert(const Conversion& c, double factor) noexcept {
       reduce(one);
       source = wide;
     }
-    if (c.scaled && wide_dtype == DType::f64)
-      multiply<double>(wide_dtype, source, wide, c.count, factor);
-    else if (c.scaled)
-      multiply<float>(wide_dtype, source, wide, c.count, factor);
-    else if (source != wide)
-      std::memcpy(wide, source, c.count * size_of(wide_dtype));
+    if (c.scaled && wide_dtype == DType::f64) multiply<double>(wide_dtype, source, wide, c.count, factor);
+    else if (c.scaled) multiply<float>(wide_dtype, source, wide, c.count, factor);
+    else if (source != wide) std::memcpy(wide, source, c.count * size_of(wide_dtype));
     if (narrows) {
       one.dtype = c.to_dtype;
       one.partial_in = wide;

@@ -3,13 +3,7 @@
 
 namespace symm::host {
 
-enum class Simd : int {
-  scalar = 0,
-  sse4 = 1,
-  avx2 = 2,
-  avx512 = 3,
-  neon = 4
-};
+enum class Simd : int { scalar = 0, sse4 = 1, avx2 = 2, avx512 = 3, neon = 4 };
 inline constexpr int kSimdCount = 5;
 
 const char* name_of(Simd simd) noexcept;  // "avx2"

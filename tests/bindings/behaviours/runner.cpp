@@ -24,32 +24,26 @@ namespace behaviours {
 namespace {
 
 // A type for each data type that C++ does not have.
-template <symm_dtype_values dtype>
-struct Narrow {
-  std::byte bytes[(dtype & 0xff) / 8];
-};
+template <symm_dtype_values dtype> struct Narrow { std::byte bytes[(dtype & 0xff) / 8]; };
 
 }  // namespace
 }  // namespace behaviours
 
-template <symm_dtype_values dtype>
-struct symm::Dtype<behaviours::Narrow<dtype>> {
+template <symm_dtype_values dtype> struct symm::Dtype<behaviours::Narrow<dtype>> {
   static constexpr symm_dtype_values value = dtype;
 };
 
 namespace behaviours {
 namespace {
 
-template <class Seen>
-void require(Seen seen, int64_t expected, const std::string& what) {
+template <class Seen> void require(Seen seen, int64_t expected, const std::string& what) {
   if (static_cast<int64_t>(seen) == expected) return;
   throw std::runtime_error(what + " is " + std::to_string(seen) + ", not " + std::to_string(expected));
 }
 
 // Something that a line may expect.
 struct Field {
-  template <class Value>
-  Field(const char* what, Value seen) : name(what), value(static_cast<int64_t>(seen)) {}
+  template <class Value> Field(const char* what, Value seen) : name(what), value(static_cast<int64_t>(seen)) {}
   const char* name;
   int64_t value;
 };
@@ -88,8 +82,7 @@ struct Things {
     }
     released.insert(name);
   }
-  template <class Handle>
-  static void drop(Handle& handle) {
+  template <class Handle> static void drop(Handle& handle) {
     auto* gone = handle.get();
     handle.reset();
     handle = Handle(gone);
@@ -299,8 +292,7 @@ class Runner {
                 "symm_allreduce");
   }
 
-  template <class T>
-  void collective_of(const Line& line) {
+  template <class T> void collective_of(const Line& line) {
     const std::string& verb = line.verb;
     const symm::Group& ranks = group(line);
     const auto* send = reinterpret_cast<const T*>(address(line, "send"));

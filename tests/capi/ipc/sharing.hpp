@@ -23,10 +23,7 @@ struct Owned {
   explicit Owned(size_t bytes);
   Buffer buffer;
   std::byte* data = nullptr;
-  template <class T>
-  T* at(size_t offset = 0) const {
-    return reinterpret_cast<T*>(data + offset);
-  }
+  template <class T> T* at(size_t offset = 0) const { return reinterpret_cast<T*>(data + offset); }
 };
 
 // In memory that processes share, where symm::Token cannot be.
@@ -38,10 +35,7 @@ Token make_token(const void* pointer, size_t bytes, uint64_t hold_ms = 0, uint64
 
 struct Import : symm::Import {
   using symm::Import::Import;
-  template <class T>
-  T* at() const {
-    return span<T>().data();
-  }
+  template <class T> T* at() const { return span<T>().data(); }
 };
 Import import(const Token& token, uint64_t timeout_ms = 20'000, const char* directory = nullptr);
 Outcome outcome_of_import(const Token& token, uint64_t timeout_ms = 20'000);

@@ -19,9 +19,7 @@ TEST(Threads, OfTheExportingProcess) {
       const Import b = import(whole);
       const Import c = import(shared);
       EXPECT_EQ(a.at<std::byte>(), mine);
-      if (i % 100 == 0) {
-        EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT);
-      }
+      if (i % 100 == 0) { EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 1), SYMM_ERR_TIMEOUT); }
       a.reset();
       EXPECT_EQ(symm_ipc_withdraw(mine, 4096, 20'000), SYMM_OK) << symm_last_error();
       EXPECT_THROW(import(piece), Error);

@@ -55,8 +55,7 @@ void upload(void* device, const void* host, size_t bytes, cudaStream_t stream) {
   require(cudaStreamSynchronize(stream), "upload");
 }
 
-template <class T>
-std::vector<T> download(const void* device, size_t count, cudaStream_t stream) {
+template <class T> std::vector<T> download(const void* device, size_t count, cudaStream_t stream) {
   std::vector<T> host(count);
   require(cudaMemcpyAsync(host.data(), device, count * sizeof(T), cudaMemcpyDeviceToHost, stream), "download");
   require(cudaStreamSynchronize(stream), "download");

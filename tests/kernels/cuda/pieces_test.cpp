@@ -231,9 +231,7 @@ TEST(Pieces, ThatDoNotFitAreToldOf) {
       if (record.state == 0 || record.trouble != static_cast<uint32_t>(one.trouble))
         continue;  // what was drawn fits, or not there
       ++told;
-      if (one.peer >= 0) {
-        EXPECT_EQ(record.peer, one.peer);
-      }
+      if (one.peer >= 0) { EXPECT_EQ(record.peer, one.peer); }
     }
     EXPECT_EQ(told, 3) << static_cast<uint32_t>(one.trouble);
   }

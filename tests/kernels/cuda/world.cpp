@@ -42,9 +42,7 @@ uint64_t now() { return current->now(); }
 void* shared(size_t bytes) { return current->shared(bytes); }
 
 Ranks::Ranks(const Options& options)
-    : options_(options),
-      half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot),
-      random_(options.seed),
+    : options_(options), half_bytes_(static_cast<uint64_t>(options.ranks) * options.slot), random_(options.seed),
       members_(static_cast<size_t>(options.ranks * options.groups)),
       devices_(static_cast<size_t>(options.ranks), {options.room, {}}) {
   const auto n = static_cast<uint64_t>(options.ranks);

@@ -94,12 +94,7 @@ from symm.ipc import (
     ipc_stats as ipc_stats,
 )
 from symm.logs import log_to as log_to
-from symm.memory import (
-    Buffer as Buffer,
-    Memory as Memory,
-    SignalWait as SignalWait,
-    find_buffer as find_buffer,
-)
+from symm.memory import Buffer as Buffer, Memory as Memory, SignalWait as SignalWait, find_buffer as find_buffer
 
 __version__ = "0.2.0"
 # What is imported above, without the modules that it comes from.

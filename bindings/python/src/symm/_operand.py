@@ -82,12 +82,7 @@ def _of_tensor(tensor: Any) -> _Found:
     # PyTorch: quicker than a capsule, and every version of it has all types this way.
     device = tensor.device
     kind = (CUDA, device.index) if device.type == "cuda" else (CPU if device.type == "cpu" else -1, 0)
-    return (
-        Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor),
-        kind,
-        tensor.is_contiguous(),
-        True,
-    )
+    return (Operand(tensor.data_ptr(), tensor.numel(), dtype_of(tensor.dtype), tensor), kind, tensor.is_contiguous(), True)
 
 
 def _of_array_struct(array: Any, struct: object, name: str) -> _Found:

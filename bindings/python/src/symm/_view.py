@@ -249,8 +249,7 @@ class View(_Exporter):
             return cast("torch.Tensor", torch.from_dlpack(self))
         # Not every version of PyTorch takes fp8 by DLPack.
         return cast(
-            "torch.Tensor",
-            torch.from_dlpack(self.view("u8")).view(getattr(torch, self.dtype.long_name)).reshape(self.shape),
+            "torch.Tensor", torch.from_dlpack(self.view("u8")).view(getattr(torch, self.dtype.long_name)).reshape(self.shape)
         )
 
     def __copy__(self) -> NoReturn:

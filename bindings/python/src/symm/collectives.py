@@ -94,12 +94,7 @@ class Collectives:
         return source, target, _options(algorithm, timeout), number
 
     def _begin_with(
-        self,
-        operand: Any,
-        name: str,
-        algorithm: Algorithm | str | None = None,
-        timeout: float | None = None,
-        stream: Any = None,
+        self, operand: Any, name: str, algorithm: Algorithm | str | None = None, timeout: float | None = None, stream: Any = None
     ) -> tuple[AnyOperand, tuple[int, int] | None, int]:
         """The same for a rank that has one operand only."""
         number = self._stream(stream, operand)

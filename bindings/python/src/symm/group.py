@@ -309,14 +309,7 @@ class Group(Collectives, Owned):
     # ---- memory
 
     def alloc(
-        self,
-        nbytes: int,
-        *,
-        host: bool = False,
-        node: int | None = None,
-        alignment: int = 0,
-        page_bytes: int = 0,
-        name: str = "",
+        self, nbytes: int, *, host: bool = False, node: int | None = None, alignment: int = 0, page_bytes: int = 0, name: str = ""
     ) -> Buffer:
         """Allocate this rank's block of `nbytes` > 0 bytes, zeroed. [local] [blocking]
 
@@ -470,12 +463,7 @@ class Group(Collectives, Owned):
     # ---- barrier
 
     def barrier(
-        self,
-        ranks: Iterable[int] | None = None,
-        *,
-        channel: int = 0,
-        timeout: float | None = None,
-        stream: Any = None,
+        self, ranks: Iterable[int] | None = None, *, channel: int = 0, timeout: float | None = None, stream: Any = None
     ) -> None:
         """Wait until all ranks of a set are here. [collective over the set] [stream; blocking on the host]
 

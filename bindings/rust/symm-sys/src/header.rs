@@ -172,8 +172,7 @@ pub mod tests {
 
     /// A declaration of C: `name` as something of a type of Rust, which is const or not.
     pub fn in_c(ty: &str, name: &str, is_const: bool) -> String {
-        let pointer =
-            ty.strip_prefix("*mut ").map(|to| (to, false)).or(ty.strip_prefix("*const ").map(|to| (to, true)));
+        let pointer = ty.strip_prefix("*mut ").map(|to| (to, false)).or(ty.strip_prefix("*const ").map(|to| (to, true)));
         if let Some((to, const_target)) = pointer {
             return in_c(to, &format!("*{}{name}", if is_const { "const " } else { "" }), const_target);
         }
@@ -191,8 +190,7 @@ pub mod tests {
     /// tests/abi/layout.txt, which a program of C has printed. Fields get the name of their struct.
     fn golden(text: &str) -> BTreeSet<String> {
         let mut of = "";
-        let relevant =
-            text.lines().filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains("(*"));
+        let relevant = text.lines().filter(|line| !line.is_empty() && !line.starts_with("enum ") && !line.contains("(*"));
         let full = relevant.map(|line| {
             of = line.strip_prefix("struct ").map_or(of, |rest| rest.split(' ').next().unwrap_or(rest));
             match line.strip_prefix("  ") {
@@ -227,11 +225,6 @@ pub mod tests {
         let here: BTreeSet<String> =
             lists.concat().into_iter().chain(constants).filter(|line| !line.contains("._unused ")).collect();
         let (missing, more) = (golden.difference(&here), here.difference(&golden));
-        assert!(
-            here == golden,
-            "only in C: {:#?}\nonly here: {:#?}",
-            missing.collect::<Vec<_>>(),
-            more.collect::<Vec<_>>()
-        );
+        assert!(here == golden, "only in C: {:#?}\nonly here: {:#?}", missing.collect::<Vec<_>>(), more.collect::<Vec<_>>());
     }
 }

@@ -49,8 +49,8 @@ impl Api {
     /// Loading a library runs its initialisers, and functions that have the names of `symm.h` must have its signatures.
     pub unsafe fn open(path: &Path) -> Result<Self, LoadError> {
         // SAFETY: the caller vouches for the library's initialisers.
-        let library = unsafe { libloading::Library::new(path) }
-            .map_err(|cause| LoadError::Open { path: path.to_owned(), cause })?;
+        let library =
+            unsafe { libloading::Library::new(path) }.map_err(|cause| LoadError::Open { path: path.to_owned(), cause })?;
         let find = |name: &str| {
             // SAFETY: the address is not used as anything but an address here.
             let symbol = unsafe { library.get::<*const core::ffi::c_void>(name.as_bytes()) };

@@ -47,12 +47,7 @@ fn micros(since: Instant) -> f64 {
 }
 
 /// Hands this rank's piece to the next by a token, and looks into the one that came.
-fn token(
-    mine: &Piece<f32>,
-    mail: &Piece<u8>,
-    rank: usize,
-    (next, previous): (usize, usize),
-) -> Result<String, Box<dyn Error>> {
+fn token(mine: &Piece<f32>, mail: &Piece<u8>, rank: usize, (next, previous): (usize, usize)) -> Result<String, Box<dyn Error>> {
     mail.memory().put_signal(next, mail.offset(), &letter(mine.span(..)?.export()?), TOKEN)?;
 
     mail.memory().wait_signal(previous, TOKEN)?;

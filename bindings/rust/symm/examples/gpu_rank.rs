@@ -79,13 +79,7 @@ where
 }
 
 /// Hands this rank's block to the next by a token, and looks into the one that came. Returns the length of that token.
-fn token(
-    memory: &Memory<f32>,
-    next: usize,
-    previous: usize,
-    device: usize,
-    stream: &Arc<CudaStream>,
-) -> Outcome<usize> {
+fn token(memory: &Memory<f32>, next: usize, previous: usize, device: usize, stream: &Arc<CudaStream>) -> Outcome<usize> {
     let bytes = memory.cast::<u8>();
     let token = ExportOptions::new().stream(stream.into()).export(&memory.span(..)?)?;
     let staged = stream.clone_htod(&letter(token))?;

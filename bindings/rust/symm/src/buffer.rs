@@ -94,9 +94,7 @@ impl Group {
     pub unsafe fn adopt<T: Element>(&self, pointer: *const T, len: usize) -> Result<Buffer<T>> {
         let bytes = bytes::<T>(len)?;
         // SAFETY: the handle is alive; the library asks the driver about the pointer and does not follow it.
-        self.take_buffer(len, |api, out| unsafe {
-            api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, ptr::null(), out)
-        })
+        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), pointer.cast(), bytes, ptr::null(), out) })
     }
 
     /// A buffer of a piece of a memfd that begins at byte `offset`, in a host group: open for reading and writing, and sealed
@@ -111,23 +109,18 @@ impl Group {
         let bytes = bytes::<T>(len)?;
         let options = sized!(symm_adopt_options_t: fd = fd.as_raw_fd(), offset = offset);
         // SAFETY: the handle is alive.
-        self.take_buffer(len, |api, out| unsafe {
-            api.symm_buffer_adopt(self.as_raw(), ptr::null(), bytes, &options, out)
-        })
+        self.take_buffer(len, |api, out| unsafe { api.symm_buffer_adopt(self.as_raw(), ptr::null(), bytes, &options, out) })
     }
 
     /// Takes over the reference that `function` gives.
     fn take_buffer<T: Element>(
-        &self,
-        len: usize,
-        function: impl FnOnce(&Api, &mut *mut symm_buffer) -> Called,
+        &self, len: usize, function: impl FnOnce(&Api, &mut *mut symm_buffer) -> Called,
     ) -> Result<Buffer<T>> {
         // SAFETY: a successful call gives one reference.
         let handle = unsafe { Handle::new(given(ptr::null_mut(), function)?) }?;
         // SAFETY: the handle is alive.
         let pointer = given(ptr::null_mut(), |api, out| unsafe { api.symm_buffer_pointer(handle.as_ptr(), out) })?;
-        let pointer =
-            NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
+        let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the block is at NULL"))?;
         Ok(Buffer { handle, pointer, len, group: self.shared.clone(), stream: self.stream.clone() })
     }
 }
@@ -271,8 +264,7 @@ impl<T: Element> Buffer<T> {
 
 /// Bytes of `len` elements.
 pub(crate) fn bytes<T: Element>(len: usize) -> Result<usize> {
-    len.checked_mul(size_of::<T>())
-        .ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
+    len.checked_mul(size_of::<T>()).ok_or_else(|| Error::argument(format!("{len} elements are more than can be addressed")))
 }
 
 /// Only memory of the host can be borrowed.

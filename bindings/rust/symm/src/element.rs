@@ -103,8 +103,7 @@ macro_rules! element {
                 unsafe { <$atomic>::from_ptr(to.cast()) }.store(($to)(value), order);
             }
         }
-        const _: () =
-            assert!(size_of::<$type>() == size_of::<$atomic>() && align_of::<$type>() == align_of::<$atomic>());
+        const _: () = assert!(size_of::<$type>() == size_of::<$atomic>() && align_of::<$type>() == align_of::<$atomic>());
     };
 }
 

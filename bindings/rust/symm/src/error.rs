@@ -106,7 +106,6 @@ pub(crate) fn call(function: impl FnOnce(&Api) -> Called) -> Result<()> {
 
 /// The text in a fixed array of a struct.
 pub(crate) fn from_array(array: &[c_char]) -> String {
-    let bytes: Vec<u8> =
-        array.iter().map(|c| u8::from_ne_bytes(c.to_ne_bytes())).take_while(|byte| *byte != 0).collect();
+    let bytes: Vec<u8> = array.iter().map(|c| u8::from_ne_bytes(c.to_ne_bytes())).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }

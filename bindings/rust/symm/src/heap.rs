@@ -65,8 +65,7 @@ impl Group {
             alignment = config.alignment as u64, page_bytes = config.page_bytes as u64, name = name.as_ptr(),
             timeout_ms = timeout.into().as_millis());
         // SAFETY: the handle is alive, and so are the options.
-        let out =
-            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_create(self.as_raw(), bytes, &options, out) })?;
+        let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_create(self.as_raw(), bytes, &options, out) })?;
         // SAFETY: a successful call gives one reference.
         let handle = unsafe { Handle::new(out) }?;
         // SAFETY: the handle is alive.
@@ -95,11 +94,9 @@ impl Heap {
         let size = bytes::<T>(len)?;
         let mut offset = 0;
         // SAFETY: the handle is alive.
-        let pointer = given(ptr::null_mut(), |api, out| unsafe {
-            api.symm_heap_alloc(self.as_raw(), size, alignment, out, &mut offset)
-        })?;
         let pointer =
-            NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
+            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_alloc(self.as_raw(), size, alignment, out, &mut offset) })?;
+        let pointer = NonNull::new(pointer.cast()).ok_or_else(|| Error::from_parts(Status::Internal, "the piece is at NULL"))?;
         Ok(Piece { heap: self.clone(), pointer, len, offset })
     }
 
@@ -107,9 +104,8 @@ impl Heap {
     pub fn find<T>(&self, address: *const T) -> Result<Option<(usize, usize)>> {
         let mut size = 0;
         // SAFETY: the handle is alive; the address is only looked up.
-        let found = given(ptr::null_mut(), |api, out| unsafe {
-            api.symm_heap_find(self.as_raw(), address.cast(), out, &mut size)
-        });
+        let found =
+            given(ptr::null_mut(), |api, out| unsafe { api.symm_heap_find(self.as_raw(), address.cast(), out, &mut size) });
         match found {
             Ok(pointer) => Ok(Some((pointer as usize - self.inner.memory.own() as usize, size))),
             Err(error) if error.status == Status::NotFound => Ok(None),

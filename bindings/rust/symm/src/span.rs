@@ -28,12 +28,7 @@ unsafe impl<T: Element> Sync for Span<'_, T> {}
 
 impl<T: Element> Span<'_, T> {
     /// The part `range` of a block, which lives as long as the span.
-    pub(crate) fn within(
-        pointer: *mut T,
-        len: usize,
-        backend: Backend,
-        range: impl RangeBounds<usize>,
-    ) -> Result<Self> {
+    pub(crate) fn within(pointer: *mut T, len: usize, backend: Backend, range: impl RangeBounds<usize>) -> Result<Self> {
         let start = match range.start_bound() {
             Bound::Included(start) => *start,
             Bound::Excluded(start) => start.saturating_add(1),

@@ -71,28 +71,17 @@ impl State {
 /// # Safety
 /// Called by the library with the table of a living adapter.
 unsafe extern "C" fn set(
-    user: *mut c_void,
-    key: *const c_char,
-    value: *const c_void,
-    size: usize,
-    timeout_ms: u64,
+    user: *mut c_void, key: *const c_char, value: *const c_void, size: usize, timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: `user` is the adapter's state, which outlives the creation; the library passes a C string and `size` bytes.
     let (state, key, value) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key), bytes(value, size)) };
-    state.guarded(|| {
-        state.store.set(&key.to_string_lossy(), value, Duration::from_millis(timeout_ms)).map(|()| Status::Ok)
-    })
+    state.guarded(|| state.store.set(&key.to_string_lossy(), value, Duration::from_millis(timeout_ms)).map(|()| Status::Ok))
 }
 
 /// # Safety
 /// Called by the library with the table of a living adapter.
 unsafe extern "C" fn get(
-    user: *mut c_void,
-    key: *const c_char,
-    value: *mut c_void,
-    capacity: usize,
-    out_size: *mut usize,
-    timeout_ms: u64,
+    user: *mut c_void, key: *const c_char, value: *mut c_void, capacity: usize, out_size: *mut usize, timeout_ms: u64,
 ) -> symm_status_t {
     // SAFETY: as in set().
     let (state, key) = unsafe { (&*user.cast::<State>(), CStr::from_ptr(key)) };

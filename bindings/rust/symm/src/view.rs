@@ -73,12 +73,7 @@ impl<T: Element> View<'_, T> {
 
     /// Stores all of `from`, beginning at element `at`.
     pub fn write(&self, at: usize, from: &[T]) {
-        assert!(
-            from.len() <= self.len.saturating_sub(at),
-            "{} elements at {at} in a block of {}",
-            from.len(),
-            self.len
-        );
+        assert!(from.len() <= self.len.saturating_sub(at), "{} elements at {at} in a block of {}", from.len(), self.len);
         for (i, value) in from.iter().enumerate() {
             self.store(at + i, *value);
         }

@@ -84,13 +84,9 @@ fn an_older_library_says_what_it_lacks() {
     let (source, library) = (directory.0.join("old.rs"), directory.0.join("libsymm.so.0"));
     std::fs::write(&source, "#[unsafe(no_mangle)] pub extern \"C\" fn symm_version() -> u32 { 0 }").expect("a file");
     let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let built =
-        Command::new(rustc).args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]).status();
+    let built = Command::new(rustc).args(["--edition=2024", "--crate-type=cdylib", "-o"]).args([&library, &source]).status();
     assert!(built.expect("rustc").success());
     let said = asked(&library);
     assert!(said.contains("Ok(Version { major: 0, minor: 0, patch: 0 })"), "{said}");
-    assert!(
-        said.contains("no function symm_group_create") && said.contains("no function symm_log_add_listener"),
-        "{said}"
-    );
+    assert!(said.contains("no function symm_group_create") && said.contains("no function symm_log_add_listener"), "{said}");
 }

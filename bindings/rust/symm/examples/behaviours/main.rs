@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use symm::ipc::{self, ExportOptions, Import, Token};
 use symm::{
-    Algorithm, AllocConfig, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory,
-    Op, Piece, Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Span, Status, Timeout,
+    Algorithm, AllocConfig, Blocks, Bool, Buffer, Compare, Element, F8E4M3, F8E5M2, Group, GroupConfig, Heap, Memory, Op, Piece,
+    Place, Raw, Reduces, Result, Scale, SignalOp, SignalWait, Span, Status, Timeout,
 };
 
 /// A handle, an array of this process, or the address of a handle that was released or that a memory has taken.
@@ -128,10 +128,7 @@ const VERBS: &[(&str, Verb)] = &[
         let (offset, bytes) = r.heap(line).find(r.address(line, "at"))?.unwrap_or((0, 0));
         same!(line, offset: offset, bytes: bytes)
     }),
-    (
-        "expect_heap",
-        |r, line| same!(line, r.heap(line).info()?; used_bytes, free_bytes, pieces, largest_free, fragmentation),
-    ),
+    ("expect_heap", |r, line| same!(line, r.heap(line).info()?; used_bytes, free_bytes, pieces, largest_free, fragmentation)),
     ("release", |r, line| r.add(line.text("name"), Thing::Gone(r.thing(line.text("name")).raw()))),
     ("export", |r, line| {
         let mut options = ExportOptions::new();
@@ -204,9 +201,7 @@ const VERBS: &[(&str, Verb)] = &[
         r.block(line).get(line.get("rank"), line.get("offset"), &mut destination)
     }),
     ("signal", |r, line| r.block(line).signal(line.get("rank"), line.get_or("channel", 0))),
-    ("wait_signal", |r, line| {
-        r.block(line).wait_signal_for(line.get("rank"), line.get_or("channel", 0), timeout(line))
-    }),
+    ("wait_signal", |r, line| r.block(line).wait_signal_for(line.get("rank"), line.get_or("channel", 0), timeout(line))),
     ("signal_value", |r, line| {
         let (op, value) = (line.named("signal", SignalOp::from_raw), line.get("value"));
         r.block(line).signal_value(line.get("rank"), line.get("channel"), op, value)
@@ -218,8 +213,7 @@ const VERBS: &[(&str, Verb)] = &[
     }),
     ("wait_signals", |r, line| {
         let (channel, compare, value) = (line.get("channel"), compare(line), line.get("value"));
-        let waits: Vec<_> =
-            line.ranks("among").into_iter().map(|rank| SignalWait { rank, channel, compare, value }).collect();
+        let waits: Vec<_> = line.ranks("among").into_iter().map(|rank| SignalWait { rank, channel, compare, value }).collect();
         if line.get::<i64>("any") == 0 {
             return r.block(line).wait_all_signals(&waits, timeout(line));
         }
@@ -455,8 +449,7 @@ fn blocks<T: Element>(r: &mut Runner, line: &Line) -> Result<()> {
 
 /// A reduction into f32.
 fn widened<T: Reduces<f32>>(r: &mut Runner, line: &Line, group: &Group) -> Result<()> {
-    let (send, mut recv) =
-        (r.operand::<T>(line, "send", line.get("count")), r.operand(line, "recv", line.get("count")));
+    let (send, mut recv) = (r.operand::<T>(line, "send", line.get("count")), r.operand(line, "recv", line.get("count")));
     let op = line.named("op", Op::from_raw);
     match line.verb.as_str() {
         "allreduce" => group.allreduce(&send, &mut recv, op),

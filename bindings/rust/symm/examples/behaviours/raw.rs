@@ -14,13 +14,7 @@ pub fn only(runner: &Runner, line: &Line) -> bool {
     let odd = || line.verb == "fill32" && line.get::<i64>("offset") % 4 != 0;
     let unknown = || line.has("send") && dtype(line).1.is_none();
     let wrong = || {
-        gone("memory")
-            || gone("buffer")
-            || negative("rank")
-            || negative("channel")
-            || odd()
-            || unknown()
-            || line.verb == "give"
+        gone("memory") || gone("buffer") || negative("rank") || negative("channel") || odd() || unknown() || line.verb == "give"
     };
     line.failure.is_some() && wrong()
 }

@@ -158,11 +158,7 @@ impl Group {
         self.exchange_blocks((data, blocks), (data, blocks))
     }
 
-    fn exchange_blocks<T: Element>(
-        &self,
-        (send, of_send): Placed<'_, T>,
-        (recv, of_recv): Placed<'_, T>,
-    ) -> Result<()> {
+    fn exchange_blocks<T: Element>(&self, (send, of_send): Placed<'_, T>, (recv, of_recv): Placed<'_, T>) -> Result<()> {
         let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
         let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());
         call(|api| {
@@ -203,9 +199,7 @@ impl Group {
                 let [of_recv, recv_at] = recv_counts;
                 let (room, recv_room) = (send.len(), recv.len());
                 let (send, recv) = (send.pointer(), recv.pointer());
-                api.symm_alltoallv_device(
-                    group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream,
-                )
+                api.symm_alltoallv_device(group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream)
             })
         })
     }

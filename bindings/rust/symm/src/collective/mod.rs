@@ -125,13 +125,7 @@ impl Group {
     /// The operands have the elements that the collective reads and writes for `count`.
     #[inline]
     unsafe fn run<T: Element, U: Element>(
-        &self,
-        what: Collective,
-        send: Operand<T>,
-        recv: Operand<U>,
-        count: usize,
-        op: Op,
-        root: usize,
+        &self, what: Collective, send: Operand<T>, recv: Operand<U>, count: usize, op: Op, root: usize,
     ) -> Result<()> {
         let (group, send, recv, stream) = (self.as_raw(), send.pointer(), recv.pointer(), self.stream.as_raw());
         let (dtype, op, root) = (T::DTYPE, op.as_raw(), index(root));
@@ -176,9 +170,7 @@ impl Group {
     fn all_parts(&self, long: &str, whole: usize, short: &str, part: usize) -> Result<()> {
         if part.checked_mul(self.size()) != Some(whole) {
             let size = self.size();
-            return Err(Error::argument(format!(
-                "{long} has {whole} elements, not {size} (ranks) times the {part} of {short}"
-            )));
+            return Err(Error::argument(format!("{long} has {whole} elements, not {size} (ranks) times the {part} of {short}")));
         }
         Ok(())
     }

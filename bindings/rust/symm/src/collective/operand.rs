@@ -51,9 +51,7 @@ impl<T: Element> Operand<T> {
             return Err(misplaced(self.place, group.backend));
         }
         match self.stream {
-            Some(own) if own != stream.as_raw() => {
-                Err(Error::argument("the operand belongs to another stream than the call"))
-            }
+            Some(own) if own != stream.as_raw() => Err(Error::argument("the operand belongs to another stream than the call")),
             _ => Ok(self),
         }
     }
@@ -77,10 +75,7 @@ impl<T: Element> Operand<T> {
 
 #[cold]
 fn misplaced(place: Place, backend: Backend) -> Error {
-    Error::from_parts(
-        Status::InvalidArgument,
-        format!("an operand in {place:?} memory cannot be used by a {backend:?} group"),
-    )
+    Error::from_parts(Status::InvalidArgument, format!("an operand in {place:?} memory cannot be used by a {backend:?} group"))
 }
 
 /// What a call can read: slices, arrays, vectors, [`Buffer`]s, [`Span`](crate::Span)s, [`Raw`] pointers; with feature `cudarc` also

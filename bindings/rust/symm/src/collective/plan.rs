@@ -28,15 +28,7 @@ impl Group {
     ///
     /// # Errors
     /// `InvalidArgument`, as the collective would answer.
-    pub fn plan<S, R>(
-        &self,
-        collective: Collective,
-        send: &S,
-        recv: &R,
-        count: usize,
-        op: Op,
-        root: usize,
-    ) -> Result<Plan>
+    pub fn plan<S, R>(&self, collective: Collective, send: &S, recv: &R, count: usize, op: Op, root: usize) -> Result<Plan>
     where
         S: Source + ?Sized,
         R: Source + ?Sized,
@@ -48,13 +40,7 @@ impl Group {
 
     /// The same for collectives with counts, whose blocks are those of the call; [`Blocks::packed`]`(&[])` where it has none.
     pub fn plan_blocks<S, R>(
-        &self,
-        collective: Collective,
-        send: &S,
-        of_send: Blocks<'_>,
-        recv: &R,
-        of_recv: Blocks<'_>,
-        op: Op,
+        &self, collective: Collective, send: &S, of_send: Blocks<'_>, recv: &R, of_recv: Blocks<'_>, op: Op,
     ) -> Result<Plan>
     where
         S: Source + ?Sized,
@@ -93,9 +79,7 @@ impl Group {
 
     fn ask(&self, asked: &sys::symm_collective_call_t, result: i32) -> Result<Plan> {
         // SAFETY: the handle is alive, the addresses are only looked at; a struct of symm.h, and the function that fills it.
-        let plan = unsafe {
-            filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), asked, o, out)))
-        };
+        let plan = unsafe { filled(|api, out| self.options(result, |o| api.symm_collective_plan(self.as_raw(), asked, o, out))) };
         plan.map(Plan::from)
     }
 }

@@ -122,9 +122,7 @@ impl Group {
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
         let color = match color {
             None => -1,
-            Some(color) => {
-                i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?
-            }
+            Some(color) => i32::try_from(color).map_err(|_| Error::argument(format!("color {color} is over 2^31 - 1")))?,
         };
         // SAFETY: the handle is alive.
         let out = given(ptr::null_mut(), |api, out| unsafe { api.symm_group_split(self.as_raw(), color, key, out) })?;
@@ -170,9 +168,8 @@ impl Group {
     /// `InvalidArgument` for a rank that is not in `other`.
     pub fn translate_rank(&self, other: &Self, rank: usize) -> Result<Option<usize>> {
         // SAFETY: both handles are alive.
-        let found = given(0, |api, out| unsafe {
-            api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), out)
-        });
+        let found =
+            given(0, |api, out| unsafe { api.symm_group_translate_rank(self.as_raw(), other.as_raw(), index(rank), out) });
         match found {
             Err(error) if error.status == Status::NotFound => Ok(None),
             found => found.map(|rank| Some(count(rank))),
@@ -183,9 +180,8 @@ impl Group {
     pub fn failed_ranks(&self) -> Result<Vec<usize>> {
         let mut ranks = vec![0; self.size()];
         // SAFETY: the handle is alive, and the list has that many elements.
-        let failed = given(0, |api, out| unsafe {
-            api.symm_group_failed_ranks(self.as_raw(), ranks.as_mut_ptr(), ranks.len(), out)
-        })?;
+        let failed =
+            given(0, |api, out| unsafe { api.symm_group_failed_ranks(self.as_raw(), ranks.as_mut_ptr(), ranks.len(), out) })?;
         Ok(ranks.into_iter().take(failed).map(count).collect())
     }
 
@@ -233,9 +229,7 @@ impl Group {
         let pointer = if ranks.is_empty() { ptr::null() } else { ranks.as_ptr() };
         let (channel, options) = (index(channel), self.timeout.options());
         // SAFETY: the handle is alive, and the list has that many elements.
-        call(|api| unsafe {
-            api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, &options, self.stream.as_raw())
-        })
+        call(|api| unsafe { api.symm_barrier(self.as_raw(), pointer, ranks.len(), channel, &options, self.stream.as_raw()) })
     }
 
     /// Waits until all that was issued on this handle's stream is over, and says what went wrong there.
@@ -255,8 +249,7 @@ impl Group {
     /// `InvalidArgument` for a stream under capture, which stays as it is.
     pub fn is_done(&self) -> Result<bool> {
         // SAFETY: the handle is alive.
-        given(0, |api, out| unsafe { api.symm_stream_query(self.as_raw(), self.stream.as_raw(), out) })
-            .map(|done| done != 0)
+        given(0, |api, out| unsafe { api.symm_stream_query(self.as_raw(), self.stream.as_raw(), out) }).map(|done| done != 0)
     }
 
     /// What is issued on this handle's stream next runs after what was issued on another; none: on all on which calls on this group

@@ -39,9 +39,7 @@ impl AbortHandle {
     pub fn abort(&self, reason: &str) -> Result<()> {
         match self.0.upgrade() {
             Some(shared) => shared.abort(reason),
-            None => {
-                Err(Error::from_parts(Status::InvalidHandle, "the group was released, so there is nothing to abort"))
-            }
+            None => Err(Error::from_parts(Status::InvalidHandle, "the group was released, so there is nothing to abort")),
         }
     }
 }

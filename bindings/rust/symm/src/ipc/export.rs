@@ -48,9 +48,7 @@ impl ExportOptions {
         let (mut len, stream) = (0, self.stream.as_raw());
         // SAFETY: the struct says its size, and the token holds as many bytes as is said. The piece lies in a block that lives, and
         // that safe code does not borrow.
-        call(|api| unsafe {
-            api.symm_ipc_export(at, size, &options, token.as_mut_ptr().cast(), token.len(), &mut len, stream)
-        })?;
+        call(|api| unsafe { api.symm_ipc_export(at, size, &options, token.as_mut_ptr().cast(), token.len(), &mut len, stream) })?;
         token.truncate(len);
         Ok(Token(token))
     }

@@ -52,8 +52,7 @@ impl ImportOptions {
         let (bytes, stream, mut out) = (token.as_bytes(), self.stream.as_raw(), ptr::null_mut());
         // SAFETY: the struct says its size, its string lives until the end of this function, and the token is as long as is said.
         call(|api| unsafe { api.symm_ipc_import(bytes.as_ptr().cast(), bytes.len(), &options, &mut out, stream) })?;
-        let raw = NonNull::new(out)
-            .ok_or_else(|| Error::from_parts(Status::Internal, "the library gave NULL for an import"))?;
+        let raw = NonNull::new(out).ok_or_else(|| Error::from_parts(Status::Internal, "the library gave NULL for an import"))?;
         Import::adopt(Lease { raw, stream: self.stream.clone() })
     }
 }

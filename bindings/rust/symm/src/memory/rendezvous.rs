@@ -55,9 +55,8 @@ impl Group {
     pub fn find<T: Element>(&self, address: *const T) -> Result<Option<Found>> {
         let (mut out, mut rank, mut offset) = (ptr::null_mut(), 0, 0);
         // SAFETY: the handle is alive; the address is only looked up.
-        let found = looked_up(|api| unsafe {
-            api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset)
-        })?;
+        let found =
+            looked_up(|api| unsafe { api.symm_memory_find(self.as_raw(), address.cast(), &mut out, &mut rank, &mut offset) })?;
         if !found {
             return Ok(None);
         }
@@ -69,9 +68,8 @@ impl Group {
     fn meet(&self, buffer: &Handle<symm_buffer>, tag: u64, channels: usize) -> Result<Handle<symm_memory>> {
         let options = sized!(symm_rendezvous_options_t: tag = tag, channels = number("channels", channels)?);
         // SAFETY: both handles are alive.
-        let out = given(ptr::null_mut(), |api, out| unsafe {
-            api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), &options, out)
-        })?;
+        let out =
+            given(ptr::null_mut(), |api, out| unsafe { api.symm_rendezvous(self.as_raw(), buffer.as_ptr(), &options, out) })?;
         // SAFETY: a successful rendezvous gives one reference.
         unsafe { Handle::new(out) }
     }
@@ -90,16 +88,11 @@ pub struct Found {
 }
 
 impl<T: Element> Memory<T> {
-    pub(crate) fn adopt(
-        handle: Handle<symm_memory>,
-        buffer: Option<Handle<symm_buffer>>,
-        group: &Group,
-    ) -> Result<Self> {
+    pub(crate) fn adopt(handle: Handle<symm_memory>, buffer: Option<Handle<symm_buffer>>, group: &Group) -> Result<Self> {
         // SAFETY: the handle is alive; a struct of symm.h, and the function that fills it.
         let info: sys::symm_memory_info_t = unsafe { filled(|api, out| api.symm_memory_info(handle.as_ptr(), out)) }?;
         // SAFETY: the handle is alive.
-        let own =
-            given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, out) })?;
+        let own = given(ptr::null_mut(), |api, out| unsafe { api.symm_memory_pointer(handle.as_ptr(), info.rank, out) })?;
         let inner = Inner { handle, buffer, group: group.shared.clone(), info, own };
         Ok(Self { inner: Arc::new(inner), stream: group.stream.clone(), _type: PhantomData })
     }
@@ -111,10 +104,7 @@ impl<T: Element> Memory<T> {
     /// As [`Group::rendezvous`]; `Unsupported` for a memory that was [found](Group::find).
     pub fn rendezvous_on(&self, group: &Group, tag: u64) -> Result<Self> {
         let Some(buffer) = &self.inner.buffer else {
-            return Err(Error::from_parts(
-                Status::Unsupported,
-                "a memory that was found by an address has no buffer to share",
-            ));
+            return Err(Error::from_parts(Status::Unsupported, "a memory that was found by an address has no buffer to share"));
         };
         let handle = group.meet(buffer, tag, 0)?;
         // SAFETY: the handle is alive; retain adds the reference that the second memory will own.

@@ -81,21 +81,14 @@ impl<T: Element> Memory<T> {
     /// # Errors
     /// As [`wait_signal`](Self::wait_signal).
     pub fn wait_signal_value(
-        &self,
-        rank: usize,
-        channel: usize,
-        compare: Compare,
-        value: u64,
-        timeout: impl Into<Timeout>,
+        &self, rank: usize, channel: usize, compare: Compare, value: u64, timeout: impl Into<Timeout>,
     ) -> Result<Option<u64>> {
         let (options, stream) = (timeout.into().options(), self.stream.as_raw());
         let (rank, channel, compare) = (index(rank), index(channel), compare.as_raw());
         let mut seen = self.is_on_host().then_some(0);
         let out = seen.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
         // SAFETY: the handle is alive, and `out` is null or lives as long as the call.
-        call(|api| unsafe {
-            api.symm_wait_signal_value(self.as_raw(), rank, channel, compare, value, &options, out, stream)
-        })?;
+        call(|api| unsafe { api.symm_wait_signal_value(self.as_raw(), rank, channel, compare, value, &options, out, stream) })?;
         Ok(seen)
     }
 

@@ -20,9 +20,7 @@ fn all_six<T: Element + PartialEq>(group: &Group, n: usize, make: impl Fn(i64) -
     let memory = group.memory::<T>(4 * RANKS * n).expect("blocks");
     let mut symmetric = memory.span(..RANKS * n).expect("within");
     let whole = values(me, 0..RANKS * n, &make);
-    let sum = |range: std::ops::Range<usize>| -> Vec<T> {
-        range.map(|i| make((0..RANKS).map(|r| value(r, i)).sum())).collect()
-    };
+    let sum = |range: std::ops::Range<usize>| -> Vec<T> { range.map(|i| make((0..RANKS).map(|r| value(r, i)).sum())).collect() };
     let own = me * n..(me + 1) * n;
     let blank = vec![make(0); RANKS * n];
 

@@ -32,14 +32,18 @@ fn a_killed_peer_is_named() {
         assert!(!dead.alive && mine.alive && mine.pid == Some(std::process::id().into()), "{dead:?} {mine:?}");
         assert!(group.stats().expect("it can still be asked").failures >= 1);
         assert_eq!(rest.stats().expect("it lives").collective_calls[symm::Collective::Allreduce.as_raw() as usize], 1);
-        let mut failed =
-            std::fs::File::from(group.failure_fd().expect("a descriptor").try_clone_to_owned().expect("another"));
+        let mut failed = std::fs::File::from(group.failure_fd().expect("a descriptor").try_clone_to_owned().expect("another"));
         assert_eq!(failed.read(&mut [0; 8]).expect("readable, since the group is revoked"), 8);
         rest.finalize().expect("both come");
     };
-    processes_ending("failure::a_killed_peer_is_named", 3, body, |rank, status| {
-        if rank == 2 { died(status) } else { status.success() }
-    });
+    processes_ending(
+        "failure::a_killed_peer_is_named",
+        3,
+        body,
+        |rank, status| {
+            if rank == 2 { died(status) } else { status.success() }
+        },
+    );
 }
 
 #[test]

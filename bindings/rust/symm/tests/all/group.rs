@@ -8,8 +8,7 @@ use symm::{Backend, Group, GroupConfig, Status, Store, StoreError};
 
 #[test]
 fn a_group_of_one_needs_nothing() {
-    let group =
-        GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("one"))).create();
+    let group = GroupConfig::new().ranks(0, 1).backend(Backend::Host).bootstrap(format!("thread://{}", unique("one"))).create();
     let group = group.expect("it is alone");
     assert_eq!(group.backend(), Backend::Host);
     assert!(group.info().expect("it is alive").bootstrap.contains("thread://one"));
@@ -29,8 +28,7 @@ fn what_cannot_be_a_group() {
     assert!(error.status == Status::InvalidArgument && error.message.contains("rank"), "{error}");
     let error = refused(GroupConfig::new().ranks(0, 1 << 40).bootstrap("thread://nobody"));
     assert_eq!(error.status, Status::InvalidArgument, "{error}");
-    let alone =
-        GroupConfig::new().ranks(0, 2).backend(Backend::Host).bootstrap(format!("thread://{}", unique("alone")));
+    let alone = GroupConfig::new().ranks(0, 2).backend(Backend::Host).bootstrap(format!("thread://{}", unique("alone")));
     let error = refused(alone.create_timeout(Duration::from_millis(50)));
     assert!(error.status == Status::Timeout && error.message.contains('1'), "{error}");
     assert_eq!(error.rank, Some(1), "{error}");

@@ -65,8 +65,7 @@ fn what_is_no_token() {
     let error = import::<u64>(&Token::from(vec![7; 100])).expect_err("it is no token");
     assert_eq!(error.status, Status::InvalidArgument, "{error}");
     assert!(!format!("{token:?}").contains(", "), "its bytes do not go to logs: {token:?}");
-    let nothing: Import<u64> =
-        import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
+    let nothing: Import<u64> = import(&shared.span(5..5).expect("within").export().expect("a token")).expect("of nothing");
     // SAFETY: there is nothing to write to.
     assert!(nothing.is_empty() && unsafe { nothing.local() }.expect("on the host").is_empty());
     let elsewhere = ImportOptions::new().directory("/nowhere\0");

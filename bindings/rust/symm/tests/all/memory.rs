@@ -148,8 +148,7 @@ fn an_address_is_found() {
         assert!(found.memory.rendezvous_on(&group, 0).is_err(), "it has no buffer");
         let elsewhere = 0u8;
         assert!(
-            group.find(&elsewhere).expect("a look-up").is_none()
-                && symm::find_buffer(&elsewhere).expect("another").is_none()
+            group.find(&elsewhere).expect("a look-up").is_none() && symm::find_buffer(&elsewhere).expect("another").is_none()
         );
         let (info, offset) = symm::find_buffer(memory.pointer(group.rank()).expect("its own").wrapping_add(1))
             .expect("a look-up")

@@ -19,10 +19,7 @@ inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
 }
 
 struct Any {
-  template <int kRanks>
-  static int ranks(const DeviceComm& comm) {
-    return comm.size;
-  }
+  template <int kRanks> static int ranks(const DeviceComm& comm) { return comm.size; }
   static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) { return combine_any(operands, ranks, {}, {}); }
 };
 

@@ -93,19 +93,16 @@ inline void store_pairs(uint4* to, uint4 v) {
   model::store_pair(&to->z, {v.z, v.w});
 }
 inline void fence_system() { model::fence(); }
-template <class Word>
-void store_release(Word* to, Word v) {
+template <class Word> void store_release(Word* to, Word v) {
   model::fence();
   store_relaxed(to, v);
 }
-template <class Word>
-void add_release(Word* to, Word v) {
+template <class Word> void add_release(Word* to, Word v) {
   model::fence();
   model::add(to, v);
 }
 using model::claim;
-template <class Word>
-Word load_acquire(const Word* from) {
+template <class Word> Word load_acquire(const Word* from) {
   const Word seen = load_relaxed(from);
   model::fence();
   return seen;
@@ -114,20 +111,15 @@ inline uint64_t nanoseconds() { return model::now(); }
 inline void begin() {}  // a kernel of the model starts when the one ahead has ended
 inline void let_next_launch() {}
 
-template <class Size>
-Size packs_of(Size bytes) {
-  return (bytes + kPack - 1) / kPack;
-}
+template <class Size> Size packs_of(Size bytes) { return (bytes + kPack - 1) / kPack; }
 inline bool is_aligned(const void* address) { return reinterpret_cast<uintptr_t>(address) % kPack == 0; }
 inline uint64_t bytes_of_pack(uint64_t bytes, uint64_t q) { return std::min<uint64_t>(kPack, bytes - q * kPack); }
-template <class Size>
-uint4 load_pack(const char* message, Size bytes, Size q) {
+template <class Size> uint4 load_pack(const char* message, Size bytes, Size q) {
   uint4 v{};
   std::memcpy(&v, message + q * kPack, bytes_of_pack(bytes, q));
   return v;
 }
-template <class Size>
-void store_pack(char* message, Size bytes, Size q, uint4 v) {
+template <class Size> void store_pack(char* message, Size bytes, Size q, uint4 v) {
   std::memcpy(message + q * kPack, &v, bytes_of_pack(bytes, q));
 }
 
