@@ -273,9 +273,7 @@ TEST_F(CudaMulticast, AnyCallMayFailOnOneRank) {
             REQUIRE(reason.empty() == (memory->view().multicast != nullptr));
             outcome = reason.empty() ? "multicast" : "fallback " + reason;
             *reinterpret_cast<int*>(memory->pointer(1 - me.rank)) = 7;
-          } catch (const Error& error) {
-            outcome = format("error %d ", static_cast<int>(error.status())) + error.what();
-          }
+          } catch (const Error& error) { outcome = format("error %d ", static_cast<int>(error.status())) + error.what(); }
           failed = fake_cuda::failed_call();
           fake_cuda::fail_call(0, 0);
           // Once more, now that nothing fails.
@@ -326,9 +324,7 @@ TEST_F(CudaMulticast, TheGranularityAndTheKernelsMayFailToo) {
         fake_cuda::fail_call(0, 0);
         const auto memory = Memory::rendezvous(group, Buffer::allocate(*group, 4096), 0);
         reason = memory->view().why_no_multicast + "|" + failed;
-      } catch (const Error&) {
-        fake_cuda::fail_call(0, 0);
-      }
+      } catch (const Error&) { fake_cuda::fail_call(0, 0); }
       return reason;
     });
     const std::string reason = results[1].substr(0, results[1].find('|'));
