@@ -138,6 +138,12 @@ symm_status_t symm_group_info(symm_group_t* group, symm_group_info_t* out) {
     filled.max_handles = static_cast<int32_t>(Arena<Group>::kSlots);
     filled.max_name = static_cast<int32_t>(kMostName);
     filled.shared_scratch_bytes = of.transport().lent_bytes();
+    const Machines& machines = of.machines();
+    filled.machines = machines.count;
+    filled.machine = machines.of[static_cast<size_t>(of.rank())];
+    filled.local_rank = machines.local_rank(of.rank());
+    filled.local_size = machines.local_size(of.rank());
+    write_text(filled.engine, of.transport().engine());
     return filled;
   });
 }
@@ -184,6 +190,8 @@ symm_status_t symm_peer_info(symm_group_t* group, int32_t rank, symm_peer_info_t
     write_text(filled.host, facts.host);
     write_text(filled.machine, facts.machine);
     write_text(filled.uuid, facts.uuid);
+    filled.machine_index = of.machines().of[static_cast<size_t>(rank)];
+    filled.mapped = of.maps(rank) ? 1 : 0;
     return filled;
   });
 }

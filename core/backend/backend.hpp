@@ -2,6 +2,7 @@
 // buffer and memory are written against these interfaces and know nothing of memfds or drivers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -128,6 +129,7 @@ struct PlanReport {
 };
 
 // Where a rank's blocks of a memory are mapped here, and by what number all ranks know it. Transports look operands up in it.
+// Blocks and pads of ranks on other machines are null.
 struct MemoryView {
   uint64_t id = 0;
   size_t bytes = 0;
@@ -175,6 +177,18 @@ inline void* const kAllStreams = reinterpret_cast<void*>(intptr_t{-1});  // NOLI
 
 class Transport;
 
+// Which ranks of a group can map each other's memory.
+struct Machines {
+  int count = 1;
+  std::vector<int> of;  // by rank; counted in the order of their lowest ranks
+  int local_size(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)])); }
+  int local_rank(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)])); }
+  bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
+
+ private:
+  static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
+};
+
 // What a transport may ask of its group.
 struct TransportContext {
   int rank = 0;
@@ -188,6 +202,8 @@ struct TransportContext {
   Transport* lender = nullptr;       // whose scratch this one works in; it lives longer
   std::vector<int> lender_ranks;     // of this group's ranks, there
   std::vector<int64_t> pids;         // by group rank, for messages
+  Machines machines;
+  uint64_t timeout_ms = 0;  // of calls that have none of their own
   std::shared_ptr<Revocation> revocation;
   std::function<void(const Failure&)> fail;  // revoke the group on all ranks
   const MemoryDirectory* directory = nullptr;
@@ -212,7 +228,7 @@ class DeviceTransport {
   // Has something gone wrong that no call could report, because it had returned? Then revoke the group.
   virtual void check_device_errors() {}
   // A memory of the group came, and is about to go.
-  virtual void memory_added(const MemoryView&) {}
+  virtual void memory_added(const std::shared_ptr<const MemoryView>&) {}
   virtual void memory_removed(const MemoryView&) noexcept {}
   // "": memories of this group are given multicast addresses; otherwise why not. Equal on all ranks.
   virtual std::string why_no_multicast() const { return "host memory"; }
@@ -257,9 +273,19 @@ class Transport {
   virtual void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
                             size_t* out_index, uint64_t* out_seen, void* stream) = 0;
   // Words of 4 or 8 bytes in blocks: rank `rank`'s, or one of this rank's own.
-  virtual void write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) = 0;
+  virtual void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) = 0;
   virtual void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value,
                           uint64_t timeout_ms, void* stream) = 0;
+  // Within `rank`'s block, which may be mapped here or not.
+  virtual void put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
+    copy(memory.blocks[static_cast<size_t>(rank)] + offset, from, bytes, stream);
+  }
+  virtual void get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+    copy(to, memory.blocks[static_cast<size_t>(rank)] + offset, bytes, stream);
+  }
+  virtual void fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+    fill32(memory.blocks[static_cast<size_t>(rank)] + offset, value, count, stream);
+  }
   virtual void copy(void* to, const void* from, size_t bytes, void* stream) = 0;
   virtual void fill32(void* to, uint32_t value, size_t count, void* stream) = 0;
   virtual void collective(const CollectiveCall& call) = 0;
@@ -272,6 +298,7 @@ class Transport {
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, and of a lender's
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
+  virtual std::string engine() const { return ""; }  // that carries bytes between machines
 
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }
@@ -291,8 +318,6 @@ class Backend {
   virtual ~Backend() = default;
   virtual BackendKind kind() const noexcept = 0;
   virtual int device() const noexcept = 0;
-  // Two ranks may share memory if these are equal (host: boot id).
-  virtual std::string domain() const = 0;
   virtual ShareableMemory& memory() noexcept = 0;
   // Of a signal pad: its channels * size words, and what the back end has behind them.
   virtual size_t pad_bytes(int size, int channels) const noexcept = 0;

@@ -1,7 +1,6 @@
 #include "core/cuda/backend.hpp"
 
 #include "core/base/little_endian.hpp"
-#include "core/base/process.hpp"
 #include "core/cuda/nvml.hpp"
 #include "core/cuda/transport.hpp"
 
@@ -19,7 +18,6 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   BackendKind kind() const noexcept override { return BackendKind::cuda; }
   int device() const noexcept override { return device_->ordinal(); }
-  std::string domain() const override { return process::boot_id(); }
   ShareableMemory& memory() noexcept override { return memory_; }
 
   size_t pad_bytes(int size, int channels) const noexcept override { return cuda::pad_bytes(size, channels); }

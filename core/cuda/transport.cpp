@@ -218,8 +218,9 @@ void CudaTransport::send_signal(const MemoryView& memory, int rank, int channel,
              stream);
 }
 
-void CudaTransport::write_value(const MemoryView&, int, void* to, uint64_t value, size_t bytes, void* stream) {
-  write_word(address_of(to), value, bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
+void CudaTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+  write_word(address_of(memory.blocks[static_cast<size_t>(rank)] + offset), value,
+             bytes == sizeof(uint32_t) ? WriteKind::store32 : WriteKind::store64, stream);
 }
 
 void CudaTransport::wait_word(uint64_t timeout_ms, Operation operation, CUdeviceptr taken, const WordWait& wait, void* stream) {
@@ -320,7 +321,8 @@ bool CudaTransport::stream_done(void* stream) {
 
 // ---- memories
 
-void CudaTransport::memory_added(const MemoryView& memory) {
+void CudaTransport::memory_added(const std::shared_ptr<const MemoryView>& view) {
+  const MemoryView& memory = *view;
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const Driver& driver = device_->driver();
   MemoryEntry added{};

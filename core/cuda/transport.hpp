@@ -32,7 +32,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   SignalState look_at_signal(const MemoryView& memory, int rank, int channel) override;
   void wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms, size_t* out_index,
                     uint64_t* out_seen, void* stream) override;
-  void write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) override;
+  void write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) override;
   void wait_value(const MemoryView& memory, const void* word, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms,
                   void* stream) override;
   void copy(void* to, const void* from, size_t bytes, void* stream) override;
@@ -47,7 +47,7 @@ class CudaTransport final : public Transport, public DeviceTransport {
   int max_memories() const noexcept override { return kMaxMemories; }
 
   void check_device_errors() override;
-  void memory_added(const MemoryView& memory) override;
+  void memory_added(const std::shared_ptr<const MemoryView>& memory) override;
   void memory_removed(const MemoryView& memory) noexcept override;
   Tables device_tables(const MemoryView& memory) const override;
 

@@ -121,14 +121,17 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   } catch (const Error& error) { throw Agreed(error.failure()); }
 
   const Topic topic{kind, group.id(), tag, sequence};
+  const auto fds_for = [&](int peer) {
+    return std::span<const int>(offer.message.fds).first(group.maps(peer) ? offer.message.fds.size() : 0);
+  };
   for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer != group.rank()) group.send(peer, topic, offer.message.body, offer.message.fds, deadline);
+    if (peer != group.rank()) group.send(peer, topic, offer.message.body, fds_for(peer), deadline);
   }
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     Message message;
     try {
-      message = group.receive(peer, topic, offer.message.body.size(), offer.message.fds.size(), deadline);
+      message = group.receive(peer, topic, offer.message.body.size(), fds_for(peer).size(), deadline);
     } catch (...) {
       if (vote.failure.status == Status::ok) vote.failure = current_failure();
       continue;

@@ -31,7 +31,8 @@ PeerFacts own_facts(const Backend& backend) {
   facts.backend = static_cast<int32_t>(backend.kind());
   facts.device = backend.device();
   gethostname(facts.host, sizeof facts.host - 1);
-  write_text(facts.machine, process::boot_id());
+  const std::string_view named = environment("SYMM_MACHINE");
+  write_text(facts.machine, named.empty() ? process::boot_id() : std::string(named));
   write_text(facts.uuid, std::string(device_info(backend.kind(), backend.device()).uuid));
   return facts;
 }
@@ -117,8 +118,17 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
   return group;
 }
 
+// Equal where descriptors can travel and SYMM_MACHINE is the same. The mesh decides on the first by machines, so the lowest rank
+// that they can come from stands for all of one.
+uint64_t Group::machine_key() const {
+  int first = 0;
+  while (!mesh_->carries_descriptors(members_[static_cast<size_t>(first)])) ++first;
+  return mix(fnv1a(std::string_view(environment("SYMM_MACHINE"))), static_cast<uint64_t>(first) + 1);
+}
+
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
+  machines_.of.resize(members_.size());
   Phases phases;
   phases.prepare = [&] {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
@@ -131,6 +141,8 @@ void Group::connect_transport(Deadline deadline) {
     context.size = size_;
     context.group = id_;
     context.channels = config_.channels;
+    context.machines = machines_;
+    context.timeout_ms = timeout_ms_;
     context.check = config_.check;
     context.overlapping_devices = config_.overlapping_devices;
     context.multicast = config_.multicast;
@@ -148,17 +160,19 @@ void Group::connect_transport(Deadline deadline) {
     OutgoingMessage share = transport_->share();
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
     share.body.insert(share.body.end(), facts.begin(), facts.end());
-    return Offer{{static_cast<uint64_t>(backend_->kind()), fnv1a(backend_->domain()), fnv1a(std::as_bytes(std::span(members_))),
+    return Offer{{static_cast<uint64_t>(backend_->kind()), machine_key(), fnv1a(std::as_bytes(std::span(members_))),
                   static_cast<uint64_t>(config_.channels), config_.scratch_bytes, config_.shared_scratch ? 1U : 0U},
                  std::move(share)};
   };
-  phases.agree = [](std::span<const Vote> votes) {
+  phases.agree = [&](std::span<const Vote> votes) {
+    std::vector<uint64_t> keys;
     for (size_t peer = 0; peer < votes.size(); ++peer) {
       const int rank = static_cast<int>(peer);
+      const auto key = std::find(keys.begin(), keys.end(), votes[peer].value[1]);
+      machines_.of[peer] = static_cast<int>(key - keys.begin());
+      if (key == keys.end()) keys.push_back(votes[peer].value[1]);
       if (votes[peer].value[0] != votes[0].value[0])
         throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
-      if (votes[peer].value[1] != votes[0].value[1])
-        throw Error({Status::unavailable, rank, 0, format("rank %d is on another machine than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
         throw Error({Status::mismatch, rank, 0, "ranks: not all name them in the same order"});
       for (const auto& [name, value] :
@@ -169,6 +183,11 @@ void Group::connect_transport(Deadline deadline) {
              format("config.%s: rank 0 has %llu, rank %d has %llu", name, static_cast<unsigned long long>(votes[0].value[value]),
                     rank, static_cast<unsigned long long>(votes[peer].value[value]))});
       }
+    }
+    machines_.count = static_cast<int>(keys.size());
+    if (machines_.count > 1) {
+      const int other = static_cast<int>(std::find(machines_.of.begin(), machines_.of.end(), 1) - machines_.of.begin());
+      throw Error({Status::unavailable, other, 0, format("rank %d is on another machine than rank 0", other)});
     }
   };
   phases.accept = [&](int peer, Message message) {

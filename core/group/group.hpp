@@ -44,7 +44,7 @@ struct PeerFacts {
   int32_t backend = 0;
   int32_t device = 0;
   char host[64] = "";
-  char machine[64] = "";  // boot id of the kernel
+  char machine[64] = "";  // SYMM_MACHINE, or boot id of the kernel
   char uuid[64] = "";     // of the device
 };
 
@@ -82,6 +82,8 @@ class Group : public std::enable_shared_from_this<Group> {
   Deadline create_deadline() const noexcept { return Deadline::after_ms(create_timeout_ms_); }
   int unwatched_peers() const;
   std::vector<int> gone_ranks() const;  // known to be dead, or to have left
+  const Machines& machines() const noexcept { return machines_; }
+  bool maps(int rank) const noexcept { return machines_.together(rank, rank_); }  // can its memory be mapped here?
   const PeerFacts& facts(int rank) const { return facts_[static_cast<size_t>(rank)]; }
   // Those that may still write to what this group's ranks have mapped, after it was revoked.
   std::vector<Straggler> stragglers() const;
@@ -151,6 +153,7 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<Group> form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender = nullptr);
   // The same; its failures are of this group.
   template <class Choose> std::shared_ptr<Group> part(uint64_t id, Deadline deadline, const Choose& choose);
+  uint64_t machine_key() const;
   void connect_transport(Deadline deadline);
 
   std::shared_ptr<Mesh> mesh_;
@@ -180,6 +183,7 @@ class Group : public std::enable_shared_from_this<Group> {
   uint64_t splits_ = 0;
   uint64_t shrinks_ = 0;
   std::vector<PeerFacts> facts_;  // by group rank
+  Machines machines_;
   std::mutex failure_fd_mutex_;
   std::shared_ptr<PeerFd> failure_fd_;
   std::shared_ptr<void> failure_listener_;

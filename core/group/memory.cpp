@@ -208,7 +208,7 @@ Fd Buffer::export_dmabuf(size_t offset, size_t bytes) const {
 Memory::Memory(std::shared_ptr<Group> group, std::shared_ptr<Buffer> buffer, std::shared_ptr<MemoryView> view)
     : group_(std::move(group)), buffer_(std::move(buffer)), view_(std::move(view)),
       pointer_table_(view_->blocks.begin(), view_->blocks.end()), pad_table_(view_->pads.begin(), view_->pads.end()) {
-  group_->transport().device().memory_added(*view_);
+  group_->transport().device().memory_added(view_);
   tables_ = group_->transport().device().device_tables(*view_);
 }
 
@@ -226,15 +226,17 @@ std::byte* Memory::taken_on_device() const {
   return tables_.taken;
 }
 
-std::byte* Memory::pointer(int rank) const {
+std::byte* Memory::mapped(const std::vector<std::byte*>& of, int rank) const {
   group_->require_rank("rank", rank);
-  return view_->blocks[static_cast<size_t>(rank)];
+  if (std::byte* at = of[static_cast<size_t>(rank)]; at != nullptr) return at;
+  throw Error(Status::unavailable,
+              format("rank: %d is on another machine (%s): its memory is not mapped here; use symm_put(), symm_get()", rank,
+                     group_->facts(rank).host));
 }
 
-std::byte* Memory::pad(int rank) const {
-  group_->require_rank("rank", rank);
-  return view_->pads[static_cast<size_t>(rank)];
-}
+std::byte* Memory::pointer(int rank) const { return mapped(view_->blocks, rank); }
+
+std::byte* Memory::pad(int rank) const { return mapped(view_->pads, rank); }
 
 std::byte* Memory::multicast() const {
   if (view_->multicast == nullptr)
@@ -242,14 +244,13 @@ std::byte* Memory::multicast() const {
   return view_->multicast;
 }
 
-std::byte* Memory::range(int rank, size_t offset, size_t bytes) const {
+void Memory::require_range(int rank, size_t offset, size_t bytes) const {
   group_->require_usable();
   group_->require_rank("rank", rank);
   if (offset > view_->bytes || bytes > view_->bytes - offset) {
     throw Error(Status::invalid_argument,
                 format("offset, size: %zu bytes at %zu go beyond the block of %zu bytes", bytes, offset, view_->bytes));
   }
-  return view_->blocks[static_cast<size_t>(rank)] + offset;
 }
 
 void Memory::require_signal(int rank, int channel) const {
@@ -307,29 +308,31 @@ void Memory::wait_signals(std::span<const SignalWait> waits, bool any, uint64_t 
 }
 
 void Memory::write_value(int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
-  group_->transport().write_value(*view_, rank, word(rank, offset, bytes), value, bytes, stream);
+  require_word(rank, offset, bytes);
+  group_->transport().write_value(*view_, rank, offset, value, bytes, stream);
 }
 
 void Memory::wait_value(size_t offset, size_t bytes, Compare compare, uint64_t value, uint64_t timeout_ms, void* stream) {
   counted_wait([&] {
     require_known(compare);
-    const std::byte* at = word(group_->rank(), offset, bytes);
+    require_word(group_->rank(), offset, bytes);
+    const std::byte* at = pointer(group_->rank()) + offset;
     group_->transport().wait_value(*view_, at, bytes, compare, value, group_->timeout_or_look(timeout_ms), stream);
   });
 }
 
 void Memory::put(int rank, size_t offset, const void* source, size_t bytes, void* stream) {
-  std::byte* to = range(rank, offset, bytes);
+  require_range(rank, offset, bytes);
   if (bytes == 0) return;
   if (source == nullptr) throw Error(Status::invalid_argument, "source: is NULL");
-  group_->transport().copy(to, source, bytes, stream);
+  group_->transport().put(*view_, rank, offset, source, bytes, stream);
 }
 
 void Memory::get(int rank, size_t offset, void* destination, size_t bytes, void* stream) {
-  const std::byte* from = range(rank, offset, bytes);
+  require_range(rank, offset, bytes);
   if (bytes == 0) return;
   if (destination == nullptr) throw Error(Status::invalid_argument, "destination: is NULL");
-  group_->transport().copy(destination, from, bytes, stream);
+  group_->transport().get(*view_, rank, offset, destination, bytes, stream);
 }
 
 void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream) {
@@ -339,13 +342,14 @@ void Memory::fill32(int rank, size_t offset, uint32_t value, size_t count, void*
     throw Error(Status::invalid_argument,
                 format("offset, count: %zu words at byte %zu go beyond the block of %zu bytes", count, offset, view_->bytes));
   }
-  group_->transport().fill32(range(rank, offset, count * sizeof value), value, count, stream);
+  require_range(rank, offset, count * sizeof value);
+  group_->transport().fill(*view_, rank, offset, value, count, stream);
 }
 
 // Of a block, to be accessed as a whole.
-std::byte* Memory::word(int rank, size_t offset, size_t bytes) const {
+void Memory::require_word(int rank, size_t offset, size_t bytes) const {
   if (offset % bytes != 0) throw Error(Status::invalid_argument, format("offset: %zu is not a multiple of %zu", offset, bytes));
-  return range(rank, offset, bytes);
+  require_range(rank, offset, bytes);
 }
 
 void Memory::record_use(void* stream) {

@@ -108,8 +108,9 @@ class Memory {
   void record_use(void* stream);
 
  private:
-  std::byte* range(int rank, size_t offset, size_t bytes) const;
-  std::byte* word(int rank, size_t offset, size_t bytes) const;
+  void require_range(int rank, size_t offset, size_t bytes) const;
+  void require_word(int rank, size_t offset, size_t bytes) const;
+  std::byte* mapped(const std::vector<std::byte*>& of, int rank) const;
   void require_signal(int rank, int channel) const;
   template <class Wait> void counted_wait(const Wait& wait);
 

@@ -98,6 +98,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   };
   phases.agree = [&](std::span<const Vote> votes) { require_agreement(*buffer, votes); };
   phases.accept = [&](int peer, Message message) {
+    if (!group->maps(peer)) return;
     Extents extents;
     std::memcpy(&extents, message.body.data(), sizeof extents);
     blocks[static_cast<size_t>(peer)] = import(backend.memory(), std::move(message.fds.at(0)), extents.block, buffer->bytes());
@@ -110,9 +111,9 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
     view->taken = std::vector<std::atomic<uint64_t>>(static_cast<size_t>(channels) * size);
     if (blocks[me]->owners_address() != nullptr) view->adopted = blocks[me];
     for (size_t rank = 0; rank < size; ++rank) {
-      view->blocks.push_back(blocks[rank]->data());
-      view->pads.push_back(pads[rank]->data());
-      view->owned.insert(view->owned.end(), {blocks[rank], pads[rank]});
+      view->blocks.push_back(blocks[rank] ? blocks[rank]->data() : nullptr);
+      view->pads.push_back(pads[rank] ? pads[rank]->data() : nullptr);
+      if (blocks[rank]) view->owned.insert(view->owned.end(), {blocks[rank], pads[rank]});
     }
     memory = std::make_shared<Memory>(group, buffer, view);
   };

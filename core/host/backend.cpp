@@ -1,7 +1,6 @@
 #include "core/host/backend.hpp"
 
 #include "core/backend/hardware.hpp"
-#include "core/base/process.hpp"
 #include "core/host/transport.hpp"
 
 namespace symm::host {
@@ -34,7 +33,6 @@ class HostBackend final : public Backend {
  public:
   BackendKind kind() const noexcept override { return BackendKind::host; }
   int device() const noexcept override { return 0; }
-  std::string domain() const override { return process::boot_id(); }
   ShareableMemory& memory() noexcept override { return memory_; }
 
   size_t pad_bytes(int size, int channels) const noexcept override { return Pad::bytes(size, channels); }

@@ -142,6 +142,14 @@ std::vector<const Word*> bells_of(const Pad& pad, std::span<const int> ranks) {
   return bells;
 }
 
+void store(void* word, uint64_t value, size_t bytes) {
+  if (bytes == sizeof(uint32_t)) {
+    static_cast<std::atomic<uint32_t>*>(word)->store(static_cast<uint32_t>(value), std::memory_order_seq_cst);
+  } else {
+    static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
+  }
+}
+
 uint64_t load(const void* word, size_t bytes) {
   return bytes == sizeof(uint32_t) ? static_cast<const std::atomic<uint32_t>*>(word)->load(std::memory_order_seq_cst)
                                    : static_cast<const std::atomic<uint64_t>*>(word)->load(std::memory_order_seq_cst);
@@ -162,13 +170,9 @@ void HostTransport::send_signal(const MemoryView& memory, int rank, int channel,
   ring(pad.bell(context_.rank), pad.waiter());
 }
 
-void HostTransport::write_value(const MemoryView& memory, int rank, void* to, uint64_t value, size_t bytes, void* stream) {
+void HostTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   require_no_stream(stream);
-  if (bytes == sizeof(uint32_t)) {
-    static_cast<std::atomic<uint32_t>*>(to)->store(static_cast<uint32_t>(value), std::memory_order_seq_cst);
-  } else {
-    static_cast<std::atomic<uint64_t>*>(to)->store(value, std::memory_order_seq_cst);
-  }
+  store(memory.blocks[static_cast<size_t>(rank)] + offset, value, bytes);
   const Pad pad = pad_of(memory, rank);
   ring(pad.bell(context_.rank), pad.waiter());
 }

@@ -124,6 +124,11 @@ bool Mesh::is_gone(int peer, uint64_t group) const {
   return peer != rank_ && events_->look([&](Known& known) { return known.groups.failure(peer, group).has_value(); });
 }
 
+bool Mesh::carries_descriptors(int peer) const {
+  return peer == rank_ ||
+         events_->look([&](Known& known) { return known.links[static_cast<size_t>(peer)]->carries_descriptors(); });
+}
+
 std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
   if (peer == rank_ || this->peer(peer).same_process) return nullptr;
   auto link = events_->look(

@@ -94,6 +94,8 @@ class Mesh {
     std::optional<Message> message;
   };
   std::optional<News> receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline);
+  // Can `peer` map what this rank has made?
+  bool carries_descriptors(int peer) const;
   // Has `peer` died, or left `group`?
   bool is_gone(int peer, uint64_t group) const;
   // The link to a process that has not left `group` and is not known for certain to be dead; null if it has, or is.

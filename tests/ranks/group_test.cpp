@@ -7,6 +7,20 @@
 namespace support {
 namespace {
 
+TEST(Group, IsOnOneMachineHere) {
+  as_processes(2, [](int rank, const Group& group) {
+    const symm_group_info_t info = group.info();
+    EXPECT_EQ(info.machines, 1);
+    EXPECT_EQ(info.machine, 0);
+    EXPECT_EQ(info.local_rank, rank);
+    EXPECT_EQ(info.local_size, 2);
+    EXPECT_STREQ(info.engine, "");
+    EXPECT_EQ(group.peer_info(1 - rank).machine_index, 0);
+    EXPECT_EQ(group.peer_info(1 - rank).mapped, 1);
+    group.barrier();
+  });
+}
+
 // What the configuration says goes for the groups made of this one, too.
 TEST(Group, ChannelsAndScratchAsConfigured) {
   const Bootstrap meeting;

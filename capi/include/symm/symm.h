@@ -496,6 +496,11 @@ typedef struct {
   int32_t max_handles;           /**< of each kind, in a process */
   int32_t max_name;              /**< bytes of a name that are kept */
   uint64_t shared_scratch_bytes; /**< and of the group's that it was made of: SYMM_GROUP_SHARED_SCRATCH; else 0 */
+  int32_t machines;              /**< that its ranks are on; those of one map each other's memory */
+  int32_t machine;               /**< this rank's, counted in the order of their lowest ranks */
+  int32_t local_rank;            /**< among the ranks of this machine, which keep their order */
+  int32_t local_size;            /**< how many those are */
+  char engine[64];               /**< what carries bytes between machines, as "ucx 1.22.0"; "" on one */
 } symm_group_info_t;
 
 /** Describe a group. [local] Since 0.1. */
@@ -531,12 +536,14 @@ typedef struct {
   size_t struct_size;
   int32_t rank;
   symm_backend_t backend;
-  int32_t device;   /**< as that rank's process numbers it */
-  int32_t alive;    /**< 0 once its death or departure was noticed */
-  int64_t pid;      /**< as seen from here; 0 if its process is in another pid namespace */
-  char host[64];    /**< its host name */
-  char machine[64]; /**< boot id of its kernel: ranks with the same one can share memory */
-  char uuid[64];    /**< of its GPU; for the host back end, the boot id */
+  int32_t device;        /**< as that rank's process numbers it */
+  int32_t alive;         /**< 0 once its death or departure was noticed */
+  int64_t pid;           /**< as seen from here; 0 if its process is in another pid namespace */
+  char host[64];         /**< its host name */
+  char machine[64];      /**< $SYMM_MACHINE there, or the boot id of its kernel */
+  char uuid[64];         /**< of its GPU; for the host back end, the boot id */
+  int32_t machine_index; /**< as symm_group_info_t.machine */
+  int32_t mapped;        /**< 1: its memory is mapped here; 0: it is reached by symm_put(), symm_get() and the like only */
 } symm_peer_info_t;
 
 /** Describe rank `rank` of a group, this one or another. [local] Since 0.2.
@@ -755,16 +762,17 @@ typedef struct {
 SYMM_API symm_status_t symm_memory_info(symm_memory_t *memory, symm_memory_info_t *out);
 
 /** Address at which rank `rank`'s block is mapped here. [local] Valid while the memory lives, even after that rank died.
- *  Since 0.1. */
+ *  @return UNAVAILABLE for a rank on another machine. Since 0.1. */
 SYMM_API symm_status_t symm_memory_pointer(symm_memory_t *memory, int32_t rank, void **out_pointer);
 
 /** Address of rank `rank`'s signal pad: uint64_t pad[channel][source rank], zero at first. [local] A word is written by its
  *  source rank only. Use a channel either through the calls for signals or by code of your own; symm/device.cuh does as those
- *  calls do. Since 0.2. */
+ *  calls do. Since 0.2.
+ *  @return UNAVAILABLE for a rank on another machine. */
 SYMM_API symm_status_t symm_memory_signal_pad(symm_memory_t *memory, int32_t rank, void **out_pad);
 
 /** Table of the `size` block addresses, readable by the group's device (and for the host back end, by the host). [local] Valid
- *  while the memory lives. Since 0.1. */
+ *  while the memory lives; NULL for ranks on other machines. Since 0.1. */
 SYMM_API symm_status_t symm_memory_pointer_table(symm_memory_t *memory, void *const **out_table);
 /** Table of the `size` pad addresses, as symm_memory_pointer_table(). [local] Since 0.1. */
 SYMM_API symm_status_t symm_memory_signal_pad_table(symm_memory_t *memory, void *const **out_table);
@@ -1033,10 +1041,12 @@ SYMM_API symm_status_t symm_test_signal_value(symm_memory_t *memory, int32_t ran
 
 /** Copy `size` bytes to `offset` in rank `rank`'s block. [local] [stream] `source` may be any memory of this process that
  *  the group's device reaches (with CUDA pageable memory of the host only where the driver copies it) and may be symmetric, but
- *  must not overlap the destination, which is not checked. Visible to that rank after a signal or barrier. Since 0.1. */
+ *  must not overlap the destination, which is not checked. Visible to that rank after a signal or barrier. What a rank on
+ *  another machine has released is not written any more. Since 0.1. */
 SYMM_API symm_status_t symm_put(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,
                                 void *stream);
-/** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1. */
+/** Copy `size` bytes from `offset` in rank `rank`'s block to `destination`. [local] [stream] Since 0.1.
+ *  @return UNAVAILABLE if that rank is on another machine and has released the memory. */
 SYMM_API symm_status_t symm_get(symm_memory_t *memory, int32_t rank, size_t offset, void *destination, size_t size, void *stream);
 /** symm_put(), then symm_signal() on `channel`, in one call. [local] [stream] Since 0.2. */
 SYMM_API symm_status_t symm_put_signal(symm_memory_t *memory, int32_t rank, size_t offset, const void *source, size_t size,

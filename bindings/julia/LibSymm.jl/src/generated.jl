@@ -78,12 +78,13 @@ mutable struct symm_ipc_t end
 """What is known of a group. Filled by symm_group_info().""" struct symm_group_info_t
     struct_size::Csize_t; rank::Int32; size::Int32; backend::symm_backend_t; device::Int32; id::UInt64; channels::Int32; unwatched_peers::Int32
     rejected_connections::UInt64; bootstrap::NTuple{64, UInt8}; name::NTuple{64, UInt8}; multicast::Int32; multicast_reason::NTuple{192, UInt8}
-    scratch_bytes::UInt64; max_ranks::Int32; max_memories::Int32; max_channels::Int32; max_handles::Int32; max_name::Int32; shared_scratch_bytes::UInt64 end
+    scratch_bytes::UInt64; max_ranks::Int32; max_memories::Int32; max_channels::Int32; max_handles::Int32; max_name::Int32; shared_scratch_bytes::UInt64
+    machines::Int32; machine::Int32; local_rank::Int32; local_size::Int32; engine::NTuple{64, UInt8} end
 """Health of a group. Filled by symm_group_status().""" struct symm_group_status_t
     struct_size::Csize_t; status::symm_status_t; failed_rank::Int32; failed_pid::Int64; message::NTuple{256, UInt8} end
 """What is known of one rank of a group. Filled by symm_peer_info().""" struct symm_peer_info_t
     struct_size::Csize_t; rank::Int32; backend::symm_backend_t; device::Int32; alive::Int32; pid::Int64; host::NTuple{64, UInt8}; machine::NTuple{64, UInt8}
-    uuid::NTuple{64, UInt8} end
+    uuid::NTuple{64, UInt8}; machine_index::Int32; mapped::Int32 end
 """What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats().""" struct symm_group_stats_t
     struct_size::Csize_t; collective_calls::NTuple{32, UInt64}; collective_bytes::NTuple{32, UInt64}; algorithm_calls::NTuple{32, UInt64}; barriers::UInt64
     signals_sent::UInt64; signals_taken::UInt64; failures::UInt64; sleeps::UInt64; slept_ns::UInt64; waits::UInt64 end

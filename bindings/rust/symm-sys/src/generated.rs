@@ -112,12 +112,12 @@ pub struct symm_group_shrink_options_t { pub struct_size: usize, pub timeout_ms:
 pub struct symm_group_info_t { pub struct_size: usize, pub rank: i32, pub size: i32, pub backend: symm_backend_t, pub device: i32, pub id: u64,
 pub channels: i32, pub unwatched_peers: i32, pub rejected_connections: u64, pub bootstrap: [c_char; 64], pub name: [c_char; 64], pub multicast: i32,
 pub multicast_reason: [c_char; 192], pub scratch_bytes: u64, pub max_ranks: i32, pub max_memories: i32, pub max_channels: i32, pub max_handles: i32,
-pub max_name: i32, pub shared_scratch_bytes: u64, }
+pub max_name: i32, pub shared_scratch_bytes: u64, pub machines: i32, pub machine: i32, pub local_rank: i32, pub local_size: i32, pub engine: [c_char; 64], }
 /// Health of a group. Filled by symm_group_status().
 pub struct symm_group_status_t { pub struct_size: usize, pub status: symm_status_t, pub failed_rank: i32, pub failed_pid: i64, pub message: [c_char; 256], }
 /// What is known of one rank of a group. Filled by symm_peer_info().
 pub struct symm_peer_info_t { pub struct_size: usize, pub rank: i32, pub backend: symm_backend_t, pub device: i32, pub alive: i32, pub pid: i64,
-pub host: [c_char; 64], pub machine: [c_char; 64], pub uuid: [c_char; 64], }
+pub host: [c_char; 64], pub machine: [c_char; 64], pub uuid: [c_char; 64], pub machine_index: i32, pub mapped: i32, }
 /// What this rank has done on a group so far, calls that succeeded unless it says otherwise. Filled by symm_group_stats().
 pub struct symm_group_stats_t { pub struct_size: usize, pub collective_calls: [u64; 32], pub collective_bytes: [u64; 32], pub algorithm_calls: [u64; 32],
 pub barriers: u64, pub signals_sent: u64, pub signals_taken: u64, pub failures: u64, pub sleeps: u64, pub slept_ns: u64, pub waits: u64, }

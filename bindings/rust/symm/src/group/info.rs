@@ -29,6 +29,11 @@ known! {
         pub max_handles: usize = "Of each kind, in a process.";
         pub max_name: usize = "Bytes of a name that are kept.";
         pub shared_scratch_bytes: u64 = "And of that of the group that it was made of; 0 if it has all of its own.";
+        pub machines: usize = "That its ranks are on; those of one map each other's memory.";
+        pub machine: usize = "This rank's, counted in the order of their lowest ranks.";
+        pub local_rank: usize = "Among the ranks of this machine.";
+        pub local_size: usize = "How many those are.";
+        pub engine: String = "What carries bytes between machines; empty on one.";
     }
 }
 
@@ -53,8 +58,10 @@ known! {
         pub alive: bool = "Whether neither its death nor its departure was noticed.";
         pub pid: Option<i64> = "Its process as seen from here.";
         pub host: String = "Its host name.";
-        pub machine: String = "Boot id of its kernel: ranks with the same one can share memory.";
+        pub machine: String = "`$SYMM_MACHINE` there, or the boot id of its kernel.";
         pub uuid: String = "Of its GPU; for the host back end, the boot id.";
+        pub machine_index: usize = "As [`GroupInfo::machine`].";
+        pub mapped: bool = "Whether its memory is mapped here.";
     }
 }
 
