@@ -17,6 +17,8 @@ def programs(path):
 
 def test_the_first_program(launch):
     (program,) = programs(README)
+    root = REPOSITORY / "README.md"
+    assert not root.exists() or programs(root) == [program]
     lines = [line for line in program.splitlines() if line.strip()]
     assert len(lines) <= 15
     for rank, (status, output) in enumerate(launch(3, sys.executable, "-c", program)):
