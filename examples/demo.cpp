@@ -175,6 +175,30 @@ double time_allreduce(const symm::Group& group, symm::Span<float> values) {
   return time;
 }
 
+uint64_t fnv1a(symm::Span<const float> values) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const float value : values) hash = (hash ^ std::bit_cast<uint32_t>(value)) * 0x100000001b3;
+  return hash;
+}
+
+// Operands of which every other order of the ranks makes another sum.
+void same_bits(const symm::Group& group, const symm::Memory& memory) {
+  constexpr size_t kCount = 4096;
+  const auto input = memory.span<float>().subspan(0, kCount);
+  const auto output = memory.span<float>().subspan(kCount, kCount);
+  for (size_t i = 0; i < kCount; ++i) input[i] = 1.0f / static_cast<float>(3 * i + static_cast<size_t>(group.rank()) * 7 + 1);
+  group.barrier();
+  uint64_t first = 0;
+  for (const auto& [name, algorithm] : {std::pair("one-shot", SYMM_ALGORITHM_ONE_SHOT), std::pair("two-shot", SYMM_ALGORITHM_TWO_SHOT),
+                                        std::pair("staged", SYMM_ALGORITHM_TWO_SHOT_STAGED)}) {
+    group.allreduce(input, output, SYMM_OP_SUM, {.algorithm = algorithm});
+    const uint64_t hash = fnv1a(output);
+    if (first == 0) first = hash;
+    expect(hash == first, "other bits from another algorithm");
+    if (group.rank() == 0) std::printf("%-9s %016llx\n", name, static_cast<unsigned long long>(hash));
+  }
+}
+
 // Rank 0 writes a word to rank 1 and signals, rank 1 answers in kind.
 double time_round_trip(const symm::Group& group, const symm::Memory& memory) {
   const int rank = group.rank();
@@ -234,6 +258,9 @@ void demo() {
 
   step(group, "All-reducing the gradient of a least squares problem");
   fit(group, memory);
+
+  step(group, "The same bits from every algorithm (hash of the results)");
+  same_bits(group, memory);
 
   step(group, "Latencies (time of the slowest rank, median)");
   latencies(group, memory);
