@@ -1,0 +1,341 @@
+#include "core/engine/courier.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <map>
+#include <mutex>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "core/base/fd.hpp"
+#include "core/base/log.hpp"
+#include "core/base/per_process.hpp"
+
+namespace symm::engine {
+namespace {
+
+constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
+constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
+constexpr uint64_t kReasonMs = 1'000;    // for the group to say why a peer was lost
+
+struct Peer {
+  struct Group* group = nullptr;
+  uint16_t rank = 0;
+  int line = -1;
+  uint64_t next_out = 0, next_in = 0;
+  std::map<uint64_t, Head> early;
+  std::vector<std::unique_ptr<Parcel>> unconnected;  // answers to what came before connect()
+  uint32_t sending = 0, receiving = 0;
+  bool gone = false;
+  std::string how;
+};
+
+struct Group {
+  uint64_t number;
+  uint16_t rank;
+  Receiver& receiver;
+  std::vector<Peer> peers;
+  Word bell{0};  // rung when a message was sent
+  Waiter waiter{0};
+};
+
+// All but serve(), stop() and progress() is called with the lock held.
+class Office final : public Courier, public Sink {
+ public:
+  explicit Office(const std::function<std::unique_ptr<Link>(Sink&)>& open)
+      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), link(open(*this)), own_name(link->name()) {
+    if (!waker) throw system_error(errno, "eventfd");
+  }
+  std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) override;
+  const std::string& name() const override { return own_name; }
+  Bytes address() override {
+    const auto lock = hold();
+    return there().address();
+  }
+  bool progress() noexcept {
+    polls.fetch_add(1, std::memory_order_relaxed);
+    const std::unique_lock lock(mutex, std::try_to_lock);
+    return lock && turn();  // else somebody makes it already
+  }
+  void stop() noexcept override {
+    const auto lock = hold();
+    stopped = true;
+    wake();
+  }
+  void serve() noexcept override;
+
+  std::unique_lock<std::mutex> hold() noexcept {
+    polls.fetch_add(1, std::memory_order_relaxed);  // serve() makes room
+    return std::unique_lock(mutex);
+  }
+  Link& there() const {
+    if (link == nullptr) throw Error(Status::unavailable, own_name + " was given up in this process");
+    return *link;
+  }
+
+  bool turn() noexcept {
+    if (link == nullptr) return false;
+    bool any = link->progress();
+    any |= send_answers();
+    for (const int line : std::exchange(doomed, {})) link->close(line, true);
+    return any;
+  }
+
+  Transfer send(Peer& peer, Parcel& parcel) noexcept {
+    if (peer.gone || link == nullptr) return Transfer::broken;
+    parcel.head.source = peer.group->rank;
+    parcel.head.target = peer.rank;
+    parcel.head.group = peer.group->number;
+    parcel.head.bytes = parcel.payload.size();
+    parcel.head.sequence = peer.next_out++;
+    encode(parcel.head, parcel.bytes);
+    parcel.sink = this;
+    parcel.line = peer.line;
+    const Transfer state = link->send(parcel);
+    if (state == Transfer::under_way && under_way.insert(&parcel).second) ++peer.sending;
+    return state;
+  }
+
+  bool send_answers() noexcept {
+    auto queued = std::exchange(answers, {});
+    for (auto& [peer, parcel] : queued) {
+      if (!peer->gone && peer->line < 0) {
+        peer->unconnected.push_back(std::move(parcel));
+      } else if (send(*peer, *parcel) == Transfer::under_way) {
+        parcel.release();  // NOLINT(bugprone-unused-return-value): sent() has it
+        wake();            // nobody else may be there to see it off
+      }
+    }
+    return !queued.empty();
+  }
+
+  // What is under way to and from it ends before this returns. Where the engine does not end it, the engine goes.
+  void end(Peer& peer) noexcept {
+    peer.gone = true;
+    if (link != nullptr && peer.line >= 0) link->close(peer.line, true);
+    const auto ended = [&] { return (peer.sending == 0 && peer.receiving == 0) || (link->progress(), false); };
+    if (!retry_until(ended, Deadline::after_ms(kEndMs))) give_up(format("it did not end what it did for rank %d", peer.rank));
+  }
+
+  void give_up(const std::string& how) noexcept {
+    link.reset();
+    log::write(log::Level::error, "%s is given up: %s", own_name.c_str(), how.c_str());
+    for (const auto& [line, peer] : lines) lose(*peer, how);
+    for (const auto& [key, group] : groups) {
+      for (Peer& peer : group->peers) peer.receiving = 0;
+    }
+    for (Parcel* parcel : std::exchange(under_way, {})) sent(*parcel, Transfer::broken);
+  }
+
+  void lose(Peer& peer, const std::string& how) noexcept {
+    if (std::exchange(peer.gone, true)) return;
+    peer.how = format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str());
+    if (peer.line >= 0) doomed.push_back(peer.line);
+    peer.group->receiver.lost(peer.rank, peer.how);
+  }
+
+  void wake() noexcept {
+    if (asleep.exchange(false)) eventfd_write(waker.get(), 1);
+  }
+
+  Peer* peer_of(const Head& head) noexcept {
+    const auto group = groups.find({head.group, head.target});
+    return group == groups.end() || head.source >= group->second->peers.size() ? nullptr : &group->second->peers[head.source];
+  }
+
+  std::byte* place(const Head& head) noexcept override {
+    Peer* const peer = peer_of(head);
+    if (peer == nullptr || peer->gone) return nullptr;
+    std::byte* const at = peer->group->receiver.place(peer->rank, head);
+    if (at == nullptr) lose(*peer, "it has broken the protocol: a message of its has no place here");
+    if (at != nullptr) ++peer->receiving;
+    return at;
+  }
+
+  void arrived(const Head& head, Transfer ended) noexcept override {
+    Peer* const peer = peer_of(head);
+    if (peer != nullptr && head.bytes != 0) --peer->receiving;
+    if (peer == nullptr || peer->gone) return;
+    if (ended != Transfer::whole) return lose(*peer, "a message of its broke off");
+    if (head.sequence < peer->next_in || peer->early.size() == kMostEarly || !peer->early.emplace(head.sequence, head).second)
+      return lose(*peer, "it has broken the protocol: a message of its is out of order");
+    for (auto next = peer->early.begin(); next != peer->early.end() && next->first == peer->next_in; ++peer->next_in) {
+      peer->group->receiver.arrived(peer->rank, next->second);
+      next = peer->early.erase(next);
+    }
+  }
+
+  void sent(Parcel& parcel, Transfer ended) noexcept override {
+    under_way.erase(&parcel);
+    const auto found = lines.find(parcel.line);
+    if (found != lines.end()) --found->second->sending;
+    if (parcel.owned) return std::unique_ptr<Parcel>(&parcel).reset();
+    Group& group = *found->second->group;  // is there as long as somebody is in its send()
+    parcel.state.store(ended, std::memory_order_release);
+    ring(group.bell, group.waiter);
+  }
+
+  void lost(int line, const std::string& how) noexcept override {
+    if (const auto found = lines.find(line); found != lines.end()) lose(*found->second, how);
+  }
+
+  std::mutex mutex;
+  std::atomic<uint64_t> polls = 0;
+  std::atomic<bool> asleep = false, stopped = false;
+  Fd waker;
+  std::unique_ptr<Link> link;  // null: it was given up
+  std::string own_name;
+  std::map<std::pair<uint64_t, uint16_t>, Group*> groups;  // by number and own rank
+  std::map<int, Peer*> lines;
+  std::unordered_set<Parcel*> under_way;
+  std::vector<std::pair<Peer*, std::unique_ptr<Parcel>>> answers;
+  std::vector<int> doomed;  // lines to be closed at once
+};
+
+void Office::serve() noexcept {
+  uint64_t seen = 0;
+  const auto idle = [&] {
+    const uint64_t now = polls.load(std::memory_order_relaxed);
+    return std::exchange(seen, now) == now;
+  };
+  while (!stopped) {
+    int ready = -1;
+    if (const std::lock_guard lock(mutex); !turn()) {
+      ready = link != nullptr ? link->arm() : waker.get();
+      asleep = ready >= 0 && !stopped;
+    }
+    if (ready < 0) {  // there is something to do: for those who poll, as long as they do
+      retry_until(idle, Deadline::after_ms(1));
+      continue;
+    }
+    pollfd descriptors[] = {{ready, POLLIN, 0}, {waker.get(), POLLIN, 0}};
+    try {
+      poll_until(descriptors, Deadline::after_ms(1'000));
+    } catch (const Error& error) {
+      const auto lock = hold();
+      return give_up(std::string(error.what()) + "; has the program closed descriptors that it did not open?");
+    }
+    asleep = false;
+    eventfd_t count = 0;
+    eventfd_read(waker.get(), &count);
+  }
+}
+
+class OfficePost final : public Post {
+ public:
+  OfficePost(Office& office, uint64_t number, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation)
+      : office_(office), revocation_(std::move(revocation)), group_{number, static_cast<uint16_t>(rank), receiver, {}} {
+    group_.peers = std::vector<Peer>(static_cast<size_t>(size));
+    for (int peer = 0; peer < size; ++peer) peer_of(peer).group = &group_, peer_of(peer).rank = static_cast<uint16_t>(peer);
+    const auto lock = office.hold();
+    office.there();
+    if (!office.groups.emplace(std::pair(number, group_.rank), &group_).second)
+      throw Error(Status::internal, format("rank %d has a post of this group already", rank));
+  }
+
+  ~OfficePost() override {
+    const auto lock = office_.hold();
+    office_.send_answers();
+    for (Peer& peer : group_.peers) peer.gone = true;
+    for (Peer& peer : group_.peers) {
+      if (peer.receiving != 0) office_.end(peer);
+      if (office_.lines.erase(peer.line) != 0 && office_.link != nullptr) office_.link->close(peer.line, !peer.how.empty());
+    }
+    office_.groups.erase({group_.number, group_.rank});
+    office_.wake();
+  }
+
+  void connect(int rank, std::span<const std::byte> address) override {
+    const auto lock = office_.hold();
+    Peer& peer = peer_of(rank);
+    if (peer.gone || peer.line >= 0) return;
+    peer.line = office_.there().connect(address);
+    office_.lines.emplace(peer.line, &peer);
+    for (auto& parcel : std::exchange(peer.unconnected, {})) office_.answers.emplace_back(&peer, std::move(parcel));
+    office_.send_answers();
+    office_.wake();
+  }
+
+  void send(int rank, Head head, std::span<const std::byte> payload, Deadline deadline) override {
+    Peer& peer = peer_of(rank);
+    Parcel parcel;  // here, since nobody leaves before it has ended
+    parcel.head = head;
+    parcel.payload = payload;
+    {
+      const auto lock = office_.hold();
+      if (peer.line < 0 && !peer.gone) throw Error(Status::internal, format("rank %d was not connected", rank));
+      parcel.state = office_.send(peer, parcel);
+    }
+    if (parcel.state == Transfer::under_way) {
+      const auto ended = [&] { return office_.progress(), parcel.state.load(std::memory_order_acquire) != Transfer::under_way; };
+      const WaitEnd end = wait(ended, deadline.remaining_ns());
+      if (end != WaitEnd::reached) {
+        const auto lock = office_.hold();
+        office_.end(peer);
+        if (peer.how.empty()) peer.how = format("rank %d has not taken a message of %zu bytes in time", rank, payload.size());
+      }
+      if (end == WaitEnd::timed_out && parcel.state != Transfer::whole) throw Error({Status::timeout, rank, 0, peer.how, 0, 0});
+    }
+    if (parcel.state == Transfer::whole) return;
+    wait([] { return false; }, std::min(deadline.remaining_ns(), nanoseconds_of(kReasonMs)));
+    revocation_->throw_if_revoked();
+    const auto lock = office_.hold();
+    throw Error({Status::peer_failed, rank, 0, peer.how.empty() ? format("rank %d was cut off", rank) : peer.how, 0, 0});
+  }
+
+  void answer(int rank, Head head, std::span<const std::byte> payload, std::shared_ptr<const void> keep) noexcept override {
+    auto parcel = std::make_unique<Parcel>();
+    parcel->head = head;
+    parcel->payload = payload;
+    parcel->keep = std::move(keep);
+    parcel->owned = true;
+    office_.answers.emplace_back(&peer_of(rank), std::move(parcel));
+  }
+
+  bool progress() noexcept override { return office_.progress(); }
+  void cut(int rank) noexcept override {
+    const auto lock = office_.hold();
+    office_.end(peer_of(rank));
+  }
+
+ private:
+  Peer& peer_of(int rank) { return group_.peers.at(static_cast<size_t>(rank)); }
+  template <class Ask> WaitEnd wait(const Ask& ask, uint64_t ns) {
+    const Word* const bells[] = {&group_.bell};
+    LazyDeadline until(ns == Deadline::kInfinite ? ns : ns == 0 ? Deadline::kNow : ns / 1'000'000 + 1);
+    return wait_condition({ask, [] { return false; }, bells}, group_.waiter, *revocation_, {50, 200}, until);
+  }
+
+  Office& office_;
+  const std::shared_ptr<Revocation> revocation_;
+  Group group_;
+};
+
+std::unique_ptr<Post> Office::open_post(uint64_t group, int rank, int size, Receiver& to,
+                                        std::shared_ptr<Revocation> revocation) {
+  return std::make_unique<OfficePost>(*this, group, rank, size, to, std::move(revocation));
+}
+
+struct OfProcess {
+  OfProcess() {
+    process::start_thread("symm-courier", [this] { office.serve(); });
+  }
+  Office office{open_ucx};
+};
+Office& office() { return PerProcess<OfProcess>::current().office; }
+
+}  // namespace
+
+std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(Sink&)>& open) {
+  return std::make_unique<Office>(open);
+}
+std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation) {
+  return office().open_post(group, rank, size, receiver, std::move(revocation));
+}
+Bytes engine_address() { return office().address(); }
+std::string engine_name() { return office().name(); }
+
+}  // namespace symm::engine

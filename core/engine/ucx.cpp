@@ -1,0 +1,247 @@
+#include <dlfcn.h>
+#include <signal.h>
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <unordered_set>
+#include <utility>
+
+#include "core/base/environment.hpp"
+#include "core/base/log.hpp"
+#include "core/base/process.hpp"
+#include "core/engine/link.hpp"
+#include "core/engine/ucx_api.hpp"
+
+namespace symm::engine {
+namespace {
+
+using namespace ucx;
+
+constexpr unsigned kMessage = 21;  // the number of our active messages
+constexpr const char* kSoname = "libucp.so.0";
+
+[[noreturn]] void unavailable(const std::string& what) {
+  throw Error(Status::unavailable,
+              what +
+                  "; groups across machines need UCX 1.13 or newer: install libucx0 (Debian), ucx (RPM, conda) "
+                  "or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX");
+}
+
+// Before 1.20, a library of UCX handles signals as soon as it is loaded.
+class SignalsKept {
+ public:
+  SignalsKept() {
+    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), nullptr, &actions_[number]);
+    sigaltstack(nullptr, &stack_);
+  }
+  ~SignalsKept() {
+    for (size_t number = 1; number < NSIG; ++number) sigaction(static_cast<int>(number), &actions_[number], nullptr);
+    sigaltstack(&stack_, nullptr);
+  }
+  SignalsKept(const SignalsKept&) = delete;
+  SignalsKept& operator=(const SignalsKept&) = delete;
+
+ private:
+  std::array<struct sigaction, NSIG> actions_{};
+  stack_t stack_{};
+};
+
+// UCX's wheel lies beside ours, in which this library is symm/lib/libsymm.so.0.
+std::string of_wheel() {
+  Dl_info us{};
+  dladdr(reinterpret_cast<void*>(&of_wheel), &us);
+  std::error_code ignored;
+  const auto packages = std::filesystem::absolute(us.dli_fname, ignored).parent_path().parent_path().parent_path();
+  const auto path = packages / "libucx" / "lib" / kSoname;
+  return std::filesystem::exists(path, ignored) ? path.string() : kSoname;
+}
+
+struct Library {
+#define SYMM_UCX_POINTER(call, result, parameters) result(*call) parameters = nullptr;
+  SYMM_UCX_CALLS(SYMM_UCX_POINTER)
+#undef SYMM_UCX_POINTER
+  std::string name;
+  uint32_t forks = process::fork_generation();
+
+  Library() {
+    void* found = dlopen(kSoname, RTLD_NOW | RTLD_NOLOAD);  // a process has one copy of UCX
+    const std::string named = environment("SYMM_UCX");
+    if (found == nullptr) found = dlopen(named.empty() ? of_wheel().c_str() : named.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (found == nullptr) unavailable(std::string("no engine: ") + dlerror());
+    unsigned major = 0, minor = 0, release = 0;
+    Dl_info place{};
+    ucp_get_version = reinterpret_cast<decltype(ucp_get_version)>(dlsym(found, "ucp_get_version"));
+    if (ucp_get_version == nullptr || dladdr(reinterpret_cast<void*>(ucp_get_version), &place) == 0)
+      unavailable("libucp.so.0 has no ucp_get_version");
+    ucp_get_version(&major, &minor, &release);
+    name = format("ucx %u.%u.%u", major, minor, release);
+    const std::string where = name + " (" + place.dli_fname + ")";
+    if (major != 1 || minor < 13) unavailable(where + " is none that symm can use");
+#define SYMM_UCX_FIND(call, result, parameters)                 \
+  call = reinterpret_cast<decltype(call)>(dlsym(found, #call)); \
+  if (call == nullptr) unavailable(where + " has no " #call);
+    SYMM_UCX_CALLS(SYMM_UCX_FIND)
+#undef SYMM_UCX_FIND
+    log::write(log::Level::info, "engine: %s", where.c_str());
+  }
+};
+
+const Library& library() {
+  static const auto* const loaded = new Library;  // for good: its threads do not survive an unload
+  if (loaded->forks != process::fork_generation())
+    throw Error(Status::unavailable, loaded->name + " was loaded before this process was forked, and does not work in the child");
+  return *loaded;
+}
+
+class UcxLink final : public Link {
+ public:
+  explicit UcxLink(Sink& sink) : sink_(sink), ucx_(library()) {
+    Config config = nullptr;
+    require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
+    const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
+    require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
+    const Params params;
+    Context context = nullptr;
+    require(ucx_.ucp_init_version(1, 13, &params, config, &context), "ucp_init");
+    context_ = {context, ucx_.ucp_cleanup};
+    const WorkerParams worker_params;
+    Worker worker = nullptr;
+    require(ucx_.ucp_worker_create(context, &worker_params, &worker), "ucp_worker_create");
+    worker_ = {worker, ucx_.ucp_worker_destroy};
+    const HandlerParams handler{.id = kMessage, .flags = 0, .handler = on_message, .argument = this};
+    require(ucx_.ucp_worker_set_am_recv_handler(worker, &handler), "ucp_worker_set_am_recv_handler");
+    require(ucx_.ucp_worker_get_efd(worker, &descriptor_), "ucp_worker_get_efd");
+    void* address = nullptr;
+    size_t bytes = 0;
+    require(ucx_.ucp_worker_get_address(worker, &address, &bytes), "ucp_worker_get_address");
+    address_.assign(static_cast<std::byte*>(address), static_cast<std::byte*>(address) + bytes);
+    ucx_.ucp_worker_release_address(worker, address);
+  }
+  ~UcxLink() override {
+    for (Line& line : lines_) close(line.number, true);
+    worker_.reset();
+    for (Landing* landing : landings_) delete landing;
+  }
+
+  const std::string& name() const override { return ucx_.name; }
+  const Bytes& address() const override { return address_; }
+
+  int connect(std::span<const std::byte> address) override {
+    Line& line = lines_.emplace_back(*this, static_cast<int>(lines_.size()));
+    EndpointParams params;
+    params.address = address.data();
+    params.on_error = [](void* of, Endpoint, Code code) {
+      const Line& broken = *static_cast<Line*>(of);
+      if (broken.endpoint != nullptr) broken.link.sink_.lost(broken.number, broken.link.ucx_.ucs_status_string(code));
+    };
+    params.argument = &line;
+    require(ucx_.ucp_ep_create(worker_.get(), &params, &line.endpoint), "ucp_ep_create");
+    return line.number;
+  }
+
+  Transfer send(Parcel& parcel) noexcept override {
+    const Line& line = lines_[static_cast<size_t>(parcel.line)];
+    const OnSent sent = [](void* request, Code code, void* of) {
+      library().ucp_request_free(request);
+      Parcel& ended = *static_cast<Parcel*>(of);
+      ended.sink->sent(ended, code == kOk ? Transfer::whole : Transfer::broken);
+    };
+    const RequestParams params{.callback = reinterpret_cast<void*>(sent), .argument = &parcel};
+    const Request request = ucx_.ucp_am_send_nbx(line.endpoint, kMessage, parcel.bytes.data(), parcel.bytes.size(),
+                                                 parcel.payload.data(), parcel.payload.size(), &params);
+    if (request == nullptr) return Transfer::whole;
+    if (!is_error(request)) return Transfer::under_way;
+    sink_.lost(line.number, ucx_.ucs_status_string(code_of(request)));
+    return Transfer::broken;
+  }
+
+  bool progress() noexcept override {
+    const bool any = ucx_.ucp_worker_progress(worker_.get()) != 0;
+    for (const int line : std::exchange(flushed_, {})) close(line, true);
+    return any;
+  }
+  int arm() noexcept override { return ucx_.ucp_worker_arm(worker_.get()) == kOk ? descriptor_ : -1; }
+
+  void close(int number, bool at_once) noexcept override {
+    Line& line = lines_[static_cast<size_t>(number)];
+    if (line.endpoint == nullptr) return;
+    if (at_once) {
+      const OnSent closed = [](void* request, Code, void*) { library().ucp_request_free(request); };
+      const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
+      ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
+      return;
+    }
+    const OnSent flushed = [](void* request, Code, void* of) {
+      library().ucp_request_free(request);
+      static_cast<Line*>(of)->link.flushed_.push_back(static_cast<Line*>(of)->number);
+    };
+    const RequestParams params{.callback = reinterpret_cast<void*>(flushed), .argument = &line};
+    const Request request = ucx_.ucp_ep_flush_nbx(line.endpoint, &params);
+    if (request == nullptr || is_error(request)) flushed_.push_back(number);
+  }
+
+ private:
+  struct Line {  // for good: UCX may call its error handler late
+    Line(UcxLink& of, int at) : link(of), number(at) {}
+    UcxLink& link;
+    int number;
+    Endpoint endpoint = nullptr;
+  };
+  struct Landing {
+    UcxLink& link;
+    Head head;
+  };
+
+  static Code on_message(void* of, const void* header, size_t header_bytes, void* data, size_t bytes, const ReceiveParams* how) {
+    UcxLink& link = *static_cast<UcxLink*>(of);
+    const auto head = decode({static_cast<const std::byte*>(header), header_bytes});
+    if (!head || head->bytes != bytes) return kOk;
+    std::byte* const at = bytes != 0 ? link.sink_.place(*head) : nullptr;
+    if (bytes != 0 && at == nullptr) return kOk;
+    if (bytes == 0 || (how->attributes & kRendezvous) == 0) {
+      if (bytes != 0) std::memcpy(at, data, bytes);
+      link.sink_.arrived(*head, Transfer::whole);
+      return kOk;
+    }
+    auto* const landing = new Landing{link, *head};
+    link.landings_.insert(landing);
+    const OnReceived received = [](void* request, Code code, size_t, void* there) {
+      library().ucp_request_free(request);
+      landed(static_cast<Landing*>(there), code);
+    };
+    const RequestParams params{.callback = reinterpret_cast<void*>(received), .argument = landing};
+    const Request request = link.ucx_.ucp_am_recv_data_nbx(link.worker_.get(), data, at, bytes, &params);
+    if (request == nullptr || is_error(request)) landed(landing, code_of(request));
+    return kInProgress;
+  }
+  static void landed(Landing* there, Code code) noexcept {
+    const std::unique_ptr<Landing> landing(there);
+    landing->link.landings_.erase(there);
+    landing->link.sink_.arrived(landing->head, code == kOk ? Transfer::whole : Transfer::broken);
+  }
+
+  void require(Code code, const char* call) const {
+    if (code != kOk) throw Error(Status::unavailable, ucx_.name + ": " + call + ": " + ucx_.ucs_status_string(code));
+  }
+
+  Sink& sink_;
+  const Library& ucx_;
+  std::unique_ptr<ucp_context, void (*)(Context)> context_{nullptr, nullptr};
+  std::unique_ptr<ucp_worker, void (*)(Worker)> worker_{nullptr, nullptr};
+  int descriptor_ = -1;
+  Bytes address_;
+  std::deque<Line> lines_;
+  std::vector<int> flushed_;  // lines that can be closed
+  std::unordered_set<Landing*> landings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Link> open_ucx(Sink& sink) {
+  const SignalsKept kept;
+  return std::make_unique<UcxLink>(sink);
+}
+
+}  // namespace symm::engine

@@ -1,0 +1,64 @@
+// Ends of a courier for tests.
+#pragma once
+
+#include <mutex>
+#include <thread>
+
+#include "core/engine/courier.hpp"
+#include "tests/support/core.hpp"
+
+namespace support {
+
+using namespace symm::engine;
+
+// A courier with the thread that serves it.
+struct Served {
+  explicit Served(const std::function<std::unique_ptr<Link>(Sink&)>& open) : courier(make_courier(open)) {}
+  ~Served() {
+    courier->stop();
+    thread.join();
+  }
+  std::unique_ptr<Courier> courier;
+  std::thread thread{[this] { courier->serve(); }};
+};
+
+// A rank of a group: memory that others write to, what arrived, who was lost. Kind 2 asks for a range of it, which kind 3 brings.
+struct End final : Receiver {
+  End(Served& at, uint64_t group, int rank, int size, size_t bytes = 1U << 20)
+      : memory(bytes), revocation(std::make_shared<symm::Revocation>(size)),
+        post(at.courier->open_post(group, rank, size, *this, revocation)) {}
+
+  std::byte* place(int, const Head& head) noexcept override {
+    return head.offset > memory.size() || head.bytes > memory.size() - head.offset ? nullptr : memory.data() + head.offset;
+  }
+  void arrived(int from, const Head& head) noexcept override {
+    if (head.kind == 2)
+      post->answer(from, {.kind = 3, .offset = head.value}, std::span(memory).subspan(head.offset, head.call), {});
+    const std::lock_guard lock(mutex);
+    heads.push_back(head);
+  }
+  void lost(int peer, const std::string& how) noexcept override {
+    const std::lock_guard lock(mutex);
+    losses.push_back(std::to_string(peer) + ": " + how);
+  }
+  void send(int rank, const Head& head, std::span<const std::byte> payload = {}, uint64_t milliseconds = 20'000) {
+    post->send(rank, head, payload, symm::Deadline::after_ms(milliseconds));
+  }
+  // Until so much has come, of messages or losses.
+  bool await(size_t messages, size_t lost_peers = 0) {
+    return eventually([&] {
+      post->progress();
+      const std::lock_guard lock(mutex);
+      return heads.size() >= messages && losses.size() >= lost_peers;
+    });
+  }
+
+  std::vector<std::byte> memory;
+  std::mutex mutex;
+  std::vector<Head> heads;
+  std::vector<std::string> losses;
+  std::shared_ptr<symm::Revocation> revocation;
+  std::unique_ptr<Post> post;
+};
+
+}  // namespace support
