@@ -25,10 +25,9 @@ symm_status_t symm_topology(symm_backend_t backend, symm_topology_class_t* out_c
     require(out_class, "out_class");
     const Links links = symm::links(static_cast<BackendKind>(backend));
     if (out_links == nullptr && capacity != 0) throw Error(Status::invalid_argument, "out_links: is NULL, but capacity is not 0");
-    if (out_links != nullptr && capacity < links.count.size()) {
+    if (out_links != nullptr && capacity < links.count.size())
       throw Error(Status::invalid_argument,
                   format("capacity: %zu is less than the %zu links of %d devices", capacity, links.count.size(), links.devices));
-    }
     if (out_links != nullptr) std::copy(links.count.begin(), links.count.end(), out_links);
     *out_class = static_cast<int32_t>(classify(links));
   });

@@ -35,9 +35,8 @@ template <class Object> class Arena {
     Entry*& its = of_object_[object.get()];
     if (its != nullptr) {
       uint32_t references = its->references.load(std::memory_order_relaxed);
-      while (references != 0) {
+      while (references != 0)
         if (its->references.compare_exchange_weak(references, references + 1, std::memory_order_relaxed)) return its;
-      }
     }
     Entry* entry = free_;
     if (entry != nullptr) {

@@ -35,10 +35,9 @@ symm_status_t symm_ipc_export(const void* pointer, size_t size, const symm_ipc_e
     constexpr uint64_t kPatienceMs = 1'000;
     if (const auto buffer = Buffer::find(pointer).buffer) buffer->require_no_stragglers(kPatienceMs);
     const std::vector<std::byte> token = ipc::export_memory(pointer, size, {given.hold_ms, given.hold_imports}, stream);
-    if (token.size() > capacity) {
+    if (token.size() > capacity)
       throw Error(Status::invalid_argument,
                   format("capacity: %zu is less than the %zu bytes of the token", capacity, token.size()));
-    }
     std::memcpy(out_token, token.data(), token.size());
     return token.size();
   });

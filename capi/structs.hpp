@@ -17,9 +17,8 @@ namespace symm::capi {
 inline void require_struct_size(size_t size, size_t first, const char* argument) {
   constexpr size_t kMost = 4096;  // no struct grows so large: who says so has not initialised it
   if (size > kMost) throw Error(Status::invalid_argument, format("%s: struct_size is %zu: it was not set", argument, size));
-  if (size < first) {
+  if (size < first)
     throw Error(Status::invalid_argument, format("%s: struct_size is %zu, at least %zu is needed", argument, size, first));
-  }
 }
 
 // Copy a caller's struct, if there is one, over `defaults`. What this library does not know of it must be zero.

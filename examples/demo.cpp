@@ -189,8 +189,9 @@ void same_bits(const symm::Group& group, const symm::Memory& memory) {
   for (size_t i = 0; i < kCount; ++i) input[i] = 1.0f / static_cast<float>(3 * i + static_cast<size_t>(group.rank()) * 7 + 1);
   group.barrier();
   uint64_t first = 0;
-  for (const auto& [name, algorithm] : {std::pair("one-shot", SYMM_ALGORITHM_ONE_SHOT), std::pair("two-shot", SYMM_ALGORITHM_TWO_SHOT),
-                                        std::pair("staged", SYMM_ALGORITHM_TWO_SHOT_STAGED)}) {
+  for (const auto& [name, algorithm] :
+       {std::pair("one-shot", SYMM_ALGORITHM_ONE_SHOT), std::pair("two-shot", SYMM_ALGORITHM_TWO_SHOT),
+        std::pair("staged", SYMM_ALGORITHM_TWO_SHOT_STAGED)}) {
     group.allreduce(input, output, SYMM_OP_SUM, {.algorithm = algorithm});
     const uint64_t hash = fnv1a(output);
     if (first == 0) first = hash;

@@ -28,9 +28,8 @@ void expect(bool right, const char* what) {
 float value(int32_t rank, size_t i) { return static_cast<float>(static_cast<size_t>(rank + 1) * (i % 1024)); }
 
 bool came_from(int32_t rank, symm::Span<const float> data) {
-  for (size_t i = 0; i < data.size(); ++i) {
+  for (size_t i = 0; i < data.size(); ++i)
     if (data[i] != value(rank, i)) return false;
-  }
   return true;
 }
 

@@ -169,9 +169,8 @@ void abort_polling(const Setup& setup) {
     Figures figures;
   };
   std::vector<Case> cases = {{0, false, Figures("ns")}};
-  for (const bool on_host : {false, true}) {
+  for (const bool on_host : {false, true})
     for (const unsigned period : {1U, 100U, 1000U, 10000U}) cases.push_back({period, on_host, Figures("ns")});
-  }
   for (int repeat = 0; repeat <= kRepeats; ++repeat) {  // by turns; the first does not count
     for (Case& now : cases) {
       const double one = hop(sides, now.period, now.on_host ? &words->value : nullptr);

@@ -77,9 +77,8 @@ struct Trials {
 struct Copy {
   unsigned words[kWatched * kWatchedStride];
   bool equals(const Copy& other) const {
-    for (size_t i = 0; i < kWatched; ++i) {
+    for (size_t i = 0; i < kWatched; ++i)
       if (words[i * kWatchedStride] != other.words[i * kWatchedStride]) return false;
-    }
     return true;
   }
 };

@@ -26,9 +26,8 @@ constexpr struct {
 // In a process of its own.
 int ask(const std::string& name, const Setup& setup) {
   const auto start = Clock::now();
-  for (const auto& question : kQuestions) {
+  for (const auto& question : kQuestions)
     if (name == question.name) question.ask(setup);
-  }
   std::printf("%s, in %.1f s: ", name.c_str(), microseconds(start, Clock::now()) * 1e-6);
   return gpu::role_result();
 }
@@ -42,9 +41,8 @@ int main(int argc, char** argv) {
   const auto number = [&](size_t i, int otherwise) { return words.size() > i ? std::stoi(words[i]) : otherwise; };
   if (words.size() == 4 && words[0] == "question") return ask(words[1], {number(2, 0), number(3, 0)});
   if (words.size() == 3 && words[0] == "role") {
-    for (const auto& role : kRoles) {
+    for (const auto& role : kRoles)
       if (words[1] == role.name) role.play(std::stol(words[2]));
-    }
     return 0;
   }
   if (access("/dev/nvidia0", F_OK) != 0) {

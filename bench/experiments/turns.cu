@@ -111,11 +111,8 @@ Figures measured(std::array<Side, 2>& sides, const Way& way, int streams_used, b
     for (int repeat = 0; repeat <= kRepeats; ++repeat) {  // the first does not count
       together.arrive_and_wait();
       const auto start = Clock::now();
-      if (in_graph) {
-        gpu::cuda(cudaGraphLaunch(exec, side.streams[0]), "replay");
-      } else {
-        side.run(way, streams_used);
-      }
+      if (in_graph) gpu::cuda(cudaGraphLaunch(exec, side.streams[0]), "replay");
+      else side.run(way, streams_used);
       side.wait();
       if (is_first && repeat > 0) figures.add(microseconds(start, Clock::now()) / kBarriers);
     }

@@ -94,9 +94,8 @@ void run_rank(int rank, int size, const std::string& directory, Times* results) 
   void* const symmetric = memory.span().data();
   void* const ordinary = ordinary_memory(kSizes.back());
   for (int i = 0; i < 10; ++i) measure(group, stream, ordinary, kSizes.front());  // processors wake up
-  for (void* data : {symmetric, ordinary}) {
+  for (void* data : {symmetric, ordinary})
     for (const size_t bytes : kSizes) *results++ = measure(group, stream, data, bytes);
-  }
   stream.synchronize();
   group.finalize();
 }

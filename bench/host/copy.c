@@ -100,9 +100,8 @@ int main(int argc, char** argv) {
   for (way = 0; way < 2; ++way) {
     double* slowest = seconds[way][0];
     for (t = 1; t < threads; ++t) {
-      for (i = 0; i < iterations; ++i) {
+      for (i = 0; i < iterations; ++i)
         if (seconds[way][t][i] > slowest[i]) slowest[i] = seconds[way][t][i];
-      }
     }
     qsort(slowest, (size_t)iterations, sizeof slowest[0], by_value);
     printf("{\"stores\": \"%s\", \"bytes\": %zu, \"threads\": %d, \"p50\": %.1f, \"gigabytes_per_second\": %.2f}\n",

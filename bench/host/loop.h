@@ -55,9 +55,8 @@ static inline uint64_t loop_start_together(struct loop_arena* arena, int rank, i
   uint64_t now;
   int r;
   if (rank == 0) {
-    for (r = 1; r < size; ++r) {
+    for (r = 1; r < size; ++r)
       while (__atomic_load_n(&arena->ready[r].word, __ATOMIC_ACQUIRE) < round) loop_pause();
-    }
     arena->start = loop_ticks() + ahead;
     __atomic_store_n(&arena->started, round, __ATOMIC_RELEASE);
   } else {

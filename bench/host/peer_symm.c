@@ -45,9 +45,8 @@ static struct block {
 
 static struct block* block_at(const void* pointer) {
   size_t i;
-  for (i = 0; i < sizeof blocks / sizeof blocks[0]; ++i) {
+  for (i = 0; i < sizeof blocks / sizeof blocks[0]; ++i)
     if (blocks[i].pointer == pointer) return &blocks[i];
-  }
   fprintf(stderr, "rank %d: no symmetric block at %p\n", self.rank, pointer);
   exit(1);
 }

@@ -211,9 +211,8 @@ void PlanTable::add_entry(Section& section, std::string_view assignment, const s
     for (const PlanKey& one : keys) known += std::string(known.empty() ? "" : ", ") + one.name;
     refuse(where, in_quotes(name) + " is not a key of " + name_of(section.backend) + "; known are " + known);
   }
-  for (const Entry& entry : section.entries) {
+  for (const Entry& entry : section.entries)
     if (entry.key == key) refuse(where, std::string(name) + ": has a value already, " + entry.where);
-  }
   const std::string_view written = trim(assignment.substr(equals + 1));
   std::string_view amount = written;
   Entry entry{key, 0, false, where};
@@ -271,10 +270,9 @@ PlanValues PlanTable::values(BackendKind backend, int size, const std::function<
       values.origin[entry.key] = section.origin;
     }
   }
-  for (size_t key = 0; key < plan_keys(backend).size(); ++key) {
+  for (size_t key = 0; key < plan_keys(backend).size(); ++key)
     if (values.origin[key] != PlanOrigin::built_in)
       log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size, describe(backend, values, key).c_str());
-  }
   return values;
 }
 

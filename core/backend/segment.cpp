@@ -112,9 +112,8 @@ void require_file_size(size_t bytes) {
 
 // A memfd has no limit of its own: asked for too much, the kernel would take page after page until it kills somebody.
 void require_available(size_t bytes) {
-  if (const size_t available = available_memory_bytes(); bytes > available) {
+  if (const size_t available = available_memory_bytes(); bytes > available)
     throw Error(Status::out_of_memory, format("%zu bytes were asked for, %zu of shared memory are available", bytes, available));
-  }
 }
 
 Fd make_file_of_huge_pages(const char* name, size_t page) {
@@ -149,11 +148,8 @@ void allocate_pages(int fd, size_t start, size_t bytes, int mode) {
   constexpr size_t kPiece = size_t{64} << 20;
   for (size_t done = 0; done < bytes;) {
     const size_t piece = std::min(bytes - done, kPiece);
-    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) {
-      done += piece;
-    } else if (errno != EINTR) {
-      throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
-    }
+    if (fallocate(fd, mode, static_cast<off_t>(start + done), static_cast<off_t>(piece)) == 0) done += piece;
+    else if (errno != EINTR) throw system_error(errno, "fallocate", format("%zu bytes of shared memory", bytes));
   }
 }
 

@@ -10,9 +10,8 @@ bool linked(const Links& links, int a, int b) { return links.between(a, b) > 0 &
 
 bool all_linked(const Links& links, unsigned set) {
   for (int a = 0; a < links.devices; ++a) {
-    for (int b = 0; b < a; ++b) {
+    for (int b = 0; b < a; ++b)
       if ((set >> a & 1U) != 0 && (set >> b & 1U) != 0 && !linked(links, a, b)) return false;
-    }
   }
   return true;
 }

@@ -29,9 +29,8 @@ class Variable {
 
  private:
   static consteval const EnvironmentRow* find(std::string_view name) {
-    for (const EnvironmentRow& row : kEnvironment) {
+    for (const EnvironmentRow& row : kEnvironment)
       if (row.fallback != nullptr && row.name == name) return &row;
-    }
     throw "not in core/base/environment.inc";
   }
   const EnvironmentRow* row_;

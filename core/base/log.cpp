@@ -102,11 +102,8 @@ void deliver(Listener& to, Level level, const char* message) {
   const Listener* outer = std::exchange(inside, &to);
   to.running.fetch_add(1);
   if (!to.removed.load()) {
-    if (to.callback != nullptr) {
-      to.callback(to.user, static_cast<int32_t>(level), message);
-    } else {
-      write_line(to.fd.get(), name_of(level), message);
-    }
+    if (to.callback != nullptr) to.callback(to.user, static_cast<int32_t>(level), message);
+    else write_line(to.fd.get(), name_of(level), message);
   }
   to.running.fetch_sub(1);
   wake_all(to.running);

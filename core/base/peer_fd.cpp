@@ -32,11 +32,8 @@ uint32_t enter(int fd) {
     Block* block = table[b].load();
     if (block == nullptr) {
       auto* fresh = new Block{};
-      if (table[b].compare_exchange_strong(block, fresh)) {
-        block = fresh;
-      } else {
-        delete fresh;
-      }
+      if (table[b].compare_exchange_strong(block, fresh)) block = fresh;
+      else delete fresh;
     }
     uint32_t slot = 0;
     if (enter_in(*block, fd, b * static_cast<uint32_t>(kBlockSize), slot)) return slot;

@@ -38,9 +38,8 @@ constinit std::mutex against_fork;
 void child() {
   against_fork.unlock();
   generation.fetch_add(1, std::memory_order_relaxed);
-  for (auto& slot : handlers) {
+  for (auto& slot : handlers)
     if (auto* handler = slot.load(std::memory_order_relaxed)) handler();
-  }
 }
 
 // Registered before main() of the program, or when the library is loaded: a fork before the first call does no harm, but one
@@ -105,9 +104,8 @@ std::optional<Stat> stat_of(int64_t pid) {
   unsigned long long start = 0;
   if (after_name == nullptr ||
       std::sscanf(after_name + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                  &found.state, &start) != 2) {
+                  &found.state, &start) != 2)
     return std::nullopt;
-  }
   found.start = start;
   return found;
 }

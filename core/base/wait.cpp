@@ -188,9 +188,8 @@ Processors usable_processors() {
   CPU_ZERO(&mask);
   const bool known = sched_getaffinity(0, sizeof mask, &mask) == 0;
   const size_t count = known ? CPU_SETSIZE : std::clamp<size_t>(std::thread::hardware_concurrency(), 1, kBits);
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i)
     if (!known || CPU_ISSET(i, &mask)) processors[i / 64] |= uint64_t{1} << (i % 64);
-  }
   return processors;
 }
 
@@ -243,9 +242,8 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
   // millisecond.
   uint8_t sleeping = waiter.load(std::memory_order_relaxed);
   bool registered = false;
-  while (!registered && sleeping < UINT8_MAX) {
+  while (!registered && sleeping < UINT8_MAX)
     registered = waiter.compare_exchange_weak(sleeping, static_cast<uint8_t>(sleeping + 1), std::memory_order_seq_cst);
-  }
   // Should the kernel not do it now after all, the writer may miss us: we look every millisecond.
   const bool seen_by_writers =
       fencing == Fencing::symmetric || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) == 0;

@@ -22,9 +22,8 @@ LinkFacts pack_links(const std::string& bus, const NvLinks& links) {
   facts.are_known = 1;
   facts.to_switches = links.to_switches;
   facts.bus = pack(bus);
-  for (const std::string& gpu : links.to_gpus) {
+  for (const std::string& gpu : links.to_gpus)
     if (facts.direct < static_cast<int32_t>(facts.to_gpus.size())) facts.to_gpus[static_cast<size_t>(facts.direct++)] = pack(gpu);
-  }
   return facts;
 }
 

@@ -36,9 +36,8 @@ std::shared_ptr<Device> Device::open(int ordinal) {
   const Driver& driver = cuda::driver();
   int devices = 0;
   driver.require(driver.cuDeviceGetCount(&devices), "cuDeviceGetCount");
-  if (ordinal < 0 || ordinal >= devices) {
+  if (ordinal < 0 || ordinal >= devices)
     throw Error(Status::invalid_argument, format("device: %d is not in 0 .. %d", ordinal, devices - 1));
-  }
   // When its last user goes, what was put off may still have to wait: then the object lingers.
   std::shared_ptr<Device> device(new Device(driver), [](Device* last) {
     if (last->settle()) {
@@ -207,9 +206,8 @@ void Device::reclaim() noexcept {
   try {
     {
       const std::lock_guard lock(all->mutex);
-      for (const auto& one : all->open) {
+      for (const auto& one : all->open)
         if (auto device = one.lock()) open.push_back(std::move(device));
-      }
       lingering.swap(all->lingering);
     }
     for (const auto& device : open) device->settle();

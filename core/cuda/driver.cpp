@@ -63,9 +63,8 @@ Loaded load_driver() {
     loaded.reason = result != CUDA_SUCCESS ? "cuDeviceGetCount: " + driver.text(result) : "the CUDA driver sees no device";
     return loaded;
   }
-  if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000) {
+  if (driver.cuDriverGetVersion(&version) == CUDA_SUCCESS && version < 12000)
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
-  }
   return loaded;
 }
 

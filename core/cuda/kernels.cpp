@@ -28,9 +28,8 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   const std::lock_guard lock(known.mutex);
   // Those that are eager all at once, so that no later call, while others' kernels wait or a stream is captured, has anything to
   // load.
-  for (size_t i = 0; i < images().size(); ++i) {
+  for (size_t i = 0; i < images().size(); ++i)
     if (images()[i].eager) known.load(driver, i);
-  }
   for (const bool eager : {true, false}) {
     for (size_t i = 0; i < images().size(); ++i) {
       if (images()[i].eager != eager) continue;

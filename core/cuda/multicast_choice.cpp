@@ -82,19 +82,17 @@ std::string why_no_multicast(const MulticastFacts& facts) {
 std::string why_no_multicast(std::span<const MulticastFacts> ranks) {
   const auto asks = [](const MulticastFacts& facts) { return facts.asked != 0; };
   if (std::none_of(ranks.begin(), ranks.end(), asks)) return "nobody asked for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)";
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank)
     if (const std::string reason = forbidden_by(ranks[rank]); !reason.empty()) return on(rank, reason);
-  }
   if (ranks.size() == 1) return "the group has one rank";
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!asks(ranks[rank])) return on(rank, "did not ask for it (SYMM_GROUP_MULTICAST or SYMM_MULTICAST=1)");
     if (const std::string reason = why_no_multicast(ranks[rank]); !reason.empty()) return on(rank, reason);
   }
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (size_t other = rank + 1; other < ranks.size(); ++other) {
+    for (size_t other = rank + 1; other < ranks.size(); ++other)
       if (ranks[rank].device == ranks[other].device)
         return format("ranks %zu and %zu share device %s", rank, other, text_of(ranks[rank].device).c_str());
-    }
   }
   return "";
 }

@@ -30,9 +30,8 @@ void MulticastMemories::add(MemoryView& memory, const std::vector<std::shared_pt
   const BlockExtent extent = mine.extent();
   if (trouble.empty() && extent.on_host != 0) trouble = "its block is memory of the host";
   if (trouble.empty() && extent.offset != 0) trouble = "its block begins inside an adopted allocation";
-  if (trouble.empty() && mine.mapped() % unit_ != 0) {
+  if (trouble.empty() && mine.mapped() % unit_ != 0)
     trouble = format("its block of %zu bytes is no multiple of %zu; allocate it on a group with multicast", mine.mapped(), unit_);
-  }
   const auto made =
       make_multicast(device_, context_.rank, context_.size, mine, bytes, trouble, out_of_band, &memory.why_no_multicast);
   if (!made) return;

@@ -44,9 +44,8 @@ class CudaProvider final : public ipc::Provider {
       if (static_cast<size_t>(asked) < visible.size()) return asked;
       throw Error(Status::invalid_argument, format("options.device: %d is not in 0 .. %zu", asked, visible.size() - 1));
     }
-    for (size_t i = 0; i < visible.size(); ++i) {
+    for (size_t i = 0; i < visible.size(); ++i)
       if (visible[i] == gpu) return static_cast<int>(i);
-    }
     throw Error(Status::unavailable, format("token: the GPU that has this memory, %s, is not visible to this process; "
                                             "options.device can name another from which to reach it",
                                             text_of(gpu).c_str()));

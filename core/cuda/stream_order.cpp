@@ -22,11 +22,9 @@ StreamOrder::Place StreamOrder::place_of(CUstream stream) {
 
 StreamOrder::Place StreamOrder::before(CUstream stream) {
   const Place place = place_of(stream);
-  if (place.capture != 0) {
-    await_captured(place);
-  } else if (const auto& eager = last_->eager; eager.event && eager.stream != place.id) {
+  if (place.capture != 0) await_captured(place);
+  else if (const auto& eager = last_->eager; eager.event && eager.stream != place.id)
     device_->driver().require(device_->driver().cuStreamWaitEvent(stream, eager.event.get(), 0), "cuStreamWaitEvent");
-  }
   return place;
 }
 
@@ -55,9 +53,8 @@ Event StreamOrder::record(CUstream stream, StreamId id) {
   Event& known = streams_[id];
   if (known == event) return event;
   known = event;
-  if (streams_.size() > StreamUses::kMany) {
+  if (streams_.size() > StreamUses::kMany)
     std::erase_if(streams_, [&](const auto& one) { return device_->uses().is_over(one.second); });
-  }
   return event;
 }
 
@@ -70,10 +67,9 @@ void StreamOrder::gather(CUstream stream) {
   const Place place = place_of(stream);
   if (place.capture != 0) return await_captured(place);
   const std::lock_guard lock(mutex_);
-  for (const auto& [of, event] : streams_) {
+  for (const auto& [of, event] : streams_)
     if (of != place.id && !device_->uses().is_over(event))
       driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
-  }
 }
 
 }  // namespace symm::cuda

@@ -45,9 +45,8 @@ Event StreamUses::record(CUstream stream, StreamId id) {
 
 void StreamUses::gather(CUstream stream) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [id, event] : events_) {
+  for (const auto& [id, event] : events_)
     if (!is_over(event)) driver_.require(driver_.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
-  }
 }
 
 bool StreamUses::may_be_captured() {

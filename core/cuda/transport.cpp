@@ -161,9 +161,8 @@ void CudaTransport::ready() {
 
 void CudaTransport::tell_kernels() noexcept {
   uint32_t departed = 0;
-  for (int rank = 0; rank < context_.size; ++rank) {
+  for (int rank = 0; rank < context_.size; ++rank)
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
-  }
   const bool revoked = context_.revocation->revoked();
   if (revoked || departed != 0) mailbox_.tell(comm_.control[context_.rank], comm_.stages[context_.rank], revoked, departed);
 }
@@ -246,11 +245,9 @@ SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, in
 
 void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,
                                  size_t* out_index, uint64_t* out_seen, void* stream) {
-  for (const auto& [is_given, name] :
-       {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")}) {
+  for (const auto& [is_given, name] : {std::pair(out_index != nullptr, "out_index"), std::pair(out_seen != nullptr, "out_seen")})
     if (is_given)
       throw Error(Status::invalid_argument, format("%s: must be NULL with the CUDA back end, which waits later", name));
-  }
   const auto word_of = [&](const SignalWait& wait) -> WordWait {
     return {signal_word(memory, context_.rank, wait.channel, wait.rank),
             wait.value,
@@ -311,9 +308,8 @@ void CudaTransport::stream_wait(void* stream, void* after) {
 
 bool CudaTransport::stream_done(void* stream) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-  if (device_->uses().capture_of(stream_of(stream)) != 0) {
+  if (device_->uses().capture_of(stream_of(stream)) != 0)
     throw Error(Status::invalid_argument, "stream: is being captured, so nothing of what was issued on it has begun");
-  }
   const CUresult result = device_->driver().cuStreamQuery(stream_of(stream));
   if (result != CUDA_ERROR_NOT_READY) device_->driver().require(result, "cuStreamQuery", "stream");
   return result == CUDA_SUCCESS;

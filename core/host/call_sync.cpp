@@ -53,16 +53,14 @@ void CallSync::report_mismatch() {
   const Revocation& revocation = *controls_.context().revocation;
   const auto entered = [&](int rank) { return rank == rank_ || reached(controls_[rank].entry(op_).op, op_); };
   const auto all_entered = [&] {
-    for (int rank = 0; rank < size_; ++rank) {
+    for (int rank = 0; rank < size_; ++rank)
       if (!entered(rank) && !revocation.departed(rank)) return revocation.revoked();
-    }
     return true;
   };
   retry_until(all_entered, Deadline::after_ms(std::min(kSoonMs, deadline_.get().remaining_ns() / 1'000'000)));
   std::vector<int> ranks;
-  for (int rank = 0; rank < size_; ++rank) {
+  for (int rank = 0; rank < size_; ++rank)
     if (entered(rank)) ranks.push_back(rank);
-  }
   const auto hash_of = [&](int rank) { return rank == rank_ ? prepared_.hash : controls_[rank].entry(op_).hash; };
   const auto like = [&](int rank) {
     return std::count_if(ranks.begin(), ranks.end(), [&](int other) { return hash_of(other) == hash_of(rank); });

@@ -47,9 +47,8 @@ void Controls::connect(int peer, Message message) {
     throw Error({Status::mismatch, peer, 0, differs});
   Control control(Segment::import(std::move(message.fds.at(0)), expected), context_.size, context_.channels, half_);
   const ControlHeader& header = control.header();
-  if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer) {
+  if (header.magic != kControlMagic || header.layout != kControlLayout || header.group != context_.group || header.rank != peer)
     throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
-  }
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
   spin_ = SpinPolicy::for_ranks(context_.size, processors_);

@@ -62,11 +62,8 @@ void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_
     throw Error(
         {Status::timeout, peer, pid, format("barrier: rank %d (pid %lld) is not here", peer, static_cast<long long>(pid))});
   }
-  if (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size)) {
-    barrier_of_all(channel, timeout_ms);
-  } else {
-    barrier_of_some(ranks, channel, timeout_ms);
-  }
+  if (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size)) barrier_of_all(channel, timeout_ms);
+  else barrier_of_some(ranks, channel, timeout_ms);
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
@@ -89,9 +86,8 @@ void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
   const uint32_t target = ++barriers_[static_cast<size_t>(channel)].count;
   publish(controls_.mine().barrier(channel, target), target, controls_.mine().waiters(), controls_.fencing());
   LazyDeadline deadline(timeout_ms);
-  for (int peer = 0; peer < context_.size; ++peer) {
+  for (int peer = 0; peer < context_.size; ++peer)
     controls_.await(controls_[peer].barrier(channel, target), target, peer, deadline, "barrier");
-  }
   prefetch_for_write(&controls_.mine().barrier(channel, target + 1));
   controls_.require_nobody_gave_up(deadline, "barrier");
 }
@@ -136,18 +132,15 @@ std::atomic<uint64_t>& taken_of(const MemoryView& memory, int channel, int sourc
 
 std::vector<const Word*> bells_of(const Pad& pad, std::span<const int> ranks) {
   std::vector<const Word*> bells;
-  for (const int rank : ranks) {
+  for (const int rank : ranks)
     if (std::find(bells.begin(), bells.end(), &pad.bell(rank)) == bells.end()) bells.push_back(&pad.bell(rank));
-  }
   return bells;
 }
 
 void store(void* word, uint64_t value, size_t bytes) {
-  if (bytes == sizeof(uint32_t)) {
+  if (bytes == sizeof(uint32_t))
     static_cast<std::atomic<uint32_t>*>(word)->store(static_cast<uint32_t>(value), std::memory_order_seq_cst);
-  } else {
-    static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
-  }
+  else static_cast<std::atomic<uint64_t>*>(word)->store(value, std::memory_order_seq_cst);
 }
 
 uint64_t load(const void* word, size_t bytes) {
@@ -162,11 +155,8 @@ void HostTransport::send_signal(const MemoryView& memory, int rank, int channel,
   require_no_stream(stream);
   const Pad pad = pad_of(memory, rank);
   Pad::SignalWord& word = pad.word(channel, context_.rank);
-  if (op == SignalOp::add) {
-    word.fetch_add(value, std::memory_order_seq_cst);
-  } else {
-    word.store(value, std::memory_order_seq_cst);
-  }
+  if (op == SignalOp::add) word.fetch_add(value, std::memory_order_seq_cst);
+  else word.store(value, std::memory_order_seq_cst);
   ring(pad.bell(context_.rank), pad.waiter());
 }
 
@@ -285,9 +275,8 @@ void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
 }
 
 void HostTransport::require_possible(const CollectiveCall& call) const {
-  if (const std::string reason = refuse({call, facts_}, operands_.symmetric_here(call)); !reason.empty()) {
+  if (const std::string reason = refuse({call, facts_}, operands_.symmetric_here(call)); !reason.empty())
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
-  }
 }
 
 const PreparedCall& HostTransport::prepare(const CollectiveCall& call) {

@@ -24,9 +24,8 @@ void Withdrawn::add(uint64_t offset, uint64_t bytes, uint64_t before) {
 bool Withdrawn::covers(const Lease& lease, uint64_t number) const {
   auto at = ranges_.upper_bound(lease.offset);
   if (at != ranges_.begin()) --at;
-  for (; at != ranges_.end() && at->first < lease.offset + lease.bytes; ++at) {
+  for (; at != ranges_.end() && at->first < lease.offset + lease.bytes; ++at)
     if (at->second.end > lease.offset && number < at->second.before) return true;
-  }
   return false;
 }
 
@@ -102,16 +101,13 @@ Export& Exports::require_valid(const Token& token) {
     if (token.block == 0 || token.block > last_id_) throw Error(Status::invalid_argument, "token: it is forged: no such block");
     throw Error(Status::invalid_handle, over);
   }
-  if (!same_secret(of->secret, token.secret)) {
-    throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
-  }
+  if (!same_secret(of->secret, token.secret)) throw Error(Status::invalid_argument, "token: it is forged: its secret is wrong");
   if (token.number > last_number_) throw Error(Status::invalid_argument, "token: it is forged: its number is of the future");
   if (token.offset + token.bytes > of->bytes) throw Error(Status::invalid_argument, "token: it is forged: no such piece");
   const auto hold = of->holds.find(token.number);
   if (of->released && (hold == of->holds.end() || hold->second.until.expired())) throw Error(Status::invalid_handle, over);
-  if (token.number < of->valid_from || of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number)) {
+  if (token.number < of->valid_from || of->withdrawn.covers({token.block, token.offset, token.bytes}, token.number))
     throw Error(Status::invalid_handle, "token: the memory was withdrawn by its owner");
-  }
   return *of;
 }
 
@@ -157,9 +153,8 @@ Exports::Freed Exports::settle(std::vector<std::shared_ptr<Block>>& garbage, std
     Export& of = exports_.at(at->first);
     std::erase_if(of.holds, [](const auto& hold) { return hold.second.until.expired(); });
     if (!of.holds.empty()) {
-      for (const auto& [number, hold] : of.holds) {
+      for (const auto& [number, hold] : of.holds)
         if (hold.until.remaining_ns() < freed.next.remaining_ns()) freed.next = hold.until;
-      }
       ++at;
       continue;
     }

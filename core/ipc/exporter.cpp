@@ -218,9 +218,8 @@ std::string Exporter::holders_in_limbo() {
 std::vector<Exporter::Awaited> Exporter::leases_on(const Lease& piece) const {
   std::vector<Awaited> found;
   for (const uint64_t lease : own_leases_.overlapping(piece)) found.push_back({0, lease});
-  for (const auto& [serial, importer] : importers_->all()) {
+  for (const auto& [serial, importer] : importers_->all())
     for (const uint64_t lease : importer->leases().overlapping(piece)) found.push_back({serial, lease});
-  }
   return found;
 }
 

@@ -110,9 +110,8 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
   const std::shared_ptr<Mapping> mapping = mappings_.find(token, device);
   if (!alive() || !mapping || !mapping->block || mapping->retired) return {};
   if (token.slot == kNoSlot || token.slot != mapping->origin.slot || !same_secret(token.secret, mapping->origin.secret) ||
-      token.offset + token.bytes > mapping->block->size() || !ring_.flush()) {
+      token.offset + token.bytes > mapping->block->size() || !ring_.flush())
     return {};
-  }
   LeaseRing::Event event{.kind = LeaseRing::Kind::claim,
                          .lease = last_lease_ + 1,
                          .block = token.block,
@@ -142,9 +141,8 @@ bool ExporterConnection::release(const LeasedMapping& leased, const Token& token
   mappings_.remove_piece(*leased.mapping, token);
   --leased.mapping->users;
   try {
-    if (alive()) {
+    if (alive())
       write_or_defer({.kind = LeaseRing::Kind::release, .word = position.word, .value = position.value, .lease = leased.lease});
-    }
     mappings_.forget(*leased.mapping, garbage);
   } catch (const std::bad_alloc&) {
     // The lease ends with this process.
@@ -172,9 +170,8 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     if (sent == fdpass::Sent::closed) throw error_of(pid_, Status::peer_failed, "is gone");
     if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
     may_be_granted = true;
-    while (reply->done.load(std::memory_order_acquire) == 0 && !deadline.expired()) {
+    while (reply->done.load(std::memory_order_acquire) == 0 && !deadline.expired())
       sleep_while(reply->done, 0, nullptr, 0, deadline);
-    }
     if (reply->done.load(std::memory_order_acquire) == 0) {
       const auto stat = process::stat_of(pid_);
       throw error_of(pid_, Status::timeout, stat && stat->stopped() ? "does not answer: it is stopped" : "does not answer");

@@ -57,9 +57,8 @@ void ExporterListener::start() {
 }
 
 void ExporterListener::close() noexcept {
-  for (uint64_t* watching : {&watching_, &watching_timer_}) {
+  for (uint64_t* watching : {&watching_, &watching_timer_})
     if (*watching != 0) Monitor::current().forget(std::exchange(*watching, 0));
-  }
   listener_.reset();
   directory_.reset();
 }

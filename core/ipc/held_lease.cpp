@@ -33,11 +33,8 @@ symm_ipc_info_t HeldLease::info() const noexcept {
 void HeldLease::let_wait(void* stream) const {
   const Provider& memory = ipc_provider(kind());
   memory.check_stream(stream, leased_.mapping->device);
-  if (connection_) {
-    connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
-  } else {
-    exporter_.wait_for_export(token_, stream, leased_.mapping->device);
-  }
+  if (connection_) connection_->wait_for_exporter(token_, memory, stream, leased_.mapping->device);
+  else exporter_.wait_for_export(token_, stream, leased_.mapping->device);
 }
 
 void HeldLease::record_use(void* stream) {

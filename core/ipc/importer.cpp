@@ -93,9 +93,8 @@ std::vector<std::shared_ptr<ExporterConnection>> Importer::connections() {
     const std::lock_guard held(peer->mutex);
     if (peer->connection) found.push_back(peer->connection);
   }
-  for (const auto& orphan : orphans_) {
+  for (const auto& orphan : orphans_)
     if (auto connection = orphan.lock()) found.push_back(std::move(connection));
-  }
   return found;
 }
 

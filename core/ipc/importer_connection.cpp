@@ -130,11 +130,9 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
         ++statistics_.done.leases_ended;
       return;
     case Kind::cancel:
-      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) {
-        --statistics_.total.grants;
-      } else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled) {
+      if (leases_.release(exports_, event.lease, {}, ring_.words()) == Leases::End::now) --statistics_.total.grants;
+      else if (cancelled_.insert(event.lease).second && cancelled_.size() > kMaxCancelled)
         throw Error(Status::peer_failed, "it cancelled what it never asked for");
-      }
       return;
   }
   throw Error(Status::peer_failed, "it wrote an unknown event");
@@ -142,9 +140,8 @@ void ImporterConnection::apply(const LeaseRing::Event& event) {
 
 void ImporterConnection::drain() {
   if (!is_trusted_) return;
-  if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded()) {
+  if (ring_.drain([this](const LeaseRing::Event& event) { apply(event); }) && connection_.open() && ring_.is_crowded())
     connection_.post(encode({.type = PacketType::nudge}));  // a queue without room for it holds an earlier one
-  }
   if (leases_.on_streams()) statistics_.done.leases_ended += leases_.drain(exports_, ring_.words());
 }
 

@@ -48,9 +48,8 @@ uint64_t Leases::write_off(Exports& exports, bool surely) {
 
 std::vector<uint64_t> Leases::overlapping(const Lease& lease) const {
   std::vector<uint64_t> found;
-  for (const auto& [number, other] : leases_) {
+  for (const auto& [number, other] : leases_)
     if (other.overlaps(lease)) found.push_back(number);
-  }
   return found;
 }
 

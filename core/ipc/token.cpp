@@ -58,20 +58,17 @@ TokenFault decode(std::span<const std::byte> bytes, Token& token) {
   const auto directory = in.number<uint32_t>();
   if (directory != length - kTokenFixed - kChecksum) return {Status::invalid_argument, "its parts do not fit: damaged?"};
   token.directory = in.text(directory);
-  if (in.number<uint64_t>() != fnv1a(bytes.first(length - kChecksum))) {
+  if (in.number<uint64_t>() != fnv1a(bytes.first(length - kChecksum)))
     return {Status::invalid_argument, "its checksum is wrong: damaged on the way, or forged"};
-  }
   if (token.backend != kHost && token.backend != kCuda) return {Status::invalid_argument, "it is of an unknown back end"};
   if (token.pid < 0) return {Status::invalid_argument, "it names an impossible process"};
   if ((token.bytes == 0) != (token.block == 0) || token.offset > UINT64_MAX - token.bytes)
     return {Status::invalid_argument, "it names an impossible piece"};
   if ((token.slot >= kSlots && token.slot != kNoSlot) || token.number == UINT64_MAX || token.position.value >= kPassed ||
-      (token.position.word >= kStreamWords && token.position.word != kNoWord)) {
+      (token.position.word >= kStreamWords && token.position.word != kNoWord))
     return {Status::invalid_argument, "it names an impossible place on the exporter's board"};
-  }
-  if (token.directory.empty() || token.directory[0] != '/' || !is_clean(token.directory)) {
+  if (token.directory.empty() || token.directory[0] != '/' || !is_clean(token.directory))
     return {Status::invalid_argument, "it names an impossible directory"};
-  }
   return {};
 }
 

@@ -83,9 +83,8 @@ __global__ void __launch_bounds__(kThreads) round_of(const Memory memory, const 
   if (threadIdx.x == 0) {
     auto* const done = symm::device::pointer<unsigned>(memory, me, 2 * half);
     if (atomicInc(done, gridDim.x - 1) == gridDim.x - 1) {
-      for (int source = 0; source < memory.size; ++source) {
+      for (int source = 0; source < memory.size; ++source)
         if (source != me) symm::device::take_signals(memory, source, kChannel);
-      }
     }
   }
 }

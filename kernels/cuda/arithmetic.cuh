@@ -174,9 +174,8 @@ __device__ __forceinline__ uint4 combine_loaded(const Load& load, int ranks, boo
   for (int first = 0; first < ranks; first += kAtOnce) {
     Elements<Type> in[kAtOnce];
 #pragma unroll
-    for (int r = 0; r < kAtOnce; ++r) {
+    for (int r = 0; r < kAtOnce; ++r)
       if (first + r < ranks) in[r].pack = load(first + r);
-    }
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r) {
       if (first + r >= ranks) continue;

@@ -79,15 +79,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) symm_hybrid_cube_mesh(const
     if (!receive(comm, v, 1U << partner, q, epoch, culprit)) break;
     uint4 partners{};
 #pragma unroll
-    for (int r = 0; r < kCubeRanks; ++r) {
+    for (int r = 0; r < kCubeRanks; ++r)
       if (r == partner) partners = v[r];
-    }
     send_to(comm, quad, partner, q, partners, epoch);
     if (!receive(comm, v, kEverybody & ~(1U << me | 1U << partner), q, epoch, culprit)) break;
 #pragma unroll
-    for (int r = 0; r < kCubeRanks; ++r) {
+    for (int r = 0; r < kCubeRanks; ++r)
       if (r == me) v[r] = own;
-    }
     store_pack(recv, unit, q, combine_any(v, kCubeRanks, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
   }
   end_epoch(comm, epoch);

@@ -39,9 +39,8 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
   // A call with a root would let the others run ahead of each other, and not notice another root: all exchange a token.
   const bool tokens = rooted && first == 0;
   if (tokens) {
-    for (int p = 0; p < n; ++p) {
+    for (int p = 0; p < n; ++p)
       if (p != me) send_pack(slot(comm, p, me, epoch), token_pack(comm), token_of(args), flag_of(epoch));
-    }
   }
   for (uint64_t q = first; q < packs && to != 0; q += stride) {
     uint4 v{};
@@ -66,24 +65,21 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
     ok = receive<kRanks>(comm, v, from, q, epoch);
     if (!ok) break;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = own;
-    }
     if constexpr (kReduces) {
       store_pack(recv, unit, q, combine_any(v, n, static_cast<DType>(args.dtype), static_cast<Op>(args.op)));
     } else {
       const bool one = collective == Collective::broadcast;
 #pragma unroll
-      for (int r = 0; r < kRanks; ++r) {
+      for (int r = 0; r < kRanks; ++r)
         if (r < n && (!one || r == args.root)) store_pack(one ? recv : recv + static_cast<uint64_t>(r) * unit, unit, q, v[r]);
-      }
     }
   }
   if (tokens && ok && receive<kRanks>(comm, v, others, token_pack(comm), epoch)) {
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if ((others >> r & 1U) != 0) check_token(comm, r, v[r], token_of(args));
-    }
   }
   end_epoch(comm, epoch);
 }

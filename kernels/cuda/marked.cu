@@ -78,9 +78,8 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     const uint32_t mark = load_relaxed(mark_cell(slot, tile));
     bool all = mark != kFree;
 #pragma unroll
-    for (uint32_t i = 0; i < kPacks; ++i) {
+    for (uint32_t i = 0; i < kPacks; ++i)
       if (pack_of(tile, i) < packs) share.pack[i] = load_relaxed(cell(slot, tile, i));
-    }
 #pragma unroll
     for (uint32_t i = 0; i < kPacks; ++i) all = all && (pack_of(tile, i) >= packs || is_there(share.pack[i]));
     if (all) {
@@ -98,9 +97,8 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
     if (!keep_waiting(comm, spin, source, blockIdx.x, epoch, 0)) return false;
   }
 #pragma unroll
-  for (uint32_t i = 0; i < kPacks; ++i) {
+  for (uint32_t i = 0; i < kPacks; ++i)
     if (pack_of(tile, i) < packs) free_cell(cell(slot, tile, i));
-  }
   store_relaxed(mark_cell(slot, tile), kFree);
   return true;
 }

@@ -104,13 +104,11 @@ template <class Type> __device__ __forceinline__ void one_shot(const CollectiveA
   for (uint64_t q = blockIdx.x * blockDim.x + threadIdx.x; q < packs; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
+    for (uint32_t u = 0; u < kAtOnce; ++u)
       if (q + u * stride < packs) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
-    }
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
+    for (uint32_t u = 0; u < kAtOnce; ++u)
       if (q + u * stride < packs) store_pack(recv, args.unit, q + u * stride, v[u]);
-    }
   }
 }
 
@@ -126,18 +124,14 @@ template <class Type> __device__ __forceinline__ void two_shot(const CollectiveA
   for (uint64_t q = begin + blockIdx.x * blockDim.x + threadIdx.x; q < end; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t u = 0; u < kAtOnce; ++u) {
+    for (uint32_t u = 0; u < kAtOnce; ++u)
       if (q + u * stride < end) v[u] = Type::load_sum(args.send_multicast + (q + u * stride) * kPack);
-    }
 #pragma unroll
     for (uint32_t u = 0; u < kAtOnce; ++u) {
       const uint64_t at = q + u * stride;
       if (at >= end) continue;
-      if (at < whole) {
-        multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
-      } else {
-        store_end_to_all(args, at * kPack, v[u]);
-      }
+      if (at < whole) multimem::store(reinterpret_cast<uint4*>(args.recv_multicast + at * kPack), v[u]);
+      else store_end_to_all(args, at * kPack, v[u]);
     }
   }
 }
@@ -148,11 +142,8 @@ template <class Type, bool kTwoShots> __device__ __forceinline__ void run(const 
   uint32_t& met = words_of(args.comm, args.comm.rank).multimem_met[blockIdx.x];
   const uint32_t before = load_relaxed(&met);
   if (meet(args, before + 1, true)) {
-    if constexpr (kTwoShots) {
-      two_shot<Type>(args);
-    } else {
-      one_shot<Type>(args);
-    }
+    if constexpr (kTwoShots) two_shot<Type>(args);
+    else one_shot<Type>(args);
     meet(args, before + 2, false);
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since

@@ -45,9 +45,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, others, slots, comm.one_shot_slot, q, epoch)) break;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = mine;
-    }
     store_pack(recv, unit, q, Arithmetic::run(v, n, args));
     free_cells<kRanks>(others, slots, comm.one_shot_slot, q);
   }

@@ -205,13 +205,11 @@ __device__ __forceinline__ void each_pack(const Packs& packs, Load&& load, Store
   for (uint64_t q = packs.begin + thread; q < packs.end; q += kAtOnce * threads) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
+    for (uint32_t i = 0; i < kAtOnce; ++i)
       if (q + i * threads < packs.end) v[i] = load(q + i * threads);
-    }
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
+    for (uint32_t i = 0; i < kAtOnce; ++i)
       if (q + i * threads < packs.end) store(q + i * threads, v[i]);
-    }
   }
 }
 

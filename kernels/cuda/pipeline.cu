@@ -96,9 +96,8 @@ __device__ __noinline__ bool combine_at_once(const CollectiveArgs& args, Operand
   const auto all = 2 * static_cast<uint32_t>(args.work_groups);
   const uint32_t blocks = all < static_cast<uint32_t>(args.direct_blocks) ? all : static_cast<uint32_t>(args.direct_blocks);
   if (blocks == 0) return false;
-  for (int p = 0; p < s.n; ++p) {
+  for (int p = 0; p < s.n; ++p)
     if (at.send[p] == nullptr || (s.collects(p) && at.recv[p] == nullptr)) return false;
-  }
   __syncthreads();
   const bool local = s.collective == Collective::reduce_scatter;  // the result is for me alone, at the start of recv
   const auto n = static_cast<uint64_t>(s.n);

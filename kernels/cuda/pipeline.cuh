@@ -81,7 +81,7 @@ struct WorkGroup {
   __device__ bool await(const uint32_t (&words)[kMaxRanks], uint32_t target, uint32_t ranks) const {
     bool ok = true;
     const int p = static_cast<int>(threadIdx.x);
-    if (p < n && (ranks >> p & 1U) != 0) { ok = await_count(comm, &words[p], target, p, index); }
+    if (p < n && (ranks >> p & 1U) != 0) ok = await_count(comm, &words[p], target, p, index);
     return __syncthreads_and(ok) != 0;
   }
 
@@ -99,9 +99,8 @@ struct WorkGroup {
   // The others whose recv I reach through their scratch.
   template <class Operands> __device__ uint32_t staged(const Operands& to) const {
     uint32_t ranks = 0;
-    for (int p = 0; p < n; ++p) {
+    for (int p = 0; p < n; ++p)
       if (p != me && collects(p) && to.recv[p] == nullptr) ranks |= 1U << p;
-    }
     return ranks;
   }
 
@@ -207,23 +206,20 @@ __device__ __forceinline__ void push(const char* from, uint64_t bytes, uint64_t 
   for (uint64_t q = first; q < whole; q += kAtOnce * stride) {
     uint4 v[kAtOnce];
 #pragma unroll
-    for (uint32_t i = 0; i < kAtOnce; ++i) {
+    for (uint32_t i = 0; i < kAtOnce; ++i)
       if (q + i * stride < whole) v[i] = reinterpret_cast<const uint4*>(from)[q + i * stride];
-    }
     for (int d = 0; d < n; ++d) {
       auto* there = reinterpret_cast<uint4*>(to(d));
       if (there == nullptr) continue;
 #pragma unroll
-      for (uint32_t i = 0; i < kAtOnce; ++i) {
+      for (uint32_t i = 0; i < kAtOnce; ++i)
         if (q + i * stride < whole) there[q + i * stride] = v[i];
-      }
     }
   }
   for (uint64_t q = whole + first; q < packs; q += stride) {
     const uint4 v = load_pack(from, bytes, q);
-    for (int d = 0; d < n; ++d) {
+    for (int d = 0; d < n; ++d)
       if (to(d) != nullptr) store_pack(to(d), bytes, q, v);
-    }
   }
 }
 __device__ __forceinline__ void push_part(const char* from, char* to, uint32_t bytes) {

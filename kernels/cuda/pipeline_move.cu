@@ -66,9 +66,8 @@ __device__ __noinline__ bool send_at_once(const CollectiveArgs& args, const Oper
   const WorkGroup s(args, args.comm.size, index);
   const bool broadcast = s.collective == Collective::broadcast;
   if (broadcast && args.direct == 0) return false;
-  for (int p = 0; p < s.n; ++p) {
+  for (int p = 0; p < s.n; ++p)
     if (to.recv[p] == nullptr) return false;
-  }
   const uint64_t place = broadcast ? 0 : static_cast<uint64_t>(s.me) * args.unit;
   const auto* from = reinterpret_cast<const char*>(args.send);
   char* own = reinterpret_cast<char*>(args.recv) + place;
@@ -93,11 +92,9 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
       s, blockIdx.x % roles,
       [&](const Operands& to, uint32_t role, uint32_t call) { return send_at_once(args, to, s.index, role, call); },
       [&](const Operands& to, uint32_t base) {
-        if (s.scatters()) {
-          scatter_to_recvs(s, base, to);
-        } else {
+        if (s.scatters()) scatter_to_recvs(s, base, to);
+        else
           s.announce([&](ControlWords::FromPeers& words) -> uint32_t& { return words.arrived[s.index][s.me]; }, base + s.tiles);
-        }
       },
       [&](const Operands& to) {
         own(s, to, true, !scatters, [&](uint32_t j, uint32_t now) {

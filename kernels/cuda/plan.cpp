@@ -296,11 +296,10 @@ uint64_t most_of(const KernelForm& form, const PlanInput& input, const Tuning& t
 }
 
 const KernelForm* choose(const PlanInput& input, const Tuning& tuning) {
-  for (const KernelForm& form : kForms) {
+  for (const KernelForm& form : kForms)
     if (form.preferred != nullptr && form.preferred(input) && form.does(input, nullptr) &&
         input.unit() <= most_of(form, input, tuning))
       return &form;
-  }
   return nullptr;
 }
 
@@ -388,10 +387,9 @@ Tuning within_scratch(int size, Tuning tuning, uint64_t most) {
         {4 * n * tuning.ll_max, &tuning.ll_max, kKi},
     };
     const auto* most_of_all = parts;
-    for (const auto& part : parts) {
+    for (const auto& part : parts)
       if (*part.from > part.least && (*most_of_all->from <= most_of_all->least || part.bytes > most_of_all->bytes))
         most_of_all = &part;
-    }
     if (*most_of_all->from <= most_of_all->least) break;
     *most_of_all->from /= 2;
     tuning.work_groups = static_cast<int>(groups);
@@ -462,9 +460,8 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
         input.collective = collective;
         input.op = op;
         input.dtype = dtype;
-        for (const KernelForm& form : kForms) {
+        for (const KernelForm& form : kForms)
           if (form.kernel.multicast == multicast && form.does(input, nullptr)) names.insert(name_of_kernel(form, input, size));
-        }
       }
     }
   }

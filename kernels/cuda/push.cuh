@@ -23,15 +23,13 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
   SpinState spin;
   while (true) {
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if ((sources >> r & 1U) != 0)
         v[r] = load_relaxed(reinterpret_cast<const uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
-    }
     uint32_t missing = 0;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if ((sources >> r & 1U) != 0 && !is_there(v[r])) missing |= 1U << r;
-    }
     if (missing == 0) break;
     if (!keep_waiting(comm, spin, __ffs(static_cast<int>(missing)) - 1, blockIdx.x, epoch, 0)) return false;
   }
@@ -41,9 +39,8 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
 // After receive(), when the result is on its way.
 template <int kRanks> __device__ __forceinline__ void free_cells(uint32_t sources, char* slots, uint64_t slot, uint64_t q) {
 #pragma unroll
-  for (int r = 0; r < kRanks; ++r) {
+  for (int r = 0; r < kRanks; ++r)
     if ((sources >> r & 1U) != 0) free_cell(reinterpret_cast<uint4*>(slots + static_cast<uint64_t>(r) * slot) + q);
-  }
 }
 
 // A token from this thread to that of every other rank, and from it. Not inlined, for its registers.
@@ -54,16 +51,14 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
   const auto cell = [&](int owner, int source) {
     return reinterpret_cast<uint4*>(comm.control[owner] + slots + static_cast<uint64_t>(source) * slot) + q;
   };
-  for (int p = 0; p < comm.size; ++p) {
+  for (int p = 0; p < comm.size; ++p)
     if (p != comm.rank) store_relaxed(cell(p, comm.rank), token);
-  }
   for (int p = 0; p < comm.size; ++p) {
     if (p == comm.rank) continue;
     SpinState spin;
     uint4 theirs;
-    while (!is_there(theirs = load_relaxed(cell(comm.rank, p)))) {
+    while (!is_there(theirs = load_relaxed(cell(comm.rank, p))))
       if (!keep_waiting(comm, spin, p, blockIdx.x, epoch, 0)) return false;
-    }
     free_cell(cell(comm.rank, p));
     if (!check_token(comm, p, theirs, token)) return false;
   }

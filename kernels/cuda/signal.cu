@@ -59,9 +59,8 @@ __device__ uint32_t bit_of(const WordWait& wait) { return wait.peer < 0 ? 0 : 1U
 
 __device__ bool await_word(const DeviceComm& comm, SpinState& spin, const WordWait& wait, uint64_t value) {
   uint64_t seen;
-  while (!holds(seen = load_word(wait), wait.compare, value)) {
+  while (!holds(seen = load_word(wait), wait.compare, value))
     if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
-  }
   return true;
 }
 
@@ -88,9 +87,8 @@ extern "C" __global__ void __launch_bounds__(32) symm_wait_words(const __grid_co
   if (args.count == 0) return;
   SpinState spin;
   if (args.any == 0) {
-    for (uint32_t i = threadIdx.x; i < args.count; i += 32) {
+    for (uint32_t i = threadIdx.x; i < args.count; i += 32)
       if (!await_word(args.comm, spin, args.wait[i], args.wait[i].value)) break;
-    }
   } else {
     uint32_t peers = 0;
     for (uint32_t i = 0; i < args.count; ++i) peers |= bit_of(args.wait[i]);
@@ -132,17 +130,15 @@ extern "C" __global__ void __launch_bounds__(32) symm_check(const __grid_constan
     bool ok = true;
     for (int i = 0; i < 4 && ok; ++i) {
       uint64_t cell;
-      while (ok && static_cast<uint32_t>((cell = load_relaxed(in + i)) >> 32) != call) {
+      while (ok && static_cast<uint32_t>((cell = load_relaxed(in + i)) >> 32) != call)
         ok = keep_waiting(comm, spin, peer, 0, call, static_cast<uint32_t>(cell >> 32));
-      }
       theirs[i] = static_cast<uint32_t>(cell);
     }
     if (ok) {
       const uint64_t detail = static_cast<uint64_t>(theirs[1]) << 32 | theirs[0];
       const uint64_t count = static_cast<uint64_t>(theirs[3]) << 32 | theirs[2];
-      if (detail != args.detail || count != args.count) {
+      if (detail != args.detail || count != args.count)
         report(comm, WaitError::mismatch, peer, 0, 0, 0, detail, count, args.detail, args.count);
-      }
     }
   }
   __syncwarp();

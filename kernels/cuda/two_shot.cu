@@ -50,9 +50,8 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, others, operands, slot, q, epoch)) return false;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if (r == me) v[r] = mine;
-    }
     const uint4 result = sendable(Arithmetic::run(v, n, args));
 #pragma unroll
     for (int d = 1; d < kRanks; ++d) {
@@ -67,15 +66,13 @@ __device__ __forceinline__ bool run_chunk(const CollectiveArgs& args, const char
   auto* results = reinterpret_cast<char*>(comm.control[me] + second);
   for (uint32_t q = start; q < per_slice; q += stride) {
     uint32_t owners = 0;
-    for (int r = 0; r < n; ++r) {
+    for (int r = 0; r < n; ++r)
       if (r != me && in_message(r, q) < packs) owners |= 1U << r;
-    }
     uint4 v[kRanks];
     if (!receive<kRanks>(comm, v, owners, results, slot, q, epoch)) return false;
 #pragma unroll
-    for (int r = 0; r < kRanks; ++r) {
+    for (int r = 0; r < kRanks; ++r)
       if ((owners >> r & 1U) != 0) store_pack(recv, bytes, in_message(r, q), v[r]);
-    }
     free_cells<kRanks>(owners, results, slot, q);
   }
   return true;
@@ -102,9 +99,8 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
     if (step != 0) fence_system();
     if (!run_chunk<Arithmetic, kRanks>(args, reinterpret_cast<const char*>(args.send) + at,
                                        reinterpret_cast<char*>(args.recv) + at, bytes, first, first + stage, epoch + step,
-                                       step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n))) {
+                                       step == 0 ? 0 : static_cast<uint32_t>(args.tile / kPack / n)))
       break;
-    }
   }
   end_epoch(comm, epoch, static_cast<uint32_t>(args.tiles));
 }

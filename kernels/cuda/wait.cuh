@@ -104,9 +104,8 @@ __device__ __forceinline__ bool await_count(const DeviceComm& comm, const uint32
                                             uint32_t channel) {
   SpinState spin;
   uint32_t seen;
-  while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0) {
+  while (static_cast<int32_t>((seen = load_relaxed(word)) - target) < 0)
     if (!keep_waiting(comm, spin, peer, channel, target, seen)) return false;
-  }
   load_acquire(word);  // counters only grow, so this too reads what was released or something later of the same writer
   return true;
 }

@@ -186,17 +186,15 @@ constexpr AlgorithmForm kForms[] = {
 // clang-format on
 
 const AlgorithmForm* find(Algorithm algorithm) noexcept {
-  for (const AlgorithmForm& form : kForms) {
+  for (const AlgorithmForm& form : kForms)
     if (form.algorithm == algorithm) return &form;
-  }
   return nullptr;
 }
 
 // What fits is known from `preferred` alone here, so nobody is asked to refuse.
 const AlgorithmForm* choose(const PlanInput& input) noexcept {
-  for (const AlgorithmForm& form : kForms) {
+  for (const AlgorithmForm& form : kForms)
     if (form.preferred != nullptr && form.does(input.collective) != nullptr && form.preferred(input)) return &form;
-  }
   return nullptr;
 }
 

@@ -26,18 +26,16 @@ void connect(Links& links, int a, int b, int32_t count) {
 Links machine(const std::string& name) {
   const fake_machine::Machine* found = fake_machine::find(name);
   Links links = uniform(found->gpus, found->switch_links);
-  for (int a = 0; a < links.devices && !found->links.empty(); ++a) {
+  for (int a = 0; a < links.devices && !found->links.empty(); ++a)
     for (int b = 0; b < a; ++b) connect(links, a, b, found->links[static_cast<size_t>(a)][static_cast<size_t>(b)]);
-  }
   return links;
 }
 
 // What is left when only some devices are there, in the order given.
 Links chosen(const Links& links, const std::vector<int>& devices) {
   Links out = uniform(static_cast<int>(devices.size()), 0);
-  for (size_t a = 0; a < devices.size(); ++a) {
+  for (size_t a = 0; a < devices.size(); ++a)
     for (size_t b = 0; b < devices.size(); ++b) out.count[a * devices.size() + b] = links.between(devices[a], devices[b]);
-  }
   return out;
 }
 
@@ -148,9 +146,8 @@ TEST(Topology, FourOfTheEight) {
   for (unsigned set = 0; set < 256; ++set) {
     if (std::popcount(set) != 4) continue;
     std::vector<int> devices;
-    for (int d = 7; d >= 0; --d) {
+    for (int d = 7; d >= 0; --d)
       if ((set >> d & 1U) != 0) devices.push_back(d);
-    }
     const bool quad = set == 0x0F || set == 0xF0;
     EXPECT_EQ(classify(chosen(links, devices)), quad ? TopologyClass::fully_connected : TopologyClass::unknown) << set;
     ++tried;

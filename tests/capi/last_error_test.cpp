@@ -224,9 +224,8 @@ TEST(StatusString, every_status_has_a_name_of_its_own) {
     EXPECT_STRNE(name, "unknown status") << status;
     EXPECT_TRUE(names.insert(name).second) << status << " shares the name " << name;
   }
-  for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX}) {
+  for (const symm_status_t unknown : {1, kNone, SYMM_ERR_NOT_FOUND - 1, INT32_MIN, INT32_MAX})
     EXPECT_STREQ(symm_status_string(unknown), "unknown status") << unknown;
-  }
 }
 
 TEST(Backend, automatic_is_the_host_unless_the_environment_asks) {

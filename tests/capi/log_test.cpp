@@ -68,9 +68,8 @@ TEST(Log, a_descriptor_takes_whole_lines_with_their_level) {
   const std::string text = pipe.read_all();
   EXPECT_NE(text.find("100% %s logged"), std::string::npos) << text;
   EXPECT_EQ(text.back(), '\n');
-  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1)
     EXPECT_TRUE(text.compare(at, 6, "info: ") == 0 || text.compare(at, 9, "warning: ") == 0) << text.substr(at);
-  }
   ASSERT_EQ(symm_log_remove_listener(id), SYMM_OK);
   char byte = 0;
   EXPECT_EQ(read(pipe.ends[0], &byte, 1), 0) << "nobody has the other end any more";

@@ -24,9 +24,8 @@ World::World() {
       symm_ipc_export(pointer, kBytes, nullptr, token.data(), kToken, &token_size, nullptr) != SYMM_OK ||
       symm_ipc_import(token.data(), token_size, nullptr, &ipc, nullptr) != SYMM_OK ||
       symm_heap_create(group, kBytes, nullptr, &heap) != SYMM_OK ||
-      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK) {
+      symm_heap_alloc(heap, kBytes - 8, 0, &piece, nullptr) != SYMM_OK)
     ADD_FAILURE() << symm_last_error();
-  }
   block = static_cast<std::byte*>(pointer);
 }
 
@@ -91,9 +90,8 @@ bool is_handle(const Parameter& parameter) {
 void for_each_parameter(const std::function<void(const Call& call, size_t index, const Parameter& parameter)>& body) {
   for (const Call& call : calls()) {
     size_t index = 0;
-    for (const Parameter& parameter : kParameters) {
+    for (const Parameter& parameter : kParameters)
       if (parameter.function == std::string(call.function)) body(call, index++, parameter);
-    }
   }
 }
 

@@ -50,10 +50,9 @@ Seen reduce(const std::vector<int>& devices, size_t bytes, Algorithm algorithm, 
     const std::lock_guard lock(mutex);
     if (failure.status != Status::ok) seen.refusal = failure.message;
   });
-  for (const auto& launch : fake_cuda::launches()) {
+  for (const auto& launch : fake_cuda::launches())
     if (launch.kernel == "symm_hybrid_cube_mesh" && launch.stream == nullptr)
       seen.launches.push_back(launch);  // not to make it ready
-  }
   return seen;
 }
 

@@ -18,10 +18,9 @@ std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& ord
   for (const int device : order) {
     NvLinks links;
     links.to_switches = machine->switch_links;
-    for (int peer = 0; peer < machine->gpus && !machine->links.empty(); ++peer) {
+    for (int peer = 0; peer < machine->gpus && !machine->links.empty(); ++peer)
       for (int i = 0; i < machine->links[static_cast<size_t>(device)][static_cast<size_t>(peer)]; ++i)
         links.to_gpus.push_back("0000" + fake_machine::bus_of(peer));  // the long form, which NVML uses
-    }
     facts.push_back(pack_links(fake_machine::bus_of(device), links));
   }
   return facts;

@@ -63,11 +63,8 @@ class EarlyLaunch : public testing::Test {
     fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 1);
     fake_cuda::set_attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16);
     fake_cuda::set_version(13000);
-    if (before_) {
-      setenv("SYMM_CUDA_TUNE", before_->c_str(), 1);
-    } else {
-      unsetenv("SYMM_CUDA_TUNE");
-    }
+    if (before_) setenv("SYMM_CUDA_TUNE", before_->c_str(), 1);
+    else unsetenv("SYMM_CUDA_TUNE");
   }
   // With scratch of a size that a test can do without.
   static void tune(const std::string& more) {

@@ -64,9 +64,8 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   EXPECT_NE(said[0][0], said[0][1]);
   EXPECT_NE(said[0][2], said[1][2]) << "the same pieces, given back in another order";
   std::multiset<uint64_t> compared, expected;
-  for (const fake_cuda::Launch& launch : fake_cuda::launches()) {
+  for (const fake_cuda::Launch& launch : fake_cuda::launches())
     if (launch.kernel == "symm_check" && launch.detail != 0) compared.insert(launch.detail);
-  }
   for (const auto& rank : said) expected.insert(rank.begin(), rank.end());
   EXPECT_EQ(compared, expected) << "what the kernel compares";
   EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),

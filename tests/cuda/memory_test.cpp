@@ -316,11 +316,10 @@ TEST_F(CudaHostMemory, IsForAllDevicesAndTheHost) {
     EXPECT_EQ(fake_cuda::location(buffer->data()), std::pair(CU_MEM_LOCATION_TYPE_HOST_NUMA, node));
     const auto memory = Memory::rendezvous(group, buffer, 0);
     using Access = std::vector<std::pair<int, int>>;
-    for (int peer = 0; peer < 4; ++peer) {
+    for (int peer = 0; peer < 4; ++peer)
       EXPECT_EQ(fake_cuda::access(memory->pointer(peer)),
                 (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}, {CU_MEM_LOCATION_TYPE_HOST_NUMA, 0}}))
           << peer;
-    }
     EXPECT_EQ(fake_cuda::access(memory->pad(rank)), (Access{{CU_MEM_LOCATION_TYPE_DEVICE, rank}})) << "pads stay on the device";
     auto* word = reinterpret_cast<uint32_t*>(memory->pointer((rank + 1) % 4));
     EXPECT_EQ(*word, 0U);
@@ -375,9 +374,8 @@ TEST_F(CudaDmabuf, IsTheMemorysAndClosedOnExec) {
   } rows[] = {{*buffer, 0, 0, "size: must be"},   {*buffer, 0, 10'001, "go beyond"}, {*buffer, 4096, SIZE_MAX, "go beyond"},
               {*buffer, 10'001, 1, "go beyond"},  {*buffer, 1, 1, "page size"},      {*adopted, 0, 4096, "page size"},
               {*adopted, 3072, 4929, "go beyond"}};
-  for (const auto& row : rows) {
+  for (const auto& row : rows)
     expect_failure(Status::invalid_argument, {row.said}, [&] { row.of.export_dmabuf(row.offset, row.bytes); });
-  }
   // A driver that has the call, but not for this memory.
   const auto of_host = Buffer::allocate(*group, 4096, kOnHost);
   const size_t with_host = support::open_descriptors();  // memory of the fake driver is a file

@@ -27,9 +27,8 @@ std::string left_behind() {
     const auto live = fake_cuda::live();
     return std::all_of(live.begin(), live.end(), [](const auto& entry) { return entry.second == 0; });
   });
-  for (const auto& [kind, number] : fake_cuda::live()) {
+  for (const auto& [kind, number] : fake_cuda::live())
     if (number != 0) text += format("%ld of %s are left; ", number, kind.c_str());
-  }
   for (const std::string& violation : fake_cuda::violations()) text += violation + "; ";
   return text;
 }
@@ -300,9 +299,8 @@ TEST_F(CudaMulticast, AnyCallMayFailOnOneRank) {
       }
     }
     for (const char* call : {"cuMemImportFromShareableHandle", "cuMulticastAddDevice", "cuMemRetainAllocationHandle",
-                             "cuMulticastBindMem", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"}) {
+                             "cuMulticastBindMem", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"})
       EXPECT_TRUE(fell_back.contains(call)) << call << " on rank " << culprit;
-    }
     if (culprit == 0) {
       EXPECT_TRUE(fell_back.contains("cuMulticastCreate"));
       EXPECT_TRUE(fell_back.contains("cuMemExportToShareableHandle"));

@@ -22,10 +22,9 @@ Links seen(const std::string& name, const std::vector<int>& devices) {
     buses.push_back(fake_machine::bus_of(device));
     NvLinks links;
     links.to_switches = machine->switch_links;
-    for (int peer = 0; peer < machine->gpus && !machine->links.empty(); ++peer) {
+    for (int peer = 0; peer < machine->gpus && !machine->links.empty(); ++peer)
       for (int i = 0; i < machine->links[static_cast<size_t>(device)][static_cast<size_t>(peer)]; ++i)
         links.to_gpus.push_back(remote(peer));
-    }
     ends.push_back(std::move(links));
   }
   return links_between(buses, ends);

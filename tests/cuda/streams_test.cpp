@@ -110,11 +110,8 @@ TEST_F(CudaStreams, WhereUsesAreRecordedOnlyTheseCount) {
     OneRank one;
     Kernel others(handle(70));
     Kernel mine(handle(71));
-    if (by_memory) {
-      one.memory->record_use(handle(71));
-    } else {
-      one.buffer->record_use(handle(71));
-    }
+    if (by_memory) one.memory->record_use(handle(71));
+    else one.buffer->record_use(handle(71));
     one.release();
     EXPECT_TRUE(one.is_mapped());
     mine.end();

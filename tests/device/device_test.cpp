@@ -161,11 +161,9 @@ TEST(Device, no_signal_is_taken_twice) {
   std::atomic<int> failed{0};
   support::as_threads(4, [&](int thread) {
     for (int i = 0; i < kEach; ++i) {
-      if (thread == 0) {
+      if (thread == 0)
         for (int n = 0; n < 3; ++n) signal(world.memory(0), 1, 0);
-      } else if (!wait_signal(world.memory(1), 0, 0)) {
-        ++failed;
-      }
+      else if (!wait_signal(world.memory(1), 0, 0)) ++failed;
     }
   });
   EXPECT_EQ(failed, 0);
@@ -268,9 +266,8 @@ TEST(Device, barriers_of_some_ranks_leave_the_others_alone) {
   support::as_threads(2, [&](int i) { EXPECT_TRUE(barrier_thread(world.memory(2 * i + 1), 0, 1U << 1 | 1U << 3)); });
   EXPECT_EQ(world.put(1, 0, 3), 1U);
   EXPECT_EQ(world.put(3, 0, 1), 1U);
-  for (int other : {0, 2}) {
+  for (int other : {0, 2})
     for (int source = 0; source < 4; ++source) EXPECT_EQ(world.put(other, 0, source), 0U);
-  }
 }
 
 TEST(Device, a_barrier_says_who_is_missing) {

@@ -43,9 +43,8 @@ std::map<std::string, long> live() {
                                      {"host", count(s.host) + count(s.registered)},
                                      {"context", s.contexts},
                                      {"pushed", static_cast<long>(contexts_pushed())}};
-  for (const auto& [handle, object] : s.objects) {
+  for (const auto& [handle, object] : s.objects)
     if (!object.bound.empty()) all["binding"] += count(object.bound);
-  }
   return all;
 }
 std::vector<std::string> violations() {

@@ -48,9 +48,8 @@ std::vector<Gpu>& gpus() {
       for (int i = 0; i < machine->switch_links; ++i) links.push_back({-1, true});
       if (machine->links.empty()) continue;
       const std::vector<int>& row = machine->links[static_cast<size_t>(a)];
-      for (int b = 0; b < static_cast<int>(row.size()); ++b) {
+      for (int b = 0; b < static_cast<int>(row.size()); ++b)
         for (int i = 0; i < row[static_cast<size_t>(b)]; ++i) links.push_back({b, !is_cut(a, b)});
-      }
     }
     return made;
   }();

@@ -44,9 +44,8 @@ CUresult import_object(unsigned long long handle, int fd) {
 }
 bool is_bound(unsigned long long memory) {
   for (const auto& [handle, object] : state().objects) {
-    for (const auto& [device, part] : object.bound) {
+    for (const auto& [device, part] : object.bound)
       if (part.second == memory) return true;
-    }
   }
   return false;
 }

@@ -25,9 +25,8 @@ unsigned long long identity_of(void* stream) {
 void progress() {
   for (bool moved = true; moved;) {
     moved = false;
-    for (auto& [stream, queue] : state().queues) {
+    for (auto& [stream, queue] : state().queues)
       for (; !queue.empty() && queue.front()(); moved = true) queue.pop_front();
-    }
   }
   std::erase_if(state().queues, [](const auto& one) { return one.second.empty(); });
 }

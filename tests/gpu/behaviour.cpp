@@ -31,9 +31,8 @@ bool right(const Rank& rank, const float* from, size_t count, int round, cudaStr
   std::vector<float> host(count);
   cuda(cudaMemcpyAsync(host.data(), from, count * sizeof(float), cudaMemcpyDeviceToHost, stream), "download");
   cuda(cudaStreamSynchronize(stream), "download");
-  for (size_t i = 0; i < count; ++i) {
+  for (size_t i = 0; i < count; ++i)
     if (host[i] != sum(rank.size, i, round)) return false;
-  }
   return true;
 }
 symm_group_status_t health(const Rank& rank) {
@@ -333,9 +332,8 @@ TEST_F(Behaviour, Values) { run(values); }
 TEST_F(Behaviour, Groups) { run(groups_beside); }
 TEST_F(Behaviour, GroupsInOneScratch) { run(groups_in_one_scratch, SYMM_GROUP_SHARED_SCRATCH); }
 TEST_F(Behaviour, Silence) {
-  for (const size_t count : {kSmall, kMiddle, kLarge}) {
+  for (const size_t count : {kSmall, kMiddle, kLarge})
     run([&](Rank& rank, std::barrier<>& together) { silence(rank, together, count); });
-  }
 }
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
 TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }

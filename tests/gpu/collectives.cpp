@@ -204,9 +204,8 @@ std::vector<Case> cases(int n, bool small, bool tiny) {
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 1027);
       add(SYMM_COLLECTIVE_ALLREDUCE, dtype, Op::sum, 30011);
       for (const symm_collective_t c : {SYMM_COLLECTIVE_REDUCE_SCATTER, SYMM_COLLECTIVE_ALLGATHER, SYMM_COLLECTIVE_BROADCAST,
-                                        SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL}) {
+                                        SYMM_COLLECTIVE_REDUCE, SYMM_COLLECTIVE_ALLTOALL})
         add(c, dtype, Op::sum, 1027);
-      }
     }
     return list;
   }
@@ -280,11 +279,9 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
     for (size_t i = 0; i < list.size(); ++i) {
       for (const Place place : kPlaces) {
         if (small && place != Place::symmetric && place != Place::ordinary_odd) continue;
-        for (const symm_algorithm_t algorithm :
-             {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT, SYMM_ALGORITHM_TWO_SHOT,
-              SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED}) {
+        for (const symm_algorithm_t algorithm : {SYMM_ALGORITHM_AUTO, SYMM_ALGORITHM_LL, SYMM_ALGORITHM_ONE_SHOT,
+                                                 SYMM_ALGORITHM_TWO_SHOT, SYMM_ALGORITHM_TWO_SHOT_STAGED, SYMM_ALGORITHM_MARKED})
           check(rank, together, list[i], expected[i], place, algorithm);
-        }
         if (n == 8 && list[i].collective == SYMM_COLLECTIVE_ALLREDUCE) {  // by force; any 8 ranks do
           const bool done = check(rank, together, list[i], expected[i], place, SYMM_ALGORITHM_HYBRID_CUBE_MESH);
           if (list[i].count * symm::size_of(list[i].dtype) <= 32768)

@@ -46,9 +46,8 @@ __global__ void pass_on(const Memory memory, int channel, Words* words) {
     if (threadIdx.x == 0) words->code = outcome.code;
     return;
   }
-  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x) {
+  for (unsigned i = threadIdx.x; i < 4096; i += blockDim.x)
     if (mine[i] != static_cast<unsigned>(last) * 10000 + i) atomicAdd_system(&words->wrong, 1U);
-  }
 }
 
 // Each block of each rank meets the same block of the others, round after round.
@@ -105,10 +104,9 @@ void signals(Rank& rank, std::barrier<>& together, Words* words) {
   rank.settle(together);
   const gpu::Graph graph(rank, round);
   rank.settle(together);
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < kRounds; ++i)
     if (i % 2 == 0) round();
     else graph.replay();
-  }
   rank.wait();
   expect(words->code == 0 && words->wrong == 0, who(rank, "signals of kernels and host"));
   rank.settle(together);

@@ -107,11 +107,8 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     float* const send = operands[g];
     float* const recv = send + kCounts[3];
     const size_t count = kCounts[(static_cast<size_t>(call) + g) % std::size(kCounts)];
-    if (call % 5 == 4) {
-      symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
-    } else {
-      symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[g]), "all-reduce");
-    }
+    if (call % 5 == 4) symm(symm_barrier(groups[g].get(), nullptr, 0, call % 8, nullptr, streams[g]), "barrier");
+    else symm(symm_allreduce(groups[g].get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, nullptr, streams[g]), "all-reduce");
   };
   for (size_t g = 0; g < kGroups; ++g) {
     const std::vector<float> host(kCounts[3], value(rank.rank, static_cast<int>(g)));
@@ -119,9 +116,8 @@ void groups_at_once(Rank& rank, std::barrier<>& together) {
     cuda(cudaStreamSynchronize(streams[g]), "upload");
   }
   together.arrive_and_wait();
-  for (int call = 0; call < kCalls; ++call) {
+  for (int call = 0; call < kCalls; ++call)
     for (int g = 0; g < kGroups; ++g) issue(static_cast<size_t>((g + rank.rank) % kGroups), call);
-  }
   for (size_t g = 0; g < kGroups; ++g) {
     const symm_status_t status = symm_group_synchronize(groups[g].get(), streams[g], nullptr);
     expect(status == SYMM_OK,

@@ -51,9 +51,8 @@ TEST(IpcToken, EveryBitCounts) {
 TEST(IpcToken, EveryLengthButItsOwnIsRefused) {
   std::vector<std::byte> bytes = encode(some_token());
   Token token;
-  for (size_t size = 0; size < bytes.size(); ++size) {
+  for (size_t size = 0; size < bytes.size(); ++size)
     EXPECT_EQ(decode({bytes.data(), size}, token).status, Status::invalid_argument) << size;
-  }
   bytes.push_back(std::byte{0});
   EXPECT_EQ(decode(bytes, token).status, Status::invalid_argument);
 }

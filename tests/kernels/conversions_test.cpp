@@ -51,9 +51,7 @@ TEST_P(Conversions, EveryCodeHasItsExactValue) {
     const float right = reference::decode(dtype(), code);
     if (std::isnan(right)) {
       ASSERT_TRUE(std::isnan(values[code])) << "code " << code;
-    } else {
-      ASSERT_EQ(std::bit_cast<uint32_t>(values[code]), std::bit_cast<uint32_t>(right)) << "code " << code;
-    }
+    } else ASSERT_EQ(std::bit_cast<uint32_t>(values[code]), std::bit_cast<uint32_t>(right)) << "code " << code;
   }
 }
 

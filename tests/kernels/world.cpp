@@ -77,10 +77,9 @@ class ThreadSync final : public host::Sync {
       ADD_FAILURE() << "rank " << rank_ << " awaits rank " << peer << ", to which it has no link";
   }
   template <class Ready> void wait(Ready ready) {
-    for (int spins = 0; !ready(); ++spins) {
+    for (int spins = 0; !ready(); ++spins)
       if (spins > 300) std::this_thread::sleep_for(std::chrono::microseconds(20));  // a busy machine
       else if (spins > 50) std::this_thread::yield();
-    }
   }
   void delay() {
     if (!delays_) return;

@@ -23,9 +23,8 @@ struct Board {
   Entry entries[256];
 
   const Entry* find(const char* key) const {
-    for (int i = 0; i < used; ++i) {
+    for (int i = 0; i < used; ++i)
       if (entries[i].ready != 0 && std::strcmp(entries[i].key, key) == 0) return &entries[i];
-    }
     return nullptr;
   }
 };

@@ -13,9 +13,8 @@ size_t open_descriptors() { return entries("/proc/self/fd").size(); }
 Footprint Footprint::now() {
   Footprint footprint{open_descriptors(), 0, entries("/proc/self/task").size()};
   std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
+  for (std::string line; std::getline(maps, line);)
     if (line.find("memfd:symm") != std::string::npos) ++footprint.mappings;
-  }
   return footprint;
 }
 

@@ -71,9 +71,8 @@ class DrawnPieces {
       place(rank, bytes[rank], in);
     }
     for (PiecesOfRank& mine : of) fill(mine, elements);
-    for (size_t rank = 0; rank < n_; ++rank) {
+    for (size_t rank = 0; rank < n_; ++rank)
       if (of_interest == SIZE_MAX || of_interest == rank) expect(rank, elements);
-    }
   }
 
   const PiecesKind kind;
@@ -133,15 +132,11 @@ class DrawnPieces {
     // One behind the other, or the operand that is a part of the other lies there.
     const auto behind = [](size_t bytes) { return (bytes + 31) / 16 * 16; };
     const bool is_root = kind != PiecesKind::gather && kind != PiecesKind::scatter ? kind != PiecesKind::rows : rank == root;
-    if (!is_in_place || !is_root) {
-      mine.recv_at = behind(mine.send_bytes);
-    } else if (kind == PiecesKind::alltoallv) {
+    if (!is_in_place || !is_root) mine.recv_at = behind(mine.send_bytes);
+    else if (kind == PiecesKind::alltoallv)
       mine.send = mine.recv, mine.send_packed = mine.recv_packed, mine.send_bytes = mine.recv_bytes;
-    } else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) {
-      mine.send_at = mine.recv[rank].at;
-    } else {
-      mine.recv_at = mine.send[rank].at;
-    }
+    else if (kind == PiecesKind::allgatherv || kind == PiecesKind::gather) mine.send_at = mine.recv[rank].at;
+    else mine.recv_at = mine.send[rank].at;
     mine.before.assign(behind(std::max(mine.send_at + mine.send_bytes, mine.recv_at + mine.recv_bytes)) + 16, kUntouched);
   }
 

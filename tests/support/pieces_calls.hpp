@@ -85,9 +85,8 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
                                    &options, memory.stream);
       default: break;
     }
-    if (in_place || !by_device) {
+    if (in_place || !by_device)
       return symm_alltoallv(g, send, lists[0].data(), send_at, recv, lists[2].data(), recv_at, dtype, &options, memory.stream);
-    }
     uint64_t* there[4] = {};
     for (size_t i = 0; i < 4; ++i) there[i] = reinterpret_cast<uint64_t*>(base + PiecesMemory::kLists) + i * n;
     return symm_alltoallv_device(g, send, mine.send_bytes / drawn.element, there[0], send_at == nullptr ? nullptr : there[1],

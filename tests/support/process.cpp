@@ -47,9 +47,8 @@ void as_threads(int count, const std::function<void(int)>& body) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
+  for (const std::exception_ptr& error : errors)
     if (error) std::rethrow_exception(error);
-  }
 }
 
 Process::Process(const std::function<std::string()>& body, bool exits) {
@@ -146,10 +145,9 @@ std::string Process::result() {
 }
 
 void Processes::expect_success(const std::vector<int>& except) {
-  for (int rank = 0; rank < static_cast<int>(list_.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(list_.size()); ++rank)
     if (std::find(except.begin(), except.end(), rank) == except.end())
       (*this)[rank].expect_success("rank " + std::to_string(rank));
-  }
 }
 
 void say(const std::string& line) { write_to_parent(line + "\n"); }

@@ -32,9 +32,8 @@ TEST(Info, JsonSaysWhatIsHere) {
   EXPECT_EQ(info["back_ends"][0]["name"], "host");
   EXPECT_TRUE(info["back_ends"][0]["available"]);
   EXPECT_GT(info["back_ends"][0]["devices"][0]["memory_bytes"], 0);
-  for (const json& back_end : info["back_ends"]) {
+  for (const json& back_end : info["back_ends"])
     EXPECT_NE(back_end["available"].get<bool>(), back_end.contains("reason")) << back_end;
-  }
   EXPECT_FALSE(info["host"]["parts"].empty());
   EXPECT_TRUE(info["kernel"]["features"]["memfd with seals"]["available"]);
   EXPECT_GT(info["limits"]["processors"], 0);
@@ -49,9 +48,8 @@ TEST(Version, IsTheLibrarys) {
 TEST(Info, TextHasAPicture) {
   const Captured result = capture({SYMM_TOOL, "info"}, limit);
   ASSERT_EQ(result.status, 0) << result.err;
-  for (const char* part : {"Back ends", "host", "cuda", "Devices", "Host", "└─", "Kernel: Linux", "futex_waitv", "Limits"}) {
+  for (const char* part : {"Back ends", "host", "cuda", "Devices", "Host", "└─", "Kernel: Linux", "futex_waitv", "Limits"})
     EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
-  }
 }
 
 TEST(Info, EnvironmentHasValuesAndDefaults) {
@@ -125,9 +123,8 @@ TEST(Bench, TableHasTheColumnsOfNcclTests) {
   const Captured result = bench(2, {"allreduce", "-b", "1K", "-e", "1K", "-n", "3", "-a", "two-shot"});
   ASSERT_EQ(result.status, 0) << result.err;
   for (const char* part : {"size", "count", "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "out of place",
-                           "in place", "two-shot", "OK"}) {
+                           "in place", "two-shot", "OK"})
     EXPECT_TRUE(contains(result.out, part)) << part << " is missing in\n" << result.out;
-  }
 }
 
 TEST(Bench, WrongUseIsRefused) {

@@ -256,9 +256,8 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
   ASSERT_TRUE(std::filesystem::exists(directory));
   ::kill(launcher_.pid, SIGKILL);
   EXPECT_EQ(wait(), 128 + SIGKILL);
-  for (const char* name : {"pid0", "pid1", "child0", "child1"}) {
+  for (const char* name : {"pid0", "pid1", "child0", "child1"})
     EXPECT_TRUE(eventually([&] { return gone(scratch_.path() + "/" + name); })) << name;
-  }
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory); }));
 }
 

@@ -12,9 +12,8 @@ namespace {
 
 double fastest(const Measured& measured) {
   double best = std::numeric_limits<double>::infinity();
-  for (const double us : measured.us) {
+  for (const double us : measured.us)
     if (us > 0) best = std::min(best, us);
-  }
   return best;
 }
 

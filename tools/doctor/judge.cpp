@@ -42,9 +42,8 @@ Finding judge_memory_control_group(const std::optional<Space>& group) {
 Finding judge_open_files(const Limit& limit) {
   const std::string detail = or_unlimited(limit.soft) + ", at most " + or_unlimited(limit.hard);
   // A rank holds a socket, a pidfd and a segment for each peer.
-  if (limit.soft < 64) {
+  if (limit.soft < 64)
     return {"open files", Verdict::failure, detail, "Too few for a group of more than a few ranks: ulimit -n 4096"};
-  }
   if (limit.soft < 1024) return {"open files", Verdict::warning, detail, "Large groups need more: ulimit -n 4096"};
   return {"open files", Verdict::ok, detail, ""};
 }

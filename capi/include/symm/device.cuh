@@ -276,11 +276,8 @@ SYMM_DEVICE unsigned long long *taken_word(const Memory &memory, int channel, in
 SYMM_DEVICE void signal_value(const Memory &memory, int rank, int channel, SignalOp op, unsigned long long value) {
   if (memory.layout != kLayout) return;
   unsigned long long *const word = signal_word(memory, rank, channel, memory.rank);
-  if (op == SignalOp::add) {
-    add_release(word, value);
-  } else {
-    store_release(word, value);
-  }
+  if (op == SignalOp::add) add_release(word, value);
+  else store_release(word, value);
 }
 /** symm_signal() from a kernel: one signal to `rank`. [thread] */
 SYMM_DEVICE void signal(const Memory &memory, int rank, int channel) { signal_value(memory, rank, channel, SignalOp::add, 1); }
@@ -364,9 +361,8 @@ template <class Block> SYMM_DEVICE Outcome barrier_of(const Memory &memory, int 
   const int first = static_cast<int>(block.thread());
   const int step = static_cast<int>(block.threads());
   const auto takes_part = [&](int peer) { return peer != memory.rank && (ranks >> peer & 1U) != 0; };
-  for (int peer = first; peer < memory.size; peer += step) {
+  for (int peer = first; peer < memory.size; peer += step)
     if (takes_part(peer)) signal(memory, peer, channel);
-  }
   Patience patience;
   Outcome mine = {0};
   for (int peer = first; peer < memory.size; peer += step) {

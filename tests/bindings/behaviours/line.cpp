@@ -13,9 +13,8 @@ namespace {
 std::vector<std::string> split(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
   size_t begin = 0;
-  for (size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + separator.size()) {
+  for (size_t end; (end = text.find(separator, begin)) != std::string::npos; begin = end + separator.size())
     parts.push_back(text.substr(begin, end - begin));
-  }
   parts.push_back(text.substr(begin));
   return parts;
 }
@@ -152,9 +151,8 @@ std::vector<int32_t> Line::ranks(const std::string& key) const {
 int64_t Line::formula(int64_t rank, int64_t i) const { return (f_.at(0) * rank + f_[1] * i) % f_[2] + f_[3]; }
 
 void Line::require_all_used() const {
-  for (const auto& [key, value] : values_) {
+  for (const auto& [key, value] : values_)
     if (!used_.contains(key)) throw std::runtime_error(verb + " has no key " + key);
-  }
 }
 
 }  // namespace behaviours

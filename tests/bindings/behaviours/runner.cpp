@@ -75,11 +75,8 @@ struct Things {
   void release(const std::string& name) {
     if (groups.contains(name)) return groups[name].reset();
     if (imports.contains(name)) return imports[name].reset();
-    if (buffers.contains(name)) {
-      drop(buffers[name]);
-    } else {
-      drop(memories.at(name));
-    }
+    if (buffers.contains(name)) drop(buffers[name]);
+    else drop(memories.at(name));
     released.insert(name);
   }
   template <class Handle> static void drop(Handle& handle) {
@@ -480,9 +477,8 @@ void run_line(Runner& runner, const Line& line) {
     const std::string message = symm_last_error();  // what() has the call's name before it
     require(error.status(), constant("STATUS", line.failure), "status (" + message + ")");
     if (line.blamed) require(error.rank(), *line.blamed, "the rank to blame (" + message + ")");
-    for (const std::string& words : line.words) {
+    for (const std::string& words : line.words)
       if (message.find(words) == std::string::npos) throw std::runtime_error("'" + words + "' is not in '" + message + "'");
-    }
     return;
   }
   if (!line.failure.empty()) throw std::runtime_error("it succeeded");

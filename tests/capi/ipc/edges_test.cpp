@@ -44,9 +44,8 @@ namespace {
 class Edges : public Sharing {
  protected:
   std::string socket_path() const {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path())) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory.path()))
       if (entry.is_socket()) return entry.path();
-    }
     return "";
   }
 };
@@ -165,13 +164,12 @@ TEST_F(Edges, TheExporterEndsWhileThreadsExportAndImportersConnect) {
   for (int trial = 0; trial < kTrials; ++trial) {
     Process owner([&] {
       const Owned owned = offer(4096);
-      for (int thread = 0; thread < 2; ++thread) {
+      for (int thread = 0; thread < 2; ++thread)
         std::thread([data = owned.data] {
           symm_ipc_export_options_t options = SYMM_IPC_EXPORT_OPTIONS_INIT;
           std::byte token[SYMM_IPC_TOKEN_MAX_SIZE];
           for (size_t size = 0;;) symm_ipc_export(data, 64, &options, token, sizeof token, &size, nullptr);
         }).detach();
-      }
       tell();
       wait_for(facts->step, trial + 1);
       usleep(static_cast<useconds_t>(1000 + trial * 37));

@@ -99,11 +99,8 @@ TEST_F(Withdraw, HearsOfReleasesThatFoundNoRoom) {
     for (const bool by_asking : {false, true}) {
       facts->token = make_token(owned.data, 64);
       pass();  // stopped in between
-      if (by_asking) {
-        expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
-      } else {
-        check(symm_ipc_withdraw(owned.data, 4096, 20'000));
-      }
+      if (by_asking) expect_eventually("all leases are over", [] { return ipc_stats().leased == 0; });
+      else check(symm_ipc_withdraw(owned.data, 4096, 20'000));
       EXPECT_EQ(ipc_stats().leased, 0U);
     }
     go_on();

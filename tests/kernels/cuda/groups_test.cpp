@@ -87,9 +87,8 @@ class Calls {
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
-    for (int at = 0; at < kRanks * groups_; ++at) {
+    for (int at = 0; at < kRanks * groups_; ++at)
       if (ranks_.record(at).state != 0) return "trouble";
-    }
     for (const auto& call : calls_) {
       for (size_t rank = 0; rank < kRanks; ++rank) {
         for (size_t i = 0; i < call->recv[rank].size(); ++i) {
@@ -123,9 +122,8 @@ Ranks::Options options_of(int groups, unsigned room, unsigned seed) {
 std::string outcome(int groups, unsigned room, unsigned blocks, unsigned seed) {
   Calls calls(options_of(groups, room, seed), blocks);
   std::mt19937 random(seed);
-  for (int call = 0; call < 3; ++call) {
+  for (int call = 0; call < 3; ++call)
     for (int group = 0; group < groups; ++group) calls.launch(group, kForms[random() % std::size(kForms)]);
-  }
   return calls.run();
 }
 

@@ -76,11 +76,8 @@ class Calls {
         args.quad = cube_.quad;
         args.partners = cube_.partners;
         if (rank == absent) continue;
-        if (cube) {
-          ranks_.launch(rank, symm_hybrid_cube_mesh, args);
-        } else {
-          ranks_.launch(rank, symm_ll_reduce_8, args);
-        }
+        if (cube) ranks_.launch(rank, symm_hybrid_cube_mesh, args);
+        else ranks_.launch(rank, symm_ll_reduce_8, args);
       }
     }
   }

@@ -96,9 +96,8 @@ class Calls {
   // "": all ended, and all is right.
   std::string run() {
     if (!ranks_.run()) return "nothing goes on";
-    for (size_t rank = 0; rank < n_; ++rank) {
+    for (size_t rank = 0; rank < n_; ++rank)
       if (ranks_.record(static_cast<int>(rank)).state != 0) return "trouble";
-    }
     for (size_t call = 0; call < calls_.size(); ++call) {
       for (size_t rank = 0; rank < n_; ++rank) {
         const support::PiecesOfRank& mine = calls_[call]->drawn.of[rank];

@@ -89,9 +89,7 @@ TEST(PipelineKernels, TwoRootsAreAMismatch) {
         EXPECT_EQ(record.trouble, static_cast<uint32_t>(agree ? WaitError::none : WaitError::mismatch)) << "rank " << rank;
         if (agree) {
           EXPECT_EQ(call.recv(rank)[63], 3.0F);
-        } else {
-          EXPECT_EQ(record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
-        }
+        } else EXPECT_EQ(record.peer_detail, static_cast<uint64_t>(roots[static_cast<size_t>(record.peer)]));
       }
     }
   }

@@ -75,18 +75,16 @@ std::string outcome(const Form& form, unsigned seed) {
     for (size_t i = 0; i < send[call][0].size(); ++i) {
       float sum = send[call][0][i];
       for (size_t r = 1; r < n; ++r) sum += send[call][r][i];
-      for (size_t r = 0; r < n; ++r) {
+      for (size_t r = 0; r < n; ++r)
         if (recv[call][r][i] != sum) return "wrong sums";
-      }
     }
   }
   return "";
 }
 
 TEST(PushKernels, AllRanksGetAllSums) {
-  for (const Form& form : kForms) {
+  for (const Form& form : kForms)
     for (unsigned seed = 0; seed < 25; ++seed) ASSERT_EQ(outcome(form, seed), "") << form.name << ", seed " << seed;
-  }
 }
 
 // Any words, those of which free cells are made among them, of private memory at any address, in place where that can be.

@@ -56,9 +56,8 @@ TEST(BarrierKernel, CountsOnAnyNumberOfStreams) {
                        .seed = seed,
                        .threads = static_cast<unsigned>(size)});
     for (int round = 0; round < kRounds; ++round) {
-      for (int rank = 0; rank < size; ++rank) {
+      for (int rank = 0; rank < size; ++rank)
         for (unsigned stream = 0; stream < streams; ++stream) barriers.launch(rank, stream, size);
-      }
     }
     ASSERT_TRUE(barriers.ranks().run()) << "nothing goes on, seed " << seed;
     EXPECT_FALSE(barriers.ended_too_early()) << "seed " << seed;
