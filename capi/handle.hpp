@@ -69,7 +69,6 @@ template <class Object> class Arena {
     Entry* entry = slots_ + offset / sizeof(Entry);
     return entry->references.load(std::memory_order_acquire) != 0 ? entry : nullptr;
   }
-
  private:
   friend PerProcess<Arena>;
 

@@ -75,7 +75,6 @@ class ScaledCall {
       at += plain.count;
     } while (at < call_.count);
   }
-
  private:
   DType wide() const noexcept { return call_.dtype == DType::f64 ? DType::f64 : DType::f32; }
 

@@ -25,7 +25,6 @@ class Table {
   explicit Table(std::vector<bool> right) : right_(std::move(right)) {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   std::string text(std::string_view indent = "  ") const;
-
  private:
   std::vector<bool> right_;
   std::vector<std::vector<std::string>> rows_;

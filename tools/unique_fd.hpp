@@ -27,7 +27,6 @@ class UniqueFd {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
-
  private:
   int fd_ = -1;
 };

@@ -62,7 +62,6 @@ class Child {
   void kill() const { process_->kill(SIGKILL); }
   // Waits until its pidfd says that it is gone; gives up after 10 seconds.
   void await_death() const;
-
  private:
   symm::Fd socket_, pidfd_;
   std::optional<support::Process> process_;

@@ -47,7 +47,6 @@ class SharedMemory {
   static CUdeviceptr map(CUmemGenericAllocationHandle handle, size_t bytes);
   static void allow(CUdeviceptr address, size_t bytes);
   static void unmap(CUdeviceptr address, size_t bytes);
-
  private:
   size_t bytes_;
   CUmemGenericAllocationHandle handle_ = 0;
@@ -67,7 +66,6 @@ template <class T> class Mapped {
   Mapped& operator=(const Mapped&) = delete;
   T* operator->() const { return value_; }
   T* get() const { return value_; }
-
  private:
   T* value_;
 };
@@ -109,7 +107,6 @@ class Figures {
   double quantile(double part) const { return symm::tool::quantile(values_, part); }
   std::string text() const;
   void print(const std::string& question) const { answer(question, text()); }
-
  private:
   const char* unit_;
   std::vector<double> values_;

@@ -82,7 +82,6 @@ class Child {
     waitpid(pid_, nullptr, 0);
     pid_ = 0;
   }
-
  private:
   pid_t pid_ = -1;
   int in_ = -1;

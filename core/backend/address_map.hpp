@@ -30,7 +30,6 @@ class AddressMap final : public MemoryDirectory {
 
   std::shared_ptr<const MemoryView> containing(const void* address, size_t bytes, size_t* offset) const override;
   std::shared_ptr<const MemoryView> numbered(uint64_t id) const override;
-
  private:
   struct Entry {
     std::shared_ptr<const MemoryView> view;

@@ -75,10 +75,8 @@ class Block {
   }
   // What record_use() said for this block. From then on its release waits for uses that were recorded only, unless one was not.
   void note_use(bool recorded) noexcept { uses_.fetch_or(recorded ? 1U : 2U, std::memory_order_relaxed); }
-
  protected:
   bool all_uses_recorded() const noexcept { return uses_.load(std::memory_order_relaxed) == 1U; }
-
  private:
   std::atomic<uint8_t> uses_{0};
 };
@@ -165,10 +163,8 @@ class MemoryDirectory {
   virtual std::shared_ptr<const MemoryView> numbered(uint64_t id) const = 0;
   // Another number, never 0, after every memory that came or went.
   uint64_t generation() const noexcept { return generation_.load(std::memory_order_acquire); }
-
  protected:
   void changed() noexcept { generation_.fetch_add(1, std::memory_order_release); }
-
  private:
   std::atomic<uint64_t> generation_{1};
 };
@@ -184,7 +180,6 @@ struct Machines {
   int local_size(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.end(), of[at(rank)])); }
   int local_rank(int rank) const noexcept { return static_cast<int>(std::count(of.begin(), of.begin() + rank, of[at(rank)])); }
   bool together(int a, int b) const noexcept { return of[at(a)] == of[at(b)]; }
-
  private:
   static size_t at(int rank) noexcept { return static_cast<size_t>(rank); }
 };
@@ -303,11 +298,9 @@ class Transport {
   // What it does beside. Asked in every call, so it is no virtual function.
   DeviceTransport& device() noexcept { return *device_; }
   GroupStats& stats() noexcept { return stats_; }
-
  protected:
   GroupStats stats_;
   explicit Transport(DeviceTransport& device) noexcept : device_(&device) {}
-
  private:
   DeviceTransport no_device_;
   DeviceTransport* device_ = &no_device_;

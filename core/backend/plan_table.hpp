@@ -53,7 +53,6 @@ class PlanTable {
 
   // For a group of `size` ranks on the device of the name that `machine` gives, which is asked only if a section wants to know.
   PlanValues values(BackendKind backend, int size, const std::function<std::string()>& machine) const;
-
  private:
   struct Entry {
     size_t key;

@@ -50,7 +50,6 @@ class Segment final : public Block {
   ShareableHandle share() const override { return {{bytes_, pages_.all_bytes, piece_.offset}, fd()}; }
   void will_not_be_shared() noexcept override { const Fd closed(fd_.exchange(-1)); }
   int fd() const noexcept { return fd_.load(); }  // -1 if it was closed
-
  private:
   void keep(Fd fd) noexcept;  // unless it has one
 

@@ -15,7 +15,6 @@ class Counter {
   void add(uint64_t count) noexcept { value_.store(value() + count, std::memory_order_relaxed); }
   void add_shared(uint64_t count) noexcept { value_.fetch_add(count, std::memory_order_relaxed); }
   uint64_t value() const noexcept { return value_.load(std::memory_order_relaxed); }
-
  private:
   std::atomic<uint64_t> value_{0};
 };

@@ -26,7 +26,6 @@ class Variable {
   constexpr const char* name() const { return row_->name; }
   constexpr const char* fallback() const { return row_->fallback; }
   constexpr operator const char*() const { return name(); }
-
  private:
   static consteval const EnvironmentRow* find(std::string_view name) {
     for (const EnvironmentRow& row : kEnvironment)

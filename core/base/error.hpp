@@ -47,7 +47,6 @@ class Error : public std::exception {
   const char* what() const noexcept override { return failure_.message.c_str(); }
   Status status() const noexcept { return failure_.status; }
   const Failure& failure() const noexcept { return failure_; }
-
  private:
   Failure failure_;
 };

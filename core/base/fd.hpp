@@ -27,7 +27,6 @@ class Fd {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;
   }
-
  private:
   int fd_ = -1;
 };

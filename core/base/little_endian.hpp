@@ -39,7 +39,6 @@ class Reader {
   }
   std::span<const std::byte> rest() const { return bytes_; }
   size_t left() const { return bytes_.size(); }
-
  private:
   std::span<const std::byte> bytes_;
 };

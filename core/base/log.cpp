@@ -133,7 +133,6 @@ class Courier {
     if (!started_) process::start_thread("symm-log", [this] { run(); });
     started_ = true;
   }
-
  private:
   static constexpr size_t kMostQueued = 1024;
   using Queue = std::vector<std::pair<Level, std::string>>;

@@ -26,7 +26,6 @@ class PeerFd {
   void reset() noexcept;
 
   static void close_all_in_child() noexcept;  // async-signal-safe
-
  private:
   int fd_ = -1;
   uint32_t slot_ = 0;

@@ -24,7 +24,6 @@ template <class Object> class PerProcess {
     return *made;
   }
   static Object* existing() noexcept { return here.load(std::memory_order_acquire); }
-
  private:
   static void forget() noexcept {
     PeerFd::close_all_in_child();

@@ -21,7 +21,6 @@ class TimedMutex {
   void give() noexcept {
     if (state_.exchange(0, std::memory_order_release) == 2) wake_all(state_);
   }
-
  private:
   Word state_{0};
 };
@@ -45,7 +44,6 @@ class TimedLock {
   ~TimedLock() { mutex_.give(); }
   TimedLock(const TimedLock&) = delete;
   TimedLock& operator=(const TimedLock&) = delete;
-
  private:
   TimedMutex& mutex_;
 };

@@ -36,7 +36,6 @@ class Deadline {
   bool expired() const noexcept;
   uint64_t remaining_ns() const noexcept;  // 0 when expired, kInfinite for never()
   int remaining_ms() const noexcept;       // for poll(): rounded up, -1 for never(), capped at 2^30
-
  private:
   explicit Deadline(uint64_t ns) noexcept : ns_(ns) {}
   uint64_t ns_;
@@ -60,7 +59,6 @@ class LazyDeadline {
     return deadline_;
   }
   uint64_t timeout_ms() const noexcept { return timeout_ms_; }
-
  private:
   uint64_t timeout_ms_;
   bool started_ = false;
@@ -114,7 +112,6 @@ class Revocation {
   }
   uint64_t sleeps() const noexcept { return sleeps_.load(std::memory_order_relaxed); }
   uint64_t slept_ns() const noexcept { return slept_ns_.load(std::memory_order_relaxed); }
-
  private:
   void announce() noexcept;
   struct Listeners;
@@ -171,7 +168,6 @@ class Question {  // something to call, which the caller keeps
   Question(const Ask& ask)
       : of_(&ask), ask_([](const void* of) { return static_cast<bool>((*static_cast<const Ask*>(of))()); }) {}
   bool operator()() const { return ask_(of_); }
-
  private:
   const void* of_;
   bool (*ask_)(const void*);

@@ -50,7 +50,6 @@ class CallbackStore final : public Store {
   }
 
   std::string describe() const override { return "the user's store"; }
-
  private:
   StoreCallbacks callbacks_;
   std::string prefix_;

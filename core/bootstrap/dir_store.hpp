@@ -17,7 +17,6 @@ class DirStore final : public Store {
   Bytes get(const std::string& key, Deadline deadline) override;
   std::string directory() const override { return rendezvous_.path(); }
   std::string describe() const override { return rendezvous_.config().description; }
-
  private:
   DirectoryRendezvous rendezvous_;
 };

@@ -44,7 +44,6 @@ class DirectoryRendezvous {
 
   // Look whether one of the other ranks is dead, a different one in each call; throws Error(peer_failed).
   void look_at_next_rank();
-
  private:
   struct Attempt {
     std::string name;

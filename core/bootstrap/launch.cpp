@@ -62,7 +62,6 @@ class Parser {
 
   // -1: not known.
   int local(Variable name, int64_t lowest) const { return has(name) ? static_cast<int>(number(name, lowest, kMost)) : -1; }
-
  private:
   static constexpr int64_t kMost = 1 << 20;
   const Environment& environment_;

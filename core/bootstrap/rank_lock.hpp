@@ -40,7 +40,6 @@ class RankLock {
 
   void withdraw() noexcept;  // before the group was complete: the rank is free again
   void leave() noexcept;     // in good order
-
  private:
   RankLock(int directory, int rank, Fd file) : directory_(directory), rank_(rank), file_(std::move(file)) {}
   int directory_;

@@ -73,7 +73,6 @@ class ThreadStore final : public Store {
   }
 
   std::string describe() const override { return description_; }
-
  private:
   std::shared_ptr<Room> room_;
   std::string description_;

@@ -42,7 +42,6 @@ class Allocation final : public Block {
   static std::string host_memory_reason(const Device& device);
   static std::string dmabuf_reason(const Device& device);
   static int node_of(const Device& device);  // the nearest; -1 if the driver knows none
-
  private:
   Allocation(std::shared_ptr<Device> device, size_t bytes) : device_(std::move(device)), bytes_(bytes) {}
   static std::shared_ptr<Allocation> make(const std::shared_ptr<Device>& device, size_t bytes, CUmemLocation location,
@@ -75,7 +74,6 @@ class DeviceMemory final : public ShareableMemory {
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Allocation::import(device_, std::move(fd), extent);
   }
-
  private:
   [[noreturn]] void refuse_to_adopt(const void* pointer) const;
 

@@ -26,7 +26,6 @@ class CudaBackend final : public Backend {
     const PlanValues values = table_.values(BackendKind::cuda, context.size, [this] { return name_of(*device_); });
     return std::make_unique<CudaTransport>(std::move(context), device_, values);
   }
-
  private:
   std::shared_ptr<Device> device_;
   DeviceMemory memory_{device_};

@@ -36,7 +36,6 @@ class ErrorMailbox {
   // Store the words that kernels look at (ControlWords::abort and departed, and spoilt of the block with the stages) from a
   // stream of our own, past whatever the user's streams do. Any thread. Never waits for a kernel.
   void tell(CUdeviceptr control, CUdeviceptr stages, bool abort, uint32_t departed) noexcept;
-
  private:
   std::shared_ptr<Device> device_;
   std::byte* host_ = nullptr;
@@ -52,7 +51,6 @@ class MemoryTable {
       : device_(std::move(device)), address_(address), entries_(static_cast<size_t>(kMaxMemories)) {}
   void add(const MemoryEntry& entry);
   void erase(uint64_t id) noexcept;
-
  private:
   void write(size_t index, const MemoryEntry& entry);
   std::shared_ptr<Device> device_;

@@ -45,7 +45,6 @@ class Device {
   CUstream after_everything();
   CUstream after_recorded(CUstream stream);
   static void reclaim() noexcept;  // on all devices; does not load the driver
-
  private:
   // What was released goes in two steps: all that has come when a period begins waits for its end, because it has begun after all
   // uses of those; what comes meanwhile waits for the next. So work that never ceases does not keep it for ever.
@@ -92,7 +91,6 @@ class ContextGuard {
   ~ContextGuard();
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
-
  private:
   const Device& device_;
   bool pushed_ = false;

@@ -31,7 +31,6 @@ class ExternalAllocation {
   void require_within(const Range& range, size_t bytes) const;
   // The reference is the caller's from now on.
   CUmemGenericAllocationHandle take() noexcept;
-
  private:
   ExternalAllocation(const Driver& driver, CUdeviceptr address, CUmemGenericAllocationHandle handle)
       : driver_(driver), address_(address), handle_(handle), holds_(true) {}

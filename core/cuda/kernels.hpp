@@ -35,7 +35,6 @@ class Kernels {
     void* parameters[] = {&args};
     run(function, launch, parameters);
   }
-
  private:
   void run(CUfunction function, const Launch& launch, void** parameters) const;
 

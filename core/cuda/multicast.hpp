@@ -25,7 +25,6 @@ class Multicast final : public Block {
 
   std::byte* data() const noexcept override { return reinterpret_cast<std::byte*>(address_); }
   size_t size() const noexcept override { return bytes_; }
-
  private:
   const Driver& driver() const noexcept { return device_->driver(); }
 

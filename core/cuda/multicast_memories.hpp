@@ -31,7 +31,6 @@ class MulticastMemories {
   };
   Place place(const char* operand, const void* pointer, size_t bytes) const;
   std::string why_no_multimem(const CollectiveCall& call) const;
-
  private:
   const TransportContext& context_;
   std::shared_ptr<Device> device_;

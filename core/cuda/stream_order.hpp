@@ -33,7 +33,6 @@ class StreamOrder {
   void record_use(CUstream stream);
   // What is issued on `stream` next comes after all that was issued on any stream, or in the same capture.
   void gather(CUstream stream);
-
  private:
   Event record(CUstream stream, StreamId id);
   Place place_of(CUstream stream);

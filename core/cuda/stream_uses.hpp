@@ -37,7 +37,6 @@ class StreamUses {
   // May a stream of the device be under capture? Of captures on streams that nobody shows to symm, only those on blocking streams
   // are seen. Asking disturbs none.
   bool may_be_captured();
-
  private:
   const Driver& driver_;
   std::mutex mutex_;

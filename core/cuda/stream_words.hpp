@@ -24,7 +24,6 @@ class CudaStreamWords final : public ipc::StreamWords {
   ~CudaStreamWords() override;
   ipc::Position mark(void* stream, int device) override;
   void wait(void* stream, int device, ipc::Position position) override;
-
  private:
   using Key = std::pair<int, StreamId>;  // device, stream
 

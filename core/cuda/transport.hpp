@@ -56,7 +56,6 @@ class CudaTransport final : public Transport, public DeviceTransport {
     multicast_.add(memory, blocks, out_of_band);
   }
   size_t block_unit() const noexcept override { return multicast_.unit(); }
-
  private:
   Tuning choose_tuning() const;
   DeviceComm comm(uint64_t timeout_ms, uint32_t operation) const;

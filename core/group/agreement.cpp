@@ -90,7 +90,6 @@ class Agreement {
     throw Error({Status::timeout, rank, pid,
                  format("rank %d (pid %lld) lives, and did not come before the deadline", rank, static_cast<long long>(pid))});
   }
-
  private:
   bool left_in(size_t rank) const { return !mine_.gone[rank] && !mine_.late[rank]; }
   bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }

@@ -138,7 +138,6 @@ class Group : public std::enable_shared_from_this<Group> {
   const PeerIdentity& identity(int peer) const { return mesh_->peer(members_[static_cast<size_t>(peer)]); }
   // Number of the next exchange with this tag: the same on all ranks if they make their calls in the same order.
   uint64_t next_sequence(uint64_t tag);
-
  private:
   Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id);
   static std::shared_ptr<Group> form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,

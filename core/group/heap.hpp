@@ -42,7 +42,6 @@ class Heap {
   Usage usage() const;
   const std::shared_ptr<Memory>& memory() const noexcept { return memory_; }
   const std::string& name() const noexcept { return options_.name; }
-
  private:
   size_t offset_of(const void* address) const noexcept;  // Suballocator::kNone: not in this rank's block
   Error error(Status status, const std::string& what) const;

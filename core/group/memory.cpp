@@ -64,7 +64,6 @@ class Buffers {
     if (buffer && entry.at_owner && !buffer->block()->still_at_owner()) return {};  // its owner may have put something else there
     return {std::move(buffer), offset};
   }
-
  private:
   struct Entry {
     std::weak_ptr<Buffer> buffer;

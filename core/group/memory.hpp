@@ -50,7 +50,6 @@ class Buffer {
   // Throws Error(unavailable) if a process of a group that failed may still write to it; waits a little for its death to be
   // known.
   void require_no_stragglers(uint64_t patience_ms) const;
-
  private:
   static std::shared_ptr<Buffer> of_adopted(Group& group, std::shared_ptr<Block> block, size_t bytes, std::string name);
 
@@ -106,7 +105,6 @@ class Memory {
   void get(int rank, size_t offset, void* destination, size_t bytes, void* stream);
   void fill32(int rank, size_t offset, uint32_t value, size_t count, void* stream);
   void record_use(void* stream);
-
  private:
   void require_range(int rank, size_t offset, size_t bytes) const;
   void require_word(int rank, size_t offset, size_t bytes) const;

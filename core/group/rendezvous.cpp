@@ -61,7 +61,6 @@ class GroupOutOfBand final : public OutOfBand {
     for (int peer = 1; peer < group_.size(); ++peer) group_.send(peer, topic, {}, {&fd, 1}, deadline_);
     return {};
   }
-
  private:
   Topic next() {
     const Topic topic = topic_;

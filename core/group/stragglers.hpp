@@ -32,7 +32,6 @@ class Stragglers {
   std::vector<Straggler> all();
   bool over() noexcept;  // none will come any more
   void group_goes() noexcept;
-
  private:
   using Process = decltype(PeerIdentity::process);
   std::mutex mutex_;

@@ -37,7 +37,6 @@ class Suballocator {
   size_t pieces() const noexcept { return pieces_; }
   size_t free_pieces() const noexcept { return free_pieces_; }
   size_t largest_free() const noexcept;
-
  private:
   // One for each unit, meaningful where a piece starts: so what was taken needs no room of its own, and a call no system call.
   struct Entry {

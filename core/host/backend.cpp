@@ -24,7 +24,6 @@ class HostMemory final : public ShareableMemory {
   std::shared_ptr<Block> import(Fd fd, const BlockExtent& extent) override {
     return Segment::import(std::move(fd), extent, of_imports_);
   }
-
  private:
   const Segment::Descriptor of_imports_;
 };
@@ -41,7 +40,6 @@ class HostBackend final : public Backend {
     const PlanValues values = table_.values(BackendKind::host, context.size, processor_name);
     return std::make_unique<HostTransport>(std::move(context), values);
   }
-
  private:
   HostMemory memory_{Segment::Descriptor::close};
   PlanTable table_ = PlanTable::from_environment(BackendKind::host);
@@ -66,7 +64,6 @@ class HostProvider final : public ipc::Provider {
     return nullptr;
   }
   bool outlives_its_writer() const noexcept override { return false; }
-
  private:
   const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Segment::Descriptor::keep);
 };

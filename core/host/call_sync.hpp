@@ -37,7 +37,6 @@ class CallSync final : public Sync {
 
   uint32_t op() const noexcept { return op_; }
   LazyDeadline& deadline() noexcept { return deadline_; }
-
  private:
   void await_former_call();
   [[noreturn]] void report_mismatch();

@@ -104,7 +104,6 @@ class Control {
   }
 
   const std::shared_ptr<Segment>& segment() const { return segment_; }
-
  private:
   static constexpr size_t kPairWords = 3;
   static constexpr size_t kEntries = kLine;
@@ -139,7 +138,6 @@ class Pad {
   }
   Waiter& waiter() const { return *reinterpret_cast<Waiter*>(base_ + bells(size_, channels_) - kLine); }
   Word& bell(int source) const { return reinterpret_cast<Word*>(base_ + bells(size_, channels_))[source]; }
-
  private:
   static size_t bells(int size, int channels) {
     const size_t words = static_cast<size_t>(channels) * static_cast<size_t>(size) * sizeof(SignalWord);

@@ -33,7 +33,6 @@ class Controls {
   }
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
-
  private:
   Fencing fencing_of_group() const noexcept;
   void give_up() noexcept;

@@ -45,11 +45,9 @@ class OperandExchange {
     ~Hold() { exchange_.held_.clear(); }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
-
    private:
     OperandExchange& exchange_;
   };
-
  private:
   // As published by a rank when it enters a call. Memory 0 is private memory.
   struct Operands {

@@ -33,7 +33,6 @@ class HostTransport final : public Transport {
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
-
  private:
   int missing(std::span<const int32_t> ranks, int channel);
   void barrier_of_all(int channel, uint64_t timeout_ms);

@@ -19,7 +19,6 @@ class Withdrawn {
   bool covers(const Lease& lease, uint64_t number) const;
   void clear() { ranges_.clear(); }
   size_t size() const { return ranges_.size(); }
-
  private:
   struct Range {
     uint64_t end;
@@ -97,7 +96,6 @@ class Exports {
   size_t in_limbo() const noexcept { return unsettled_.size(); }
   void add_to(symm_ipc_stats_t& stats) const noexcept;
   void add_to(symm_ipc_report_t& report) const;
-
  private:
   uint64_t next_number() noexcept;
 

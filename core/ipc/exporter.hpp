@@ -46,7 +46,6 @@ class Exporter {
   void leave() noexcept;  // at exit: nothing stays on disk, and nothing is put there any more
 
   void take_turn(uint64_t importer, bool dead) noexcept;  // on the monitor's thread
-
  private:
   // What is done when the lock has been given up: memory is unmapped, the log is written.
   struct DeferredWork {

@@ -34,7 +34,6 @@ class ExporterConnection final : public Receiver {
   size_t drop_unused();  // mappings kept for a next import
   bool close_if_idle();  // true: nothing is mapped, and the connection is closed
   void add_to(symm_ipc_stats_t& stats);
-
  private:
   struct Reply {
     uint64_t lease = 0;

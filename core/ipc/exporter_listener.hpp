@@ -24,7 +24,6 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   // `make_room` may find some. `rejected` grows by those who cannot be let in; returns why one could not.
   std::string accept(const std::function<void(PeerFd)>& admit, const std::function<bool()>& make_room, uint64_t& rejected);
   void look_again(Deadline when) noexcept;  // unless sooner was asked for
-
  private:
   void ready(int fd) noexcept override;
   void open();

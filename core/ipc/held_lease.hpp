@@ -31,7 +31,6 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   void note_release(void* stream) noexcept;
   // The lease shall end when what is on `stream` now is over; for kAllStreams all that the device has to do.
   void release_after(void* stream) noexcept;
-
  private:
   BackendKind kind() const noexcept { return static_cast<BackendKind>(token_.backend); }
   bool is_of_nothing() const noexcept { return token_.bytes == 0; }  // no lease, and no block in the mapping

@@ -21,7 +21,6 @@ class Importer {
   std::shared_ptr<Mapping> containing(const void* pointer, uint64_t bytes, Token& token, bool& exporter_alive);
   uint64_t collect();  // mappings dropped
   void add_to(symm_ipc_stats_t& stats);
-
  private:
   // A process that exports. `asking` is taken to connect and to ask.
   struct Peer {

@@ -46,7 +46,6 @@ class ImporterConnection final : public Receiver {
   // Tell it that a block is retired, if it maps it. What cannot be told now is told later.
   void retire(uint64_t block);
   void tell_retired() noexcept;
-
  private:
   void on_turn(Connection&, bool dead) noexcept override;
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override;

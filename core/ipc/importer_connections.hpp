@@ -23,7 +23,6 @@ class ImporterConnections {
   bool on_streams() const noexcept;
   const ImporterConnection* find(uint64_t serial) const noexcept;
   const BySerial& all() const noexcept { return all_; }
-
  private:
   void drain(BySerial::iterator at);
   void break_off(BySerial::iterator at, const std::string& why);

@@ -41,7 +41,6 @@ class Leases {
   // Who holds them is gone. `surely` if it can write no more. Returns how many there were.
   uint64_t write_off(Exports& exports, bool surely);
   std::vector<uint64_t> overlapping(const Lease& lease) const;
-
  private:
   struct Draining {
     uint64_t lease;

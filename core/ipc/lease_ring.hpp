@@ -57,7 +57,6 @@ class LeaseRingWriter {
   // The exporter reads the ring when it wants to know. It is asked to when it waits for releases, and when the ring fills up.
   bool exporter_waits() const noexcept { return ring().waiting.load(std::memory_order_seq_cst) != 0; }
   bool nudge_is_due(bool now) noexcept;  // the caller nudges if it is
-
  private:
   LeaseRing& ring() const noexcept { return *reinterpret_cast<LeaseRing*>(segment_->data()); }
 
@@ -80,7 +79,6 @@ class LeaseRingReader {
   bool drain(const std::function<void(const LeaseRing::Event&)>& take);
   bool is_crowded() const noexcept { return ring().crowded.load(std::memory_order_seq_cst) != 0; }
   void want_to_hear(bool each_release) noexcept { ring().waiting.store(each_release ? 1 : 0, std::memory_order_seq_cst); }
-
  private:
   LeaseRing& ring() const noexcept { return *reinterpret_cast<LeaseRing*>(segment_->data()); }
 

@@ -53,7 +53,6 @@ class Mappings {
 
   bool empty() const noexcept { return all_.empty() && imports_ == 0; }
   void add_to(symm_ipc_stats_t& stats) const noexcept;
-
  private:
   using Key = std::pair<uint64_t, int>;  // block, device
   std::map<Key, std::shared_ptr<Mapping>> all_;

@@ -44,7 +44,6 @@ class Groups {
   Notices revoke(int peer, uint64_t group, Failure failure);
   Notices leave_all(int peer);
   Notices fail_all(int peer);  // after Peers::fail()
-
  private:
   struct Attached {
     std::vector<int> members;

@@ -25,7 +25,6 @@ class HelloListener {
   void close_pending() noexcept { pending_.clear(); }
   uint64_t refused() const noexcept { return refused_; }
   const Failure& trouble() const noexcept { return trouble_; }  // why somebody had to be turned away; status ok: nobody had
-
  private:
   void accept_some();
   bool heard(PeerFd& socket, const Admit& admit);  // false: it has not spoken yet

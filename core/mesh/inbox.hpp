@@ -32,7 +32,6 @@ class Inbox {
   // `topic`.
   std::optional<Topic> other(int source, const Topic& topic) const;
   void drop_group(uint64_t group);
-
  private:
   struct Key {
     uint64_t group;

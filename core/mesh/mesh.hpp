@@ -111,7 +111,6 @@ class Mesh {
   void broadcast_failure(uint64_t group, const Failure& failure) noexcept;
   // To all peers, once; never waits.
   void say_bye() noexcept;
-
  private:
   friend class Wireup;
   bool in_child() const noexcept;

@@ -27,7 +27,6 @@ class MeshProcess {
   void leave(uint64_t cookie) noexcept;
   std::shared_ptr<PeerEvents> find(uint64_t cookie);  // null if there is none any more
   std::vector<std::shared_ptr<Mesh>> all();
-
  private:
   friend PerProcess<MeshProcess>;
   MeshProcess();

@@ -61,7 +61,6 @@ class PeerEvents {
   }
   // Written while the mesh is made, and not any more.
   const PeerIdentity& identity(int peer) const { return known_.peers.identity(peer); }
-
  private:
   void tell(Notices notices);
 

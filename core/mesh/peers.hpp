@@ -26,7 +26,6 @@ class Peers {
   bool failed(int peer) const { return at(peer).state == State::failed; }
   std::string name(int peer, int as_rank) const { return name_of_peer(as_rank, identity(peer).pid); }
   Failure failure(int peer, int as_rank) const;  // of one that failed
-
  private:
   enum class State { absent, here, left, failed };
   struct Peer {

@@ -48,7 +48,6 @@ class SocketLink final : public PeerLink, public Receiver {
       return;  // out of memory
     }
   }
-
  private:
   wire::Header header_of(wire::Type type, uint64_t group) const {
     wire::Header header;

@@ -36,7 +36,6 @@ class ThreadLink final : public PeerLink {
       return;  // out of memory
     }
   }
-
  private:
   const int rank_;
   const std::weak_ptr<PeerEvents> peer_;

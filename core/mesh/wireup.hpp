@@ -18,7 +18,6 @@ class Wireup {
  public:
   Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline);
   std::shared_ptr<Mesh> run();
-
  private:
   using Kind = WireupRecords::Kind;
 

@@ -36,7 +36,6 @@ class WireupRecords {
   static constexpr uint64_t kLookMs = 20;         // enough for a store to answer about a key that is there
   static constexpr uint64_t kSliceMs = 100;       // between two looks for ranks that failed
   static constexpr uint64_t kPatienceMs = 1'000;  // how long a rank that failed waits to hear whether it was the first
-
  private:
   std::string key(Kind kind, int rank) const;
   wire::Header header(wire::Type type) const;

@@ -80,7 +80,6 @@ class Connection final : public Watched {
 
   void ready(int fd) noexcept override;
   void hear(bool dead) noexcept;  // of on_turn() only
-
  private:
   void read(int packets);
   void end(Receiver::End end, const std::string& why);

@@ -35,7 +35,6 @@ class SharedDirectory {
   int fd() const noexcept { return directory_.get(); }
   const std::string& name() const noexcept { return name_; }  // names of one prefix sort by the time they were made
   std::string path() const { return parent_ + "/" + name_; }
-
  private:
   SharedDirectory(std::string parent, std::string name, Fd directory, Fd lock)
       : parent_(std::move(parent)), name_(std::move(name)), directory_(std::move(directory)), lock_(std::move(lock)) {}

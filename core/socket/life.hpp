@@ -44,7 +44,6 @@ class Life final : public Watched {
   // many.
   uint64_t watch(LifeWord word, std::weak_ptr<Watched> watched);
   void forget(uint64_t number) noexcept;
-
  private:
   friend PerProcess<Life>;
   Life();
@@ -91,7 +90,6 @@ class HeldWord {
   }
   bool hold() { return held_ = Life::current().hold(index_); }  // once. Throws Error(system)
   uint64_t index() const noexcept { return index_; }
-
  private:
   const uint32_t generation_ = process::fork_generation();
   uint64_t index_ = 0;

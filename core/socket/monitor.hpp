@@ -35,7 +35,6 @@ class Monitor {
   uint64_t watch(int fd, std::weak_ptr<Watched> watched);
   // No call begins after this. One that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
-
  private:
   friend PerProcess<Monitor>;
   Monitor();

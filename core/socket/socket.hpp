@@ -25,7 +25,6 @@ class Listener {
   // The next connection in the queue, without waiting; an empty one when there is none. `refused` grows by one for each peer
   // of another user, closed unread. Throws Error(system).
   PeerFd accept(uint64_t& refused);
-
  private:
   Fd directory_;
   PeerFd socket_;

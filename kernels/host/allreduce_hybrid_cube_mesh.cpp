@@ -41,7 +41,6 @@ class HybridCubeMesh {
       if (s + 1 < count + kDepth) steps.announce();
     }
   }
-
  private:
   void await_neighbours(Steps& steps) const {
     for (int peer = quad_; peer < quad_ + kQuad; ++peer) steps.await(peer);

@@ -13,7 +13,6 @@ template <class T> class Pointers {
 
   T*& operator[](int index) noexcept { return data()[index]; }
   T** data() noexcept { return many_ ? many_.get() : few_.data(); }
-
  private:
   static constexpr int kFew = 32;
   std::array<T*, kFew> few_;

@@ -32,7 +32,6 @@ class Chunks {
   constexpr Chunks(size_t bytes, size_t chunk) noexcept : bytes_(bytes), chunk_(chunk) {}
   constexpr size_t count() const noexcept { return bytes_ == 0 ? 0 : (bytes_ - 1) / chunk_ + 1; }
   constexpr Range operator[](size_t index) const noexcept { return {index * chunk_, std::min(bytes_, (index + 1) * chunk_)}; }
-
  private:
   size_t bytes_;
   size_t chunk_;

@@ -28,7 +28,6 @@ class Steps {
   void await_all() {
     for (int peer = 0; peer < size_; ++peer) await(peer);
   }
-
  private:
   Sync& sync_;
   int size_;

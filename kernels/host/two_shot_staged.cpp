@@ -36,7 +36,6 @@ class Staged {
     steps.await_all();
     copy_out(count - 1);
   }
-
  private:
   static constexpr size_t round_up(size_t bytes) noexcept { return (bytes + kLine - 1) / kLine * kLine; }
 

@@ -66,7 +66,6 @@ class World {
   size_t token_size = 0;
   std::array<float, 64> source{};
   const size_t eight = 8, too_many = SIZE_MAX / 2;  // counts of a group of one rank
-
  private:
   struct Place {
     alignas(64) std::array<std::byte, 2048> bytes;

@@ -70,7 +70,6 @@ class EarlyLaunch : public testing::Test {
   static void tune(const std::string& more) {
     setenv("SYMM_CUDA_TUNE", ("one_shot=4096,ll=1024,tile=1024,stripes=2," + more).c_str(), 1);
   }
-
  private:
   static std::optional<std::string> tuning() {
     const char* value = std::getenv("SYMM_CUDA_TUNE");

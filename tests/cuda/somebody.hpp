@@ -47,13 +47,11 @@ class SomebodysMemory {
     address = 0;
   }
   uint32_t* words() const { return reinterpret_cast<uint32_t*>(address); }
-
  private:
   int handle_types_;
   int device_;  // negative: a node of the host
   size_t piece_;
   bool is_mapped_ = false;
-
  public:
   size_t size;
   CUdeviceptr address = 0;

@@ -46,7 +46,6 @@ class World {
   }
 
   unsigned stop = 0;
-
  private:
   size_t index(int channel, int source) const { return static_cast<size_t>(channel * size_ + source); }
   int size_;
@@ -90,7 +89,6 @@ class HostBlock {
     sync();
     return agreed;
   }
-
  private:
   Shared& shared_;
   int thread_, threads_, blocks_;

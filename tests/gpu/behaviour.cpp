@@ -320,7 +320,6 @@ class Behaviour : public testing::Test {
     expect(after + (size_t{8} << 20) >= before_,
            "device memory comes back: " + std::to_string(before_) + " bytes free before, " + std::to_string(after) + " after");
   }
-
  private:
   static inline size_t before_ = 0;
 };

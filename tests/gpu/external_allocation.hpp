@@ -36,7 +36,6 @@ class ExternalAllocation {
     call("cuMemAddressFree", address_, bytes_);
     address_ = 0;
   }
-
  private:
   template <class... Arguments> static void call(const char* name, Arguments... arguments) {
     static void* const library = dlopen("libcuda.so.1", RTLD_NOW);

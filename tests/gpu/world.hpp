@@ -122,7 +122,6 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   void replay() const { cuda(cudaGraphLaunch(exec_, stream_), "replay"); }
-
  private:
   cudaStream_t stream_;
   cudaGraphExec_t exec_ = nullptr;

@@ -41,7 +41,6 @@ class Portions {
     cases_.clear();
   }
   size_t total() const { return total_; }
-
  private:
   World world_;
   std::vector<Case> cases_;

@@ -62,7 +62,6 @@ class Operands {
       for (const std::byte byte : memory_of(rank))
         ASSERT_EQ(byte, std::byte{0x5A}) << describe(case_, size_) << " wrote after its end";
   }
-
  private:
   static constexpr size_t kGuard = 64;
   static constexpr std::byte kFill{0xC3};

@@ -23,7 +23,6 @@ class SimdTest : public ::testing::Test {
   static void require(Simd simd) {
     if (!use_simd(simd)) GTEST_SKIP() << "this processor has no " << name_of(simd);
   }
-
  private:
   const Simd before_ = current_simd();
 };

@@ -20,7 +20,6 @@ class Values {
     for (size_t i = 0; i < count; ++i) reference::store_bits(dtype_, one(), &data[i * size_of(dtype_)]);
     return data;
   }
-
  private:
   // A third is any bit pattern at all; so NaN, infinities and subnormal numbers come by themselves where codes are few.
   uint64_t one() {

@@ -70,7 +70,6 @@ class ThreadSync final : public host::Sync {
     throw std::runtime_error("rank " + std::to_string(peer) + " sends " + std::to_string(sent) + ", not " +
                              std::to_string(expected));
   }
-
  private:
   void check(int peer) const {
     if (only_neighbours_ && peer / 4 != rank_ / 4 && peer != (rank_ ^ 4))

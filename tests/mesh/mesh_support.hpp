@@ -19,7 +19,6 @@ class FileStore final : public symm::Store {
   symm::Bytes get(const std::string& key, symm::Deadline deadline) override;
   std::string directory() const override { return for_sockets_ ? path_ : ""; }
   std::string describe() const override { return "files of " + path_; }
-
  private:
   std::string file_of(const std::string& key) const;
   std::string path_;

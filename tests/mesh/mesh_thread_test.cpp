@@ -49,7 +49,6 @@ class OddStore final : public OtherStore {
     fail_once(key);
     return OtherStore::get(key, deadline);
   }
-
  private:
   void fail_once(const std::string& key) {
     if (key != key_) return;

@@ -31,7 +31,6 @@ class Operand {
     data_ = where == Where::symmetric ? block.at<float>(rank) + offset : private_.data() + 8;
   }
   float* data() { return data_; }
-
  private:
   std::vector<float> private_;
   float* data_;

@@ -28,7 +28,6 @@ class Limit {
   ~Limit() { setrlimit(static_cast<__rlimit_resource_t>(resource_), &former_); }
   Limit(const Limit&) = delete;
   Limit& operator=(const Limit&) = delete;
-
  private:
   int resource_;
   rlimit former_{};

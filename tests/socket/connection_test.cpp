@@ -53,7 +53,6 @@ class Journal {
     const auto found = std::find(all.begin(), all.end(), word);
     return found == all.end() ? -1 : static_cast<int>(found - all.begin());
   }
-
  private:
   struct Pages {
     std::mutex mutex;

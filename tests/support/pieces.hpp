@@ -79,14 +79,11 @@ class DrawnPieces {
   const size_t element;
   const bool is_in_place;
   size_t root = 0, row = 0, rows = 0, stride = 0;
-
  private:
   const size_t n_, scale_;
   std::mt19937& random_;
-
  public:
   std::vector<PiecesOfRank> of;
-
  private:
   bool sends_one() const { return kind == PiecesKind::allgatherv || kind == PiecesKind::rows || kind == PiecesKind::gather; }
   // Of more chunks than there are slots, of one, or nothing.

@@ -58,7 +58,6 @@ class Process {
   void expect_success(const std::string& name);
   // What it said until its end; the test fails if that does not come.
   std::string result();
-
  private:
   Process(const std::function<std::string()>& body, bool exits);
 
@@ -80,7 +79,6 @@ class Processes {
   auto end() { return list_.end(); }
   // Expect every rank but those given to end with status 0.
   void expect_success(const std::vector<int>& except = {});
-
  private:
   std::vector<Process> list_;
 };
@@ -112,7 +110,6 @@ template <class T> class Shared {
   Shared& operator=(const Shared&) = delete;
   T* operator->() const { return value_; }
   T& operator*() const { return *value_; }
-
  private:
   T* value_;
 };

@@ -28,7 +28,6 @@ class Bench {
  public:
   explicit Bench(const BenchOptions& options);
   int run();
-
  private:
   Row measure_row(uint64_t bytes, symm_dtype_t dtype, symm_op_t op);
   Result measure(const Call& call, const Pattern& pattern);

@@ -28,7 +28,6 @@ class Pattern {
   size_t count_wrong_reduced(const std::byte* seen, size_t first, size_t count) const {
     return count_wrong_in(reduced_, seen, first, count);
   }
-
  private:
   using Bytes = std::vector<std::byte>;
   void write_from(const Bytes& table, std::byte* out, size_t first, size_t count) const;

@@ -18,7 +18,6 @@ class Stream {
 
   void* get() const { return stream_; }
   void synchronize() const;
-
  private:
   void* stream_ = nullptr;
 };

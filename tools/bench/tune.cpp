@@ -52,7 +52,6 @@ class Tuner {
  public:
   explicit Tuner(const BenchOptions& options);
   int run();
-
  private:
   uint64_t end_of(const Question& question) const { return options_.end_given ? options_.end : question.end; }
   std::vector<uint64_t> sizes_of(const Question& question) const;

@@ -22,7 +22,6 @@ class JobDirectory {
   JobDirectory& operator=(const JobDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-
  private:
   std::string path_;
   UniqueFd lock_;

@@ -40,7 +40,6 @@ class Launcher {
   int run();  // the exit status
 
   static constexpr int timed_out_status = 124;  // as timeout(1)
-
  private:
   using Clock = std::chrono::steady_clock;
 

@@ -17,7 +17,6 @@ class Outcome {
   bool failed() const { return first_failure_.has_value(); }
   int status() const;                      // 0, or the first failure's; a rank that was told to end counts if no other failed
   std::vector<std::string> later() const;  // "rank 1 exited with status 1", for failures after the first
-
  private:
   std::optional<int> first_failure_;
   std::optional<int> first_ended_;  // non-zero end of a rank that was told to end

@@ -20,7 +20,6 @@ class LineAssembler {
 
   // A rank that writes on and on without a newline must not fill the memory; it gets its line broken here.
   static constexpr size_t longest_line = size_t{1} << 20;
-
  private:
   void emit(std::string_view line, char end, std::string& out) const;
 
@@ -40,7 +39,6 @@ class Output {
   std::string& queue() { return queue_; }
   // As much as goes without blocking.
   void write_some();
-
  private:
   static constexpr size_t limit = size_t{256} << 10;
   static constexpr size_t write_size = 4096;  // PIPE_BUF: a writable pipe takes that much

@@ -17,7 +17,6 @@ class SignalQueue {
 
   int fd() const { return fd_.get(); }
   std::vector<int> take() const;  // never waits
-
  private:
   sigset_t former_{};
   UniqueFd fd_;

@@ -22,7 +22,6 @@ class StandardInput {
   void read_some();
   void write_some();
   void close() { pipe_write_.reset(); }
-
  private:
   UniqueFd pipe_read_;
   UniqueFd pipe_write_;

@@ -19,7 +19,6 @@ class Warden {
 
   void watch(pid_t process_group);
   void forget(pid_t process_group);  // before its leader is reaped, so that the number cannot have passed to somebody else
-
  private:
   void tell(int what, pid_t process_group) const;
 

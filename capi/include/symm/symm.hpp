@@ -54,7 +54,6 @@ class Error : public std::runtime_error {
   // errno of the system call and CUresult of the driver call that failed; 0: it was none.
   int32_t os_error() const noexcept { return os_error_; }
   int32_t cuda_result() const noexcept { return cuda_result_; }
-
  private:
   Error(symm_status_t status, const char *call, const symm_failure_t &failure)
       : std::runtime_error(text(status, call, failure.message)), status_(status), rank_(failure.rank), pid_(failure.pid),
@@ -100,7 +99,6 @@ class LogListener {
   ~LogListener() {
     if (id_ != 0) symm_log_remove_listener(id_);
   }
-
  private:
   uint64_t id_ = 0;
 };
@@ -113,7 +111,6 @@ template <class T> class Span {
   template <class Container>
   using IfContiguous =
       std::enable_if_t<!std::is_same_v<std::decay_t<Container>, Span> && std::is_convertible_v<Data<Container> (*)[], T (*)[]>>;
-
  public:
   constexpr Span() noexcept = default;
   constexpr Span(T *data, size_t size) noexcept : data_(data), size_(size) {}
@@ -129,7 +126,6 @@ template <class T> class Span {
   constexpr T &operator[](size_t index) const { return data_[index]; }
   // `count` elements from `offset` on, which must lie within.
   constexpr Span subspan(size_t offset, size_t count) const { return {data_ + offset, count}; }
-
  private:
   T *data_ = nullptr;
   size_t size_ = 0;
@@ -256,7 +252,6 @@ template <class C> class Handle {
   // Drop the reference now.
   void reset() noexcept { *this = Handle(); }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
-
  private:
   C *handle_ = nullptr;
 };
@@ -474,7 +469,6 @@ template <class T> class Piece {
   size_t offset() const noexcept { return offset_; }
   // Give it back now. symm_heap_free(). [local]
   void reset() noexcept { *this = Piece(); }
-
  private:
   Heap heap_;
   Span<T> span_;
@@ -748,7 +742,6 @@ class Group : public Handle<symm_group_t> {
                                       root,        nullptr,    nullptr,          nullptr,          nullptr, 0,          0};
     return detail::given("symm_collective_plan", symm_collective_plan, get(), &call, &c);
   }
-
  private:
   template <class Function, class... Arguments>
   void run(const char *call, Function function, const Options &options, symm_dtype_t result,
@@ -841,7 +834,6 @@ class Import {
   }
   // symm_ipc_info(). [local]
   symm_ipc_info_t info() const { return detail::given("symm_ipc_info", symm_ipc_info, ipc_); }
-
  private:
   symm_ipc_t *ipc_ = nullptr;
   void *stream_ = nullptr;

@@ -22,7 +22,6 @@ class FloatEnvironment {
   ~FloatEnvironment() {
     if (changed_) _mm_setcsr(saved_);
   }
-
  private:
   static constexpr uint32_t kControl = 0xFFC0;  // rounding, masks, flush to zero, denormals are zero
   static constexpr uint32_t kDefault = 0x1F80;
@@ -38,14 +37,12 @@ class FloatEnvironment {
   ~FloatEnvironment() {
     if (changed_) asm volatile("msr fpcr, %0" : : "r"(saved_));
   }
-
  private:
   uint64_t saved_ = 0;
   bool changed_ = false;
 #else
   explicit FloatEnvironment(bool) noexcept {}
 #endif
-
  public:
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;

@@ -181,7 +181,6 @@ template <class Format, class Operation> class Reducer {
     for (; at + lanes <= r_.count; at += lanes) block<1, kSources>(at);
     if (at < r_.count) rest(at, r_.count - at);
   }
-
  public:
   explicit Reducer(const Reduction& r) : r_(r), divisor_(r.op == Op::avg ? r.ranks : 0) {}
 

@@ -45,7 +45,6 @@ class Line {
   int64_t formula(int64_t rank, int64_t i) const;
   // A key that nobody asked for is a mistake in the table or in the runner.
   void require_all_used() const;
-
  private:
   int64_t parse(const std::string& value) const;
 

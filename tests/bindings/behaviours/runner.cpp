@@ -100,7 +100,6 @@ class Runner {
     if (found == verbs_.end()) throw std::runtime_error("unknown verb " + line.verb);
     found->second(line);
   }
-
  private:
   const symm::Group& group(const Line& line) { return things_->groups.at(line.text("group", "group")); }
   const symm::Memory& memory(const Line& line) { return things_->memories.at(line.text("memory")); }

@@ -36,7 +36,6 @@ class Pipe {
     }
     return token;
   }
-
  private:
   int ends_[2];
 };

@@ -22,7 +22,6 @@ class Scarce {
     setrlimit(RLIMIT_NOFILE, &tight);
   }
   ~Scarce() { setrlimit(RLIMIT_NOFILE, &before_); }
-
  private:
   rlimit before_{};
 };

@@ -69,7 +69,6 @@ class Sharing : public testing::Test {
 
   const Directory directory;
   Shared<Facts> facts;
-
  private:
   void TearDown() override { join(); }
   void await() const;

@@ -100,7 +100,6 @@ class Calls {
     }
     return "";
   }
-
  private:
   struct Call {
     const Form* form;

@@ -98,7 +98,6 @@ class Calls {
     }
     return result;
   }
-
  private:
   Ranks ranks_;
   CubeMesh cube_;

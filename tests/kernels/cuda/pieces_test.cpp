@@ -111,7 +111,6 @@ class Calls {
     }
     return "";
   }
-
  private:
   struct Call {
     DrawnPieces drawn;

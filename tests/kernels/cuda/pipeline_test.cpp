@@ -59,7 +59,6 @@ class Call {
     }
     return ranks_.run();
   }
-
  private:
   static Ranks::Options options_of(int ranks, uint64_t timeout_ns, unsigned seed) {
     return {.ranks = ranks,

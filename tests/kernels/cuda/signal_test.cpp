@@ -38,7 +38,6 @@ class Barriers {
                   {});
   }
   bool ended_too_early() const { return too_early_; }
-
  private:
   Ranks ranks_;
   std::vector<int> begun_, ended_;
@@ -117,7 +116,6 @@ class Signals {
   }
 
   Words words;
-
  private:
   void launch(int rank, const std::function<void()>& kernel, unsigned stream = 0) {
     ranks_.launch(static_cast<int>(stream) * 2 + rank, [kernel](const CollectiveArgs&) { kernel(); }, {});

@@ -67,7 +67,6 @@ class Ranks {
   bool meet(bool yes);
   void* shared(size_t bytes);
   uint64_t now() const { return static_cast<uint64_t>(steps_); }
-
  private:
   struct Thread;
   struct Pending {
