@@ -72,12 +72,20 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
     try {
       theirs = vote_of(peer, events, records, patience);
     } catch (...) { theirs = current_failure(); }
-    // Having failed, this rank takes only news from others, not their silence.
-    const bool silence = theirs.status == Status::timeout && theirs.rank == peer && !well;
+    // Having failed, this rank takes only news from others, not their silence, nor that it cannot hear them.
+    const bool silence = !well && (theirs.rank < 0 || (theirs.status == Status::timeout && theirs.rank == peer));
     if (!silence) worst = worse(worst, theirs);
   }
   // Others may still be on the way to this rank, and find it gone.
-  if (well && worst.status != Status::ok) records.publish_failure(worst);
+  if (!well || worst.status == Status::ok) return worst;
+  records.publish_failure(worst);
+  if (worst.status != Status::peer_failed) return worst;
+  // One that turned this rank away for want of descriptors learns by that that it cannot do without, and says so.
+  try {
+    if (const auto said = records.failure_of(worst.rank, Deadline::after_ms(5 * WireupRecords::kSliceMs)))
+      return worse(*said, worst);
+  } catch (const Error&) {  // it is dead
+  }
   return worst;
 }
 

@@ -14,13 +14,16 @@ void HelloListener::admit(Deadline deadline, const Admit& admit) {
   std::vector<pollfd> fds{{listener_.get(), POLLIN, 0}};
   for (const PeerFd& socket : pending_) fds.push_back({socket.get(), POLLIN, 0});
   poll_until(fds, deadline);
-  accept_some();
-  // Those that did speak are heard before any is turned away.
-  pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
+  accept_some(admit);
+  hear(admit);
   for (; pending_.size() > kMaxPending; ++refused_) pending_.pop_front();
 }
 
-void HelloListener::accept_some() {
+size_t HelloListener::hear(const Admit& admit) {
+  return pending_.remove_if([&](PeerFd& socket) { return heard(socket, admit); });
+}
+
+void HelloListener::accept_some(const Admit& admit) {
   for (int i = 0; i < kMostAccepted; ++i) {
     try {
       PeerFd socket = listener_.accept(refused_);
@@ -29,8 +32,10 @@ void HelloListener::accept_some() {
     } catch (const Error& error) {
       trouble_ = error.failure();
       // Out of descriptors, perhaps by connections that say nothing: the oldest goes. A rank says hello as soon as it is
-      // connected.
+      // connected, and those that did speak are heard before any is turned away.
+      const bool spoke = hear(admit) != 0;
       if (pending_.empty()) throw;
+      if (spoke) continue;
       pending_.pop_front();
       ++refused_;
     }

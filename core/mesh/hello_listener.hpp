@@ -26,7 +26,8 @@ class HelloListener {
   uint64_t refused() const noexcept { return refused_; }
   const Failure& trouble() const noexcept { return trouble_; }  // why somebody had to be turned away; status ok: nobody had
  private:
-  void accept_some();
+  void accept_some(const Admit& admit);
+  size_t hear(const Admit& admit);                 // how many spoke
   bool heard(PeerFd& socket, const Admit& admit);  // false: it has not spoken yet
 
   Listener listener_;

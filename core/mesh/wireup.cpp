@@ -1,5 +1,6 @@
 #include "core/mesh/wireup.hpp"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ using Known = PeerEvents::Known;
 Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
     : store_(store), rank_(rank), size_(size), name_hash_(fnv1a(name)), deadline_(deadline),
       records_(store, rank, size, deadline), mesh_(std::make_shared<Mesh>(rank, size)), events_(*mesh_->events_),
-      identities_(static_cast<size_t>(size)) {}
+      identities_(static_cast<size_t>(size)), spare_(Fd(eventfd(0, EFD_CLOEXEC))) {}
 
 std::shared_ptr<Mesh> Wireup::run() {
   Failure mine;
@@ -41,6 +42,7 @@ std::shared_ptr<Mesh> Wireup::run() {
     mesh_->rejected_ = listener_->refused();
   }
   if (mine.status == Status::ok) listener_.reset();
+  spare_.reset();
   const Failure worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
   if (worst.status != Status::ok) throw Error(worst);
   return mesh_;

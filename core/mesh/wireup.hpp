@@ -54,6 +54,7 @@ class Wireup {
   std::string directory_;
   std::optional<SharedDirectory> made_;  // by rank 0, because the store has none
   std::unique_ptr<HelloListener> listener_;
+  PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so
 };
 
 }  // namespace symm

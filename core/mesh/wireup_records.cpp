@@ -1,6 +1,7 @@
 #include "core/mesh/wireup_records.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace symm {
 namespace {
@@ -9,6 +10,11 @@ Failure failure_in(const wire::Packet& packet, int rank) {
   Failure failure = packet.failure;
   if (failure.rank < 0) failure.rank = rank;
   return failure;
+}
+
+// What peers send takes the last descriptor for a moment.
+bool for_want_of_descriptors(const Error& error) {
+  return error.failure().os_error == EMFILE || error.failure().os_error == ENFILE;
 }
 
 }  // namespace
@@ -33,8 +39,17 @@ void WireupRecords::publish_failure(const Failure& failure) {
   const wire::Buffer packet = wire::encode(header(wire::Type::failure), failure);
   for (const Kind kind : {Kind::commit_vote, Kind::identity, Kind::address}) {
     if (kind != Kind::commit_vote && published_[static_cast<int>(kind)]) continue;
+    const auto set = [&] {
+      try {
+        store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs));
+        return true;
+      } catch (const Error& error) {
+        if (!for_want_of_descriptors(error)) throw;
+        return false;
+      }
+    };
     try {
-      store_.set(key(kind, rank_), packet, Deadline::after_ms(kPatienceMs));
+      if (!retry_until(set, Deadline::after_ms(kPatienceMs))) break;
     } catch (...) {
       break;  // a store that has failed: the others find out by it or by their deadline
     }
@@ -64,7 +79,7 @@ std::optional<Failure> WireupRecords::failure_of(int rank, Deadline deadline) {
     wire::Packet packet;
     if (wire::decode(value, packet) == nullptr && packet.header.type == wire::Type::failure) return failure_in(packet, rank);
   } catch (const Error& error) {
-    if (error.status() != Status::timeout) throw;
+    if (error.status() != Status::timeout && !for_want_of_descriptors(error)) throw;
   }
   return std::nullopt;
 }

@@ -24,10 +24,14 @@ void Connection::start(const std::shared_ptr<void>& owner) {
   if (peer_.pidfd) watching_pidfd_ = monitor.watch(peer_.pidfd.get(), self);
 }
 
-void Connection::watch_life(LifeWord word) {
+void Connection::watch_life(LifeWord word) noexcept {
   if (!word || life_) return;
   life_ = std::move(word);
-  watching_life_ = Life::current().watch(life_, self_);
+  try {
+    watching_life_ = Life::current().watch(life_, self_);
+  } catch (const std::exception&) {
+    return;  // no descriptor or no memory for it: a death is heard of by the socket
+  }
 }
 
 void Connection::forget(std::atomic<uint64_t>& watching) noexcept {

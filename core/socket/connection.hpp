@@ -57,7 +57,7 @@ class Connection final : public Watched {
   // Throws Error(system).
   void start(const std::shared_ptr<void>& owner);
   // The word that the peer holds for this end. In a turn of the monitor's.
-  void watch_life(LifeWord word);
+  void watch_life(LifeWord word) noexcept;
   // Nothing is heard any more, once a packet that is being heard is done with.
   void stop() noexcept;
 

@@ -108,23 +108,6 @@ TEST_F(MeshProcess, DeathBeforeConnectingNamesTheRank) {
   EXPECT_EQ(ranks[1].result(), "-8 2");
 }
 
-TEST_F(MeshProcess, OneRankWithoutDescriptorsFailsAllAlike) {
-  if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
-  Processes ranks(4, [&](int rank) {
-    if (rank == 1) {
-      leave_descriptors(3);  // enough for the store, too few for the connections
-    }
-    const Failure failure = failure_of([&] { connect(directory.path(), rank, 4, 20'000); });
-    return format("%d %d %s", static_cast<int>(failure.status), failure.rank, failure.message.c_str());
-  });
-  std::vector<std::string> results;
-  for (auto& rank : ranks) results.push_back(rank.result());
-  for (const std::string& result : results) {
-    EXPECT_EQ(result, results[0]);
-    EXPECT_EQ(result.rfind("-10 1 rank 1 (pid ", 0), 0U) << result;
-  }
-}
-
 TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
   if (!kCanLackDescriptors) GTEST_SKIP() << "the sanitizer itself fails without descriptors";
   expect_of_ranks(2, "ok", [&](int rank) {

@@ -1,7 +1,5 @@
 #include "tests/mesh/mesh_support.hpp"
 
-#include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,15 +75,6 @@ void greet(Mesh& mesh, uint64_t tag) {
     const std::string heard = hear(mesh, peer, topic, 10);
     if (heard != words(peer, mesh.rank())) throw Error(Status::internal, "heard " + heard);
   }
-}
-
-void leave_descriptors(int more) {
-  rlimit limit{};
-  getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = 0;
-  while (more > 0)
-    if (fcntl(static_cast<int>(limit.rlim_cur++), F_GETFD) < 0) --more;
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace support

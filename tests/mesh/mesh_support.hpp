@@ -55,7 +55,5 @@ std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t si
                  uint64_t milliseconds = 20'000);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
-// Lets this process open so many more descriptors, whatever holes its starter left between those it has.
-void leave_descriptors(int more);
 
 }  // namespace support

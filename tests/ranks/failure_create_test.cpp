@@ -9,6 +9,7 @@
 
 #include "tests/ranks/failure.hpp"
 #include "tests/support/board_store.hpp"
+#include "tests/support/sanitizers.hpp"
 
 namespace support {
 namespace {
@@ -111,6 +112,32 @@ void expect_all_or_nothing_at_each_call(int signal) {
 
 TEST(Creation, ARankDiesInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGKILL); }
 TEST(Creation, ARankIsStoppedInAnyCallOfTheStore) { expect_all_or_nothing_at_each_call(SIGSTOP); }
+
+// Whatever it needs the last one for, what it ran out of is the cause on all ranks, and nobody has died.
+TEST(Creation, ARankHasFewDescriptors) {
+#if defined(SYMM_UNDER_ASAN)
+  GTEST_SKIP() << "the sanitizer itself fails without descriptors";
+#endif
+  int failures = 0;
+  for (int left = 24; left > 0; --left) {
+    const Bootstrap meeting;
+    Config config = meeting.processes();
+    config.create_timeout_ms = 2000;
+    Processes ranks(4, [&](int rank) {
+      if (rank == 0) leave_descriptors(left);
+      if (rank == 3) usleep(150'000);  // the others look for failures meanwhile
+      const Outcome got = attempt(config, rank, 4);
+      return std::to_string(got.status) + " " + std::to_string(got.rank) + " " + got.message;
+    });
+    std::vector<std::string> said;
+    for (auto& rank : ranks) said.push_back(rank.result());
+    if (said[0].rfind("-10 -1 ", 0) == 0) break;  // could not even enter, and is missed at the deadline
+    for (const std::string& one : said) EXPECT_EQ(one, said[0]) << "with " << left;
+    failures += said[0] != "0 -1 ";
+    EXPECT_EQ(said[0].rfind(failures == 0 ? "0 -1 " : "-10 0 ", 0), 0U) << said[0];
+  }
+  EXPECT_GT(failures, 5);
+}
 
 // Through a directory, at any moment: during creation it fails for all; a death after it is noticed by the group. Then the others
 // try again.

@@ -1,5 +1,8 @@
 #include "tests/support/footprint.hpp"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +12,15 @@
 namespace support {
 
 size_t open_descriptors() { return entries("/proc/self/fd").size(); }
+
+void leave_descriptors(int more) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = 0;
+  while (more > 0)
+    if (fcntl(static_cast<int>(limit.rlim_cur++), F_GETFD) < 0) --more;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
 
 Footprint Footprint::now() {
   Footprint footprint{open_descriptors(), 0, entries("/proc/self/task").size()};

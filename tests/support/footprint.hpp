@@ -11,6 +11,8 @@
 namespace support {
 
 size_t open_descriptors();
+// Lets this process open so many more descriptors, whatever holes its starter left between those it has.
+void leave_descriptors(int more);
 
 // What must be the same before and after: open descriptors, mappings of shared memory, threads.
 struct Footprint {
