@@ -113,6 +113,7 @@ struct DoNothing {
 template <class Object, class Last = DoNothing, class Other = DoNothing>
 void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   if (handle == nullptr) return;
+  const process::Uncancelled whole;
   Slot<Object>* slot = nullptr;
   try {
     slot = Arena<Object>::instance().find(handle);

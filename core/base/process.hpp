@@ -2,6 +2,8 @@
 // others.
 #pragma once
 
+#include <pthread.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +36,19 @@ std::optional<Stat> stat_of(int64_t pid);
 uint64_t start_time_of(int64_t pid);  // 0 if unknown
 // For certain; `start` is its start time as seen from here.
 bool is_gone(int64_t pid, uint64_t start);
+
+// While it lives, its thread is not cancelled (pthread_cancel()): that unwinds by an exception of its own kind, which ends the
+// process where it meets noexcept.
+class Uncancelled {
+ public:
+  Uncancelled() noexcept { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
+  Uncancelled(const Uncancelled&) = delete;
+  Uncancelled& operator=(const Uncancelled&) = delete;
+
+ private:
+  int before_ = 0;
+};
 
 // Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals but for what
 // it does wrong itself: others are for the program's own threads. Throws Error(system).

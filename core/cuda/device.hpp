@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/process.hpp"
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
@@ -92,6 +93,7 @@ class ContextGuard {
   ContextGuard(const ContextGuard&) = delete;
   ContextGuard& operator=(const ContextGuard&) = delete;
  private:
+  const process::Uncancelled whole_;  // the driver may read and write files
   const Device& device_;
   bool pushed_ = false;
   bool relaxed_ = false;

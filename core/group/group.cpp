@@ -460,6 +460,7 @@ Failure Group::blamed(Failure failure) const {
 }
 
 void Group::fail(const Failure& failure) noexcept {
+  const process::Uncancelled whole;
   const Revocation::Effect effect = revocation_->revoke(failure);
   if (effect.counts || effect.tell) mesh_->broadcast_failure(id_, revocation_->failure());
   if (!effect.counts) return;

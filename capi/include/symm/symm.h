@@ -27,7 +27,9 @@
  *   Threads     All functions may be called from any thread, on distinct handles concurrently. On one group, collective
  *               calls must be made in the same order on all ranks; calls from several threads of one rank on one group are
  *               serialised inside. Threads whose calls cannot be ordered need a group each (symm_group_split();
- *               symm_group_info() says what one costs).
+ *               symm_group_info() says what one costs). A thread that is cancelled (pthread_cancel()) in a call ends when
+ *               the call has returned, so a call under way is ended by symm_group_abort() or its deadline. Threads that may
+ *               be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS) must not call.
  *   Local       A call marked [local] involves this rank only. A call marked [collective] must be made by every
  *               rank of the group.
  *   Blocking    A call marked [blocking] returns when the work is done or its deadline has passed. A call marked
