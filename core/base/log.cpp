@@ -14,7 +14,9 @@
 #include <vector>
 
 #include "core/base/environment.hpp"
+#include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
 #include "core/base/wait.hpp"
 
 namespace symm::log {
@@ -120,43 +122,20 @@ void deliver(Level level, const char* message) noexcept {
   }
 }
 
-// What a thread that may not wait wrote, for one that may, and is there as long as there is something.
-class Courier {
- public:
-  void take(Level level, const char* message) {
-    const std::lock_guard lock(mutex_);
-    if (queue_.size() == kMostQueued) {
-      ++lost_;
-      return;
-    }
-    queue_.emplace_back(level, message);
-    if (!started_) process::start_thread("symm-log", [this] { run(); });
-    started_ = true;
-  }
- private:
+// What a thread that may not wait wrote, delivered by one that may.
+struct Courier {
   static constexpr size_t kMostQueued = 1024;
-  using Queue = std::vector<std::pair<Level, std::string>>;
+  Errands errands{"symm-log"};
+  std::atomic<uint64_t> lost{0};
 
-  void run() noexcept {
-    for (;;) {
-      Queue queue;
-      uint64_t lost = 0;
-      {
-        const std::lock_guard lock(mutex_);
-        started_ = !queue_.empty();
-        if (!started_) return;
-        queue.swap(queue_);
-        lost = std::exchange(lost_, 0);
-      }
-      for (const auto& [level, message] : queue) deliver(level, message.c_str());
-      if (lost != 0) write(Level::warning, "%llu messages were lost", static_cast<unsigned long long>(lost));
-    }
+  void take(Level level, std::string message) {
+    std::function<void()> errand = [this, level, message = std::move(message)] {
+      deliver(level, message.c_str());
+      if (const uint64_t count = lost.exchange(0); count != 0)
+        write(Level::warning, "%llu messages were lost", static_cast<unsigned long long>(count));
+    };
+    if (!errands.run(errand, kMostQueued)) ++lost;
   }
-
-  std::mutex mutex_;
-  Queue queue_;
-  uint64_t lost_ = 0;
-  bool started_ = false;
 };
 thread_local bool elsewhere = false;
 
@@ -208,6 +187,7 @@ bool enabled(Level level) noexcept { return static_cast<int>(level) <= threshold
 
 void write(Level level, const char* pattern, ...) noexcept {
   if (!enabled(level)) return;
+  const process::Uncancelled whole;
   char message[512];
   va_list arguments;
   va_start(arguments, pattern);

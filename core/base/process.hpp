@@ -45,7 +45,6 @@ class Uncancelled {
   ~Uncancelled() { pthread_setcancelstate(before_, nullptr); }
   Uncancelled(const Uncancelled&) = delete;
   Uncancelled& operator=(const Uncancelled&) = delete;
-
  private:
   int before_ = 0;
 };

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "core/base/errands.hpp"
+
 namespace symm::cuda {
 namespace {
 
@@ -163,14 +165,19 @@ uint64_t ErrorMailbox::read(CUdeviceptr word) {
   return reinterpret_cast<const std::atomic<uint64_t>*>(host_ + kRead)->load(std::memory_order_acquire);
 }
 
-void ErrorMailbox::tell(CUdeviceptr control, CUdeviceptr stages, bool abort, uint32_t departed) noexcept {
+void ErrorMailbox::tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages, bool abort,
+                        uint32_t departed) noexcept {
+  // Both words only grow, so it does not matter which of two copies comes first.
+  auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
+  if (abort) words[0].store(1, std::memory_order_release);
+  words[1].fetch_or(departed, std::memory_order_release);
+  do_elsewhere([=, self = shared_from_this()] { self->store(control->address(), stages->address(), abort); });
+}
+
+void ErrorMailbox::store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept {
   const Driver& driver = device_->driver();
   try {
     const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
-    // Both words only grow, so it does not matter which of two copies comes first.
-    auto* words = reinterpret_cast<std::atomic<uint32_t>*>(host_ + kWords);
-    if (abort) words[0].store(1, std::memory_order_release);
-    words[1].fetch_or(departed, std::memory_order_release);
     // Before a kernel leaves, so that the next one finds it.
     if (abort) driver.cuMemcpyAsync(stages + offsetof(ControlWords, spoilt), address_ + kWords, sizeof(uint32_t), stream_);
     driver.cuMemcpyAsync(control + offsetof(ControlWords, abort), address_ + kWords, 2 * sizeof(uint32_t), stream_);

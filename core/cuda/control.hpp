@@ -21,7 +21,7 @@ std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device
 Failure failure_of(const ErrorRecord& record, const TransportContext& context, int device);
 
 // Pinned host memory that the device can reach.
-class ErrorMailbox {
+class ErrorMailbox : public std::enable_shared_from_this<ErrorMailbox> {
  public:
   explicit ErrorMailbox(std::shared_ptr<Device> device);
   ~ErrorMailbox();
@@ -33,10 +33,13 @@ class ErrorMailbox {
   const ErrorRecord& record() const noexcept;
   // The word at a device address, as it is now; past whatever the user's streams do. Any thread; the context is current.
   uint64_t read(CUdeviceptr word);
-  // Store the words that kernels look at (ControlWords::abort and departed, and spoilt of the block with the stages) from a
-  // stream of our own, past whatever the user's streams do. Any thread. Never waits for a kernel.
-  void tell(CUdeviceptr control, CUdeviceptr stages, bool abort, uint32_t departed) noexcept;
+  // Have the words stored that kernels look at (ControlWords::abort and departed, and spoilt of the block with the stages), from
+  // a stream of our own, past whatever the user's streams do. Any thread; waits for nobody, as the driver may: another thread
+  // calls it, which keeps the blocks until then.
+  void tell(const std::shared_ptr<Allocation>& control, const std::shared_ptr<Allocation>& stages, bool abort,
+            uint32_t departed) noexcept;
  private:
+  void store(CUdeviceptr control, CUdeviceptr stages, bool abort) noexcept;
   std::shared_ptr<Device> device_;
   std::byte* host_ = nullptr;
   CUdeviceptr address_ = 0;

@@ -46,7 +46,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
       tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),
       controls_(static_cast<size_t>(context_.size)), uuids_(controls_.size()), multicast_(context_, device_),
-      link_facts_(controls_.size()), mailbox_(device_), kernels_(*device_),
+      link_facts_(controls_.size()), mailbox_(std::make_shared<ErrorMailbox>(device_)), kernels_(*device_),
       order_(device_, lender_ != nullptr ? &lender_->order_ : nullptr) {
   if (context_.size > kMaxRanks)
     throw Error(Status::unsupported, format("the CUDA back end has at most %d ranks a group, not %d", kMaxRanks, context_.size));
@@ -58,6 +58,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   if (context_.channels + 1 > kBarrierChannels) throw Error(Status::internal, "too many channels");
   const auto me = static_cast<size_t>(context_.rank);
   controls_[me] = create_control(device_, context_.size, layout_);
+  stages_ = lender_ != nullptr ? lender_->stages_ : controls_[me];
   controls_[me]->fd();  // exported now, where a failure is one of all ranks
   uuids_[me] = device_->uuid();
   multicast_.facts(context_.rank) = multicast_facts(*device_, context_.multicast, environment);
@@ -71,7 +72,7 @@ CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> d
   stats_.barriers = std::vector<Counter>(1);
   comm_.rank = context_.rank;
   comm_.size = context_.size;
-  comm_.record = mailbox_.record_on_device();
+  comm_.record = mailbox_->record_on_device();
   comm_.ll = layout_.ll;
   comm_.ll_slot = layout_.ll_slot;
   comm_.one_shot = layout_.one_shot;
@@ -164,12 +165,12 @@ void CudaTransport::tell_kernels() noexcept {
   for (int rank = 0; rank < context_.size; ++rank)
     if (rank != context_.rank && context_.revocation->departed(rank)) departed |= 1U << rank;
   const bool revoked = context_.revocation->revoked();
-  if (revoked || departed != 0) mailbox_.tell(comm_.control[context_.rank], comm_.stages[context_.rank], revoked, departed);
+  if (revoked || departed != 0) mailbox_->tell(controls_[static_cast<size_t>(context_.rank)], stages_, revoked, departed);
 }
 
 void CudaTransport::check_device_errors() {
-  if (!mailbox_.has_record() || context_.revocation->revoked()) return;
-  context_.fail(failure_of(mailbox_.record(), context_, device_->ordinal()));
+  if (!mailbox_->has_record() || context_.revocation->revoked()) return;
+  context_.fail(failure_of(mailbox_->record(), context_, device_->ordinal()));
 }
 
 DeviceComm CudaTransport::comm(uint64_t timeout_ms, uint32_t operation) const {
@@ -239,8 +240,8 @@ void CudaTransport::take_signal(const MemoryView& memory, int rank, int channel,
 SignalState CudaTransport::look_at_signal(const MemoryView& memory, int rank, int channel) {
   const ContextGuard current(*device_, ContextGuard::Capture::relaxed);
   const CUdeviceptr word = signal_word(memory, context_.rank, channel, rank);
-  const uint64_t taken = mailbox_.read(word + taken_offset(memory));
-  return {mailbox_.read(word), taken};
+  const uint64_t taken = mailbox_->read(word + taken_offset(memory));
+  return {mailbox_->read(word), taken};
 }
 
 void CudaTransport::wait_signals(const MemoryView& memory, std::span<const SignalWait> waits, bool any, uint64_t timeout_ms,

@@ -84,8 +84,9 @@ class CudaTransport final : public Transport, public DeviceTransport {
   std::vector<Uuid> uuids_;
   MulticastMemories multicast_;
   std::vector<LinkFacts> link_facts_;
-  CubeMesh cube_mesh_;  // what is used where that is forced
-  ErrorMailbox mailbox_;
+  CubeMesh cube_mesh_;                  // what is used where that is forced
+  std::shared_ptr<Allocation> stages_;  // the block with this rank's: its own or the lender's
+  std::shared_ptr<ErrorMailbox> mailbox_;
   Kernels kernels_;
   CUfunction collectives_[2][kAlgorithms][kArithmetics] =
       {};              // of kernels_, as they were asked for; in pieces; guarded by order_'s turn

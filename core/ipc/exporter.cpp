@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include "core/base/errands.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
 
 Exporter::DeferredWork::~DeferredWork() {
+  if (on_monitor && !garbage.empty()) do_elsewhere([mine = std::move(garbage)] {});
   for (const auto& [level, text] : notes) log::write(level, "%s", text.c_str());
 }
 
@@ -36,6 +38,7 @@ void Exporter::leave() noexcept {
 template <class Work> void Exporter::turn(const Work& work) noexcept {
   try {
     DeferredWork after;
+    after.on_monitor = true;
     const std::lock_guard lock(mutex_);
     if (!importers_) return;
     work();

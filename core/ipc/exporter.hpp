@@ -51,6 +51,7 @@ class Exporter {
   struct DeferredWork {
     std::vector<std::shared_ptr<Block>> garbage;
     std::vector<std::pair<log::Level, std::string>> notes;
+    bool on_monitor = false;  // which does not wait for that
     ~DeferredWork();
   };
   struct Awaited {

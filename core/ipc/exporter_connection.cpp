@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 
+#include "core/base/errands.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 
@@ -217,7 +218,7 @@ const char* ExporterConnection::on_packet(std::span<const std::byte> bytes, fdpa
 }
 
 void ExporterConnection::answer(Packet& packet, std::vector<Fd>& fds) {
-  Mappings::Garbage garbage;
+  DroppedElsewhere<Mappings::Garbage> garbage;
   const std::lock_guard lock(mutex_);
   if (packet.type == PacketType::nudge) {  // there is room
     const bool all = ring_.flush();
@@ -244,7 +245,7 @@ void ExporterConnection::on_death(const std::string&) {
 
 // What is mapped stays with those who use it.
 void ExporterConnection::lost(const std::string& how) noexcept {
-  Mappings::Garbage garbage;
+  DroppedElsewhere<Mappings::Garbage> garbage;
   const std::lock_guard lock(mutex_);
   alive_.store(false, std::memory_order_release);
   ring_.drop_deferred();

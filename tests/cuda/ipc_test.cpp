@@ -283,6 +283,24 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
 using ExternalAllocation = cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
+// What was mapped here and is no more keeps nobody from hearing what comes after.
+TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
+  const auto exporting = [&] {
+    const Owned owned(4096);
+    offer(owned.buffer->data(), 4);
+    await(1);
+  };
+  const auto importing = [&] {
+    taken();  // and let go of, but mapped for the next import
+    fake_cuda::hold(true);
+    reach(1);
+    const bool heard = eventually([] { return stats().exporters == 0; });
+    fake_cuda::hold(false);
+    REQUIRE(heard);
+  };
+  both(exporting, importing);
+}
+
 TEST_F(CudaIpc, APieceOfAnAdoptedBuffer) {
   const auto exporting = [&] {
     Owned owned(4096, 1);

@@ -68,6 +68,8 @@ std::pair<int, int> location(const void* address);
 
 // As when handles of streams that were destroyed are given again.
 void reuse_streams(bool reuse);
+// As long as it is held, the driver is in copies and unmaps for ever.
+void hold(bool held);
 // Put a stream under capture, and end it. A capture is invalidated, which violations() tells, by calls that speak of the whole
 // device, and by asking the stream how far it is.
 void begin_capture(void* stream, bool blocking = false);

@@ -108,6 +108,7 @@ API cuMemMap(CUdeviceptr address, size_t bytes, size_t, CUmemGenericAllocationHa
   return CUDA_SUCCESS;
 }
 API cuMemUnmap(CUdeviceptr address, size_t bytes) {
+  wait_while_held();
   const std::lock_guard lock(state().mutex);
   const auto at = state().mappings.find(address);
   if (at == state().mappings.end()) return CUDA_ERROR_INVALID_VALUE;

@@ -92,6 +92,7 @@ struct State {
   std::map<void*, unsigned long long> identities;                          // of streams that exist
   std::vector<void*> destroyed;                                            // handles of streams
   bool reuses_streams = false;
+  std::atomic<bool> held{false};
   struct Capture {
     unsigned long long number;
     bool blocking;
@@ -133,6 +134,7 @@ std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address);
 
 // ---- streams.cpp
 
+void wait_while_held();
 CUresult run(void* stream, std::function<bool()> work);
 
 // ---- multicast.cpp; the mutex is held

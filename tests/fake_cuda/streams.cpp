@@ -69,6 +69,10 @@ CUresult run(void* stream, std::function<bool()> work) {
   return CUDA_SUCCESS;
 }
 
+void wait_while_held() {
+  while (state().held) usleep(100);
+}
+void hold(bool held) { state().held = held; }
 void enqueue(void* stream, std::function<bool()> work) { run(stream, std::move(work)); }
 bool idle(void* stream) {
   const std::lock_guard lock(state().mutex);
@@ -91,6 +95,7 @@ std::vector<std::pair<void*, void*>> waits() {
 
 API cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
   MAY_FAIL();
+  wait_while_held();
   return run(stream, [=] { return std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes), true; });
 }
 API cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream) {

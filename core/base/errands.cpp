@@ -1,0 +1,42 @@
+#include "core/base/errands.hpp"
+
+#include "core/base/per_process.hpp"
+#include "core/base/process.hpp"
+
+namespace symm {
+
+bool Errands::run(std::function<void()>& errand, size_t most) {
+  const std::lock_guard lock(mutex_);
+  if (waiting_.size() >= most) return false;
+  waiting_.emplace_back();  // may throw, and what follows does not lose it
+  waiting_.back().swap(errand);
+  try {
+    if (!started_) process::start_thread(thread_, [this] { work(); });
+  } catch (...) {
+    errand.swap(waiting_.back());
+    waiting_.pop_back();
+    throw;
+  }
+  started_ = true;
+  return true;
+}
+
+void Errands::work() noexcept {
+  for (;;) {
+    std::function<void()> next;
+    const auto take = [&] {
+      const std::lock_guard lock(mutex_);
+      started_ = !waiting_.empty();
+      if (!started_) return;
+      next.swap(waiting_.front());
+      waiting_.pop_front();
+    };
+    take();
+    if (!next) return;
+    next();
+  }
+}
+
+Errands& errands() { return PerProcess<Errands>::current(); }
+
+}  // namespace symm
