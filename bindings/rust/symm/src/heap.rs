@@ -183,10 +183,7 @@ impl<T: Element> Piece<T> {
     ///
     /// # Errors
     /// `InvalidArgument` for a rank out of range or more elements than the piece has; what revoked the group.
-    pub fn put<S>(&self, rank: usize, source: &S) -> Result<()>
-    where
-        S: Source<Element = T> + ?Sized,
-    {
+    pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, source: &S) -> Result<()> {
         self.require_room(source.operand().len())?;
         self.memory().put(rank, self.offset(), source)
     }
@@ -195,10 +192,7 @@ impl<T: Element> Piece<T> {
     ///
     /// # Errors
     /// As [`put`](Self::put).
-    pub fn get<D>(&self, rank: usize, target: &mut D) -> Result<()>
-    where
-        D: Target<Element = T> + ?Sized,
-    {
+    pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, target: &mut D) -> Result<()> {
         self.require_room(target.operand_mut().len())?;
         self.memory().get(rank, self.offset(), target)
     }

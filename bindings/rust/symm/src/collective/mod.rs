@@ -30,10 +30,8 @@ type Pair<T, U> = (Operand<T>, Operand<U>);
 impl Group {
     /// `recv[i] = op over all ranks of send[i]`, on every rank.
     #[inline]
-    pub fn allreduce<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    pub fn allreduce<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
-        S: Source + ?Sized,
-        R: Target + ?Sized,
         S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
@@ -43,10 +41,8 @@ impl Group {
     }
 
     /// `recv[i] = op over all ranks of send[rank * recv.len() + i]`; `send` is [`size`](Self::size) times as long as `recv`.
-    pub fn reduce_scatter<S, R>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
+    pub fn reduce_scatter<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op) -> Result<()>
     where
-        S: Source + ?Sized,
-        R: Target + ?Sized,
         S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
@@ -82,10 +78,8 @@ impl Group {
     }
 
     /// `recv[i] = op over all ranks of send[i]`, on the root; other ranks' `recv` is not written and may be empty.
-    pub fn reduce<S, R>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
+    pub fn reduce<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R, op: Op, root: usize) -> Result<()>
     where
-        S: Source + ?Sized,
-        R: Target + ?Sized,
         S::Element: Reduces<R::Element>,
     {
         let (send, recv) = self.both(send, recv)?;
@@ -97,11 +91,7 @@ impl Group {
     }
 
     /// `recv[r * n + i] = send[rank * n + i] of rank r`, where both have `size * n` elements.
-    pub fn alltoall<S, R>(&self, send: &S, recv: &mut R) -> Result<()>
-    where
-        S: Source + ?Sized,
-        R: Target<Element = S::Element> + ?Sized,
-    {
+    pub fn alltoall<S: Source + ?Sized, R: Target<Element = S::Element> + ?Sized>(&self, send: &S, recv: &mut R) -> Result<()> {
         let (send, recv) = self.both(send, recv)?;
         same(send.len(), recv.len())?;
         let count = self.part(recv.len())?;
@@ -111,11 +101,7 @@ impl Group {
 
     /// Both operands, if the group can reach them.
     #[inline]
-    fn both<S, R>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element, R::Element>>
-    where
-        S: Source + ?Sized,
-        R: Target + ?Sized,
-    {
+    fn both<S: Source + ?Sized, R: Target + ?Sized>(&self, send: &S, recv: &mut R) -> Result<Pair<S::Element, R::Element>> {
         Ok((send.operand().on(&self.shared, &self.stream)?, recv.operand_mut().on(&self.shared, &self.stream)?))
     }
 

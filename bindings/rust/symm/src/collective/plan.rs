@@ -39,13 +39,9 @@ impl Group {
     }
 
     /// The same for collectives with counts, whose blocks are those of the call; [`Blocks::packed`]`(&[])` where it has none.
-    pub fn plan_blocks<S, R>(
+    pub fn plan_blocks<S: Source + ?Sized, R: Source + ?Sized>(
         &self, collective: Collective, send: &S, of_send: Blocks<'_>, recv: &R, of_recv: Blocks<'_>, op: Op,
-    ) -> Result<Plan>
-    where
-        S: Source + ?Sized,
-        R: Source + ?Sized,
-    {
+    ) -> Result<Plan> {
         let (mut asked, result) = self.asked(collective, send, recv, (0, op, 0))?;
         (asked.send_counts, asked.send_displacements) = of_send.for_plan("send", self.size())?;
         (asked.recv_counts, asked.recv_displacements) = of_recv.for_plan("recv", self.size())?;

@@ -14,10 +14,7 @@ impl<T: Element> Memory<T> {
     ///
     /// # Errors
     /// `InvalidArgument` for a rank out of range, or beyond the block; what revoked the group.
-    pub fn put<S>(&self, rank: usize, offset: usize, source: &S) -> Result<()>
-    where
-        S: Source<Element = T> + ?Sized,
-    {
+    pub fn put<S: Source<Element = T> + ?Sized>(&self, rank: usize, offset: usize, source: &S) -> Result<()> {
         let from = source.operand().on(&self.inner.group, &self.stream)?;
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(from.len())?);
         let stream = self.stream.as_raw();
@@ -29,10 +26,7 @@ impl<T: Element> Memory<T> {
     ///
     /// # Errors
     /// As [`put`](Self::put).
-    pub fn get<D>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()>
-    where
-        D: Target<Element = T> + ?Sized,
-    {
+    pub fn get<D: Target<Element = T> + ?Sized>(&self, rank: usize, offset: usize, target: &mut D) -> Result<()> {
         let to = target.operand_mut().on(&self.inner.group, &self.stream)?;
         let (offset, size) = (bytes::<T>(offset)?, bytes::<T>(to.len())?);
         let stream = self.stream.as_raw();
