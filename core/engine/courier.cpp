@@ -15,9 +15,9 @@
 #include "core/base/per_process.hpp"
 
 namespace symm::engine {
-namespace {
 
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
+constexpr uint64_t kOwnEndMs = 20;       // for what is under way to end by itself on a line that other groups use
 constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
 constexpr uint64_t kReasonMs = 1'000;    // for the group to say why a peer was lost
 
@@ -40,6 +40,15 @@ struct Group {
   std::vector<Peer> peers;
   Word bell{0};  // rung when a message was sent
   Waiter waiter{0};
+};
+
+namespace {
+
+// To another process, for all groups of now and later: an engine pairs what both processes make in the order in which they make
+// it, which for groups that are made at once may be any, and who closes a line cannot know whether the other is about to use it.
+struct Line {
+  Bytes address;
+  std::vector<Peer*> users;
 };
 
 // All but serve(), stop() and progress() is called with the lock held.
@@ -80,7 +89,7 @@ class Office final : public Courier, public Sink {
     if (link == nullptr) return false;
     bool any = link->progress();
     any |= send_answers();
-    for (const int line : std::exchange(doomed, {})) link->close(line, true);
+    for (const auto& [line, how] : std::exchange(doomed, {})) break_off(line, how);
     return any;
   }
 
@@ -94,6 +103,7 @@ class Office final : public Courier, public Sink {
     encode(parcel.head, parcel.bytes);
     parcel.sink = this;
     parcel.line = peer.line;
+    parcel.peer = &peer;
     const Transfer state = link->send(parcel);
     if (state == Transfer::under_way && under_way.insert(&parcel).second) ++peer.sending;
     return state;
@@ -115,15 +125,25 @@ class Office final : public Courier, public Sink {
   // What is under way to and from it ends before this returns. Where the engine does not end it, the engine goes.
   void end(Peer& peer) noexcept {
     peer.gone = true;
-    if (link != nullptr && peer.line >= 0) link->close(peer.line, true);
     const auto ended = [&] { return (peer.sending == 0 && peer.receiving == 0) || (link->progress(), false); };
+    const auto line = lines.find(peer.line);
+    const bool shared = line != lines.end() && line->second.users.size() > 1;
+    if (retry_until(ended, shared ? Deadline::after_ms(kOwnEndMs) : Deadline::after_ms(Deadline::kNow))) return;
+    break_off(peer.line, format("another group had to end what it did for rank %d", peer.rank));
     if (!retry_until(ended, Deadline::after_ms(kEndMs))) give_up(format("it did not end what it did for rank %d", peer.rank));
+  }
+
+  void break_off(int number, const std::string& how) noexcept {
+    auto line = lines.extract(number);
+    if (line.empty()) return;
+    for (Peer* peer : line.mapped().users) lose(*peer, how);
+    if (link != nullptr) link->close(number);
   }
 
   void give_up(const std::string& how) noexcept {
     link.reset();
     log::write(log::Level::error, "%s is given up: %s", own_name.c_str(), how.c_str());
-    for (const auto& [line, peer] : lines) lose(*peer, how);
+    while (!lines.empty()) break_off(lines.begin()->first, how);
     for (const auto& [key, group] : groups) {
       for (Peer& peer : group->peers) peer.receiving = 0;
     }
@@ -133,7 +153,6 @@ class Office final : public Courier, public Sink {
   void lose(Peer& peer, const std::string& how) noexcept {
     if (std::exchange(peer.gone, true)) return;
     peer.how = format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str());
-    if (peer.line >= 0) doomed.push_back(peer.line);
     peer.group->receiver.lost(peer.rank, peer.how);
   }
 
@@ -170,17 +189,14 @@ class Office final : public Courier, public Sink {
 
   void sent(Parcel& parcel, Transfer ended) noexcept override {
     under_way.erase(&parcel);
-    const auto found = lines.find(parcel.line);
-    if (found != lines.end()) --found->second->sending;
+    if (parcel.peer != nullptr) --parcel.peer->sending;
     if (parcel.owned) return std::unique_ptr<Parcel>(&parcel).reset();
-    Group& group = *found->second->group;  // is there as long as somebody is in its send()
+    Group& group = *parcel.peer->group;  // is there as long as somebody is in its send()
     parcel.state.store(ended, std::memory_order_release);
     ring(group.bell, group.waiter);
   }
 
-  void lost(int line, const std::string& how) noexcept override {
-    if (const auto found = lines.find(line); found != lines.end()) lose(*found->second, how);
-  }
+  void lost(int line, const std::string& how) noexcept override { doomed.emplace_back(line, how); }
 
   std::mutex mutex;
   std::atomic<uint64_t> polls = 0;
@@ -189,10 +205,10 @@ class Office final : public Courier, public Sink {
   std::unique_ptr<Link> link;  // null: it was given up
   std::string own_name;
   std::map<std::pair<uint64_t, uint16_t>, Group*> groups;  // by number and own rank
-  std::map<int, Peer*> lines;
+  std::map<int, Line> lines;
   std::unordered_set<Parcel*> under_way;
   std::vector<std::pair<Peer*, std::unique_ptr<Parcel>>> answers;
-  std::vector<int> doomed;  // lines to be closed at once
+  std::vector<std::pair<int, std::string>> doomed;  // lines that were lost, and how
 };
 
 void Office::serve() noexcept {
@@ -239,10 +255,13 @@ class OfficePost final : public Post {
   ~OfficePost() override {
     const auto lock = office_.hold();
     office_.send_answers();
-    for (Peer& peer : group_.peers) peer.gone = true;
     for (Peer& peer : group_.peers) {
+      peer.gone = true;
       if (peer.receiving != 0) office_.end(peer);
-      if (office_.lines.erase(peer.line) != 0 && office_.link != nullptr) office_.link->close(peer.line, !peer.how.empty());
+      if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) std::erase(line->second.users, &peer);
+    }
+    for (Parcel* parcel : office_.under_way) {
+      if (parcel->peer != nullptr && parcel->peer->group == &group_) parcel->peer = nullptr;
     }
     office_.groups.erase({group_.number, group_.rank});
     office_.wake();
@@ -251,9 +270,15 @@ class OfficePost final : public Post {
   void connect(int rank, std::span<const std::byte> address) override {
     const auto lock = office_.hold();
     Peer& peer = peer_of(rank);
+    Link& link = office_.there();
     if (peer.gone || peer.line >= 0) return;
-    peer.line = office_.there().connect(address);
-    office_.lines.emplace(peer.line, &peer);
+    for (auto& [number, line] : office_.lines) {
+      if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) peer.line = number;
+    }
+    if (peer.line < 0) peer.line = link.connect(address);
+    Line& line = office_.lines[peer.line];
+    line.address.assign(address.begin(), address.end());
+    line.users.push_back(&peer);
     for (auto& parcel : std::exchange(peer.unconnected, {})) office_.answers.emplace_back(&peer, std::move(parcel));
     office_.send_answers();
     office_.wake();

@@ -22,7 +22,8 @@ class Receiver {
   // Where the payload goes, after checks; null: refused, `from` has broken the protocol and is lost.
   virtual std::byte* place(int from, const Head& head) noexcept = 0;
   virtual void arrived(int from, const Head& head) noexcept = 0;  // the payload is there; in the order in which `from` sent
-  // Once, when nothing goes to or comes from `peer` any more, which need not be its fault: it may have left.
+  // Once, when nothing goes to or comes from `peer` any more. It need not have failed: its process may have ended after it left,
+  // or have been slow to take a message of another group, which was given up.
   virtual void lost(int peer, const std::string& how) noexcept = 0;
 
  protected:

@@ -59,6 +59,7 @@ struct Parcel {
   std::shared_ptr<const void> keep;
   bool owned = false;  // by the courier, as is what follows
   std::atomic<Transfer> state = Transfer::under_way;
+  struct Peer* peer = nullptr;  // null: its post has gone
 };
 
 class Sink {
@@ -83,9 +84,8 @@ class Link {
   virtual Transfer send(Parcel& parcel) noexcept = 0;           // under way: sent() will be told. Broken: lost() was
   virtual bool progress() noexcept = 0;                         // false: nothing happened
   virtual int arm() noexcept = 0;  // a descriptor that becomes readable when there is something to do, or -1: there is already
-  // At once: what is under way on the line, in both directions, ends broken, soon. Else what was sent goes first. Any number of
-  // times.
-  virtual void close(int line, bool at_once) noexcept = 0;
+  // What is under way on the line, in both directions, ends broken, soon.
+  virtual void close(int line) noexcept = 0;
 };
 
 // UCX: libucp.so.0, found at run time, never unloaded. Throws Error(unavailable): what was looked for, where, what to install.

@@ -120,7 +120,7 @@ class UcxLink final : public Link {
     ucx_.ucp_worker_release_address(worker, address);
   }
   ~UcxLink() override {
-    for (Line& line : lines_) close(line.number, true);
+    for (Line& line : lines_) close(line.number);
     worker_.reset();
     for (Landing* landing : landings_) delete landing;
   }
@@ -157,29 +157,15 @@ class UcxLink final : public Link {
     return Transfer::broken;
   }
 
-  bool progress() noexcept override {
-    const bool any = ucx_.ucp_worker_progress(worker_.get()) != 0;
-    for (const int line : std::exchange(flushed_, {})) close(line, true);
-    return any;
-  }
+  bool progress() noexcept override { return ucx_.ucp_worker_progress(worker_.get()) != 0; }
   int arm() noexcept override { return ucx_.ucp_worker_arm(worker_.get()) == kOk ? descriptor_ : -1; }
 
-  void close(int number, bool at_once) noexcept override {
+  void close(int number) noexcept override {
     Line& line = lines_[static_cast<size_t>(number)];
     if (line.endpoint == nullptr) return;
-    if (at_once) {
-      const OnSent closed = [](void* request, Code, void*) { library().ucp_request_free(request); };
-      const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
-      ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
-      return;
-    }
-    const OnSent flushed = [](void* request, Code, void* of) {
-      library().ucp_request_free(request);
-      static_cast<Line*>(of)->link.flushed_.push_back(static_cast<Line*>(of)->number);
-    };
-    const RequestParams params{.callback = reinterpret_cast<void*>(flushed), .argument = &line};
-    const Request request = ucx_.ucp_ep_flush_nbx(line.endpoint, &params);
-    if (request == nullptr || is_error(request)) flushed_.push_back(number);
+    const OnSent closed = [](void* request, Code, void*) { library().ucp_request_free(request); };
+    const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
+    ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
   }
 
  private:
@@ -233,7 +219,6 @@ class UcxLink final : public Link {
   int descriptor_ = -1;
   Bytes address_;
   std::deque<Line> lines_;
-  std::vector<int> flushed_;  // lines that can be closed
   std::unordered_set<Landing*> landings_;
 };
 

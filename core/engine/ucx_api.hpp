@@ -80,7 +80,6 @@ static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) 
   X(ucp_worker_arm, Code, (Worker worker))                                                                               \
   X(ucp_worker_set_am_recv_handler, Code, (Worker worker, const HandlerParams* params))                                  \
   X(ucp_ep_create, Code, (Worker worker, const EndpointParams* params, Endpoint* endpoint))                              \
-  X(ucp_ep_flush_nbx, Request, (Endpoint endpoint, const RequestParams* params))                                         \
   X(ucp_ep_close_nbx, Request, (Endpoint endpoint, const RequestParams* params))                                         \
   X(ucp_am_send_nbx, Request,                                                                                            \
     (Endpoint endpoint, unsigned id, const void* header, size_t, const void* data, size_t, const RequestParams* params)) \
