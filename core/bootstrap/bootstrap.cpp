@@ -2,16 +2,19 @@
 
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
+#include "core/base/hash.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/launch.hpp"
+#include "core/bootstrap/tcp_store.hpp"
 
 namespace symm {
 namespace {
 
 constexpr std::string_view kEnv = "env://";
 constexpr std::string_view kDir = "dir://";
+constexpr std::string_view kTcp = "tcp://";
 constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
@@ -62,6 +65,12 @@ std::unique_ptr<Store> open_directory(std::string path, bool remove, const std::
   return std::make_unique<DirStore>(std::move(rendezvous), deadline);
 }
 
+std::unique_ptr<Store> open_by_tcp(const std::string& place, const std::string& name, const std::string& job,
+                                   const BootstrapResult& result, Deadline deadline) {
+  return open_tcp_store(parse_tcp_place(place), mix(fnv1a(name), fnv1a(job)), result.rank, result.size, result.description,
+                        deadline);
+}
+
 // Asked for once: MPI_Finalize() closes PMI_FD.
 std::string remembered_pmi_job(int fd) {
   const std::lock_guard lock(process::lock_against_fork());
@@ -110,6 +119,16 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
     result.store = open_directory(launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
     return;
   }
+  if (launch.several) {
+    if (launch.place.empty()) {
+      throw Error(Status::unavailable,
+                  "env:// (" + launch.source +
+                      ") has ranks on several machines and does not say where rank 0 is: set SYMM_BOOTSTRAP to tcp://host:port "
+                      "or MASTER_ADDR and SYMM_PORT, the same for all ranks");
+    }
+    result.store = open_by_tcp(launch.place, config.name, launch.job, result, deadline);
+    return;
+  }
   const std::string job = job_of(launch);
   if (job.empty()) {
     throw Error(Status::unavailable, "env:// (" + launch.source +
@@ -123,6 +142,14 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
   const std::string directory = kJobPrefix + escape_key(job);
   if (directory.size() > kLongestName) throw Error(Status::invalid_argument, "the name of the job is too long: " + job);
   result.store = open_directory(parent + "/" + directory, true, config.name, job, result, deadline);
+}
+
+void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
+  const std::string place = config.url.substr(kTcp.size());
+  parse_tcp_place(place);
+  take_ranks_without_default(config, result);
+  const std::string job(environment("SYMM_JOB"));
+  result.store = result.size == 1 ? open_alone() : open_by_tcp(place, config.name, job, result, deadline);
 }
 
 void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
@@ -149,12 +176,15 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
     bootstrap_by_environment(config, result, deadline);
   } else if (config.url.starts_with(kDir)) {
     bootstrap_in_directory(config, result, deadline);
+  } else if (config.url.starts_with(kTcp)) {
+    bootstrap_by_tcp(config, result, deadline);
   } else if (config.url.starts_with(kThread)) {
     take_ranks_without_default(config, result);
     const std::string place = config.url.substr(kThread.size()) + (config.name.empty() ? "" : "#" + config.name);
     result.store = open_thread_store(place, result.rank, result.size, deadline);
   } else {
-    throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; known are env://, dir:///path and thread://name");
+    throw Error(Status::invalid_argument,
+                "bootstrap is '" + config.url + "'; known are env://, tcp://host:port, dir:///path and thread://name");
   }
   return result;
 }

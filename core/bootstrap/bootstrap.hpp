@@ -9,7 +9,7 @@
 namespace symm {
 
 struct BootstrapConfig {
-  std::string url;  // "env://", "dir:///path", "thread://name"
+  std::string url;  // "env://", "tcp://host:port", "dir:///path", "thread://name"
   const StoreCallbacks* callbacks = nullptr;
   int rank = 0;
   int size = 0;  // 0: from the bootstrap

@@ -129,13 +129,13 @@ std::optional<Source> from_slurm(const Parser& parser) {
   return found;
 }
 
-void refuse_several_machines(const Source& source) {
-  const Launch& launch = source.launch;
-  if (launch.local_size < 0 || launch.local_size == launch.size) return;
-  throw Error(Status::unavailable,
-              format("%s has ranks on several machines (%s is %d%s); this version of symm joins the ranks of one machine",
-                     launch.source.c_str(), source.size_name.c_str(), launch.size,
-                     launch.local_size > 0 ? format(", of which %d here", launch.local_size).c_str() : ""));
+// Also where nobody starts ranks on several machines, these variables may be set.
+void look_for_several_machines(const Parser& parser, Launch& launch) {
+  launch.several = launch.local_size >= 0 && launch.local_size != launch.size;
+  if (!launch.several || !parser.has("MASTER_ADDR") || !(parser.has("SYMM_PORT") || parser.has("MASTER_PORT"))) return;
+  const int64_t port =
+      parser.has("SYMM_PORT") ? parser.number("SYMM_PORT", 1, UINT16_MAX) : parser.number("MASTER_PORT", 0, UINT16_MAX - 1) + 1;
+  launch.place = parser.text("MASTER_ADDR") + ":" + std::to_string(port);
 }
 
 void compare(const Source& used, const Source& other) {
@@ -176,10 +176,10 @@ Launch parse_environment(const Environment& environment) {
     alone.directory = parser.text("SYMM_DIR");
     return alone;
   }
-  refuse_several_machines(sources.front());
   for (const Source& other : sources) compare(sources.front(), other);
   Launch launch = sources.front().launch;
   launch.directory = parser.text("SYMM_DIR");
+  look_for_several_machines(parser, launch);
   // srun may speak PMI-1 and says without being asked which step this is.
   for (const Source& other : sources) {
     if (launch.job.empty()) launch.job = other.launch.job;

@@ -26,12 +26,13 @@ struct Launch {
   std::string source;     // "Open MPI"; "single process"
   std::string job;        // of this launch on this machine, for one user; "" for a single process
   std::string directory;  // SYMM_DIR
+  bool several = false;   // machines
+  std::string place;      // "host:port" of rank 0, if they say; only where there are several
   int pmi_fd = -1;        // leads to the process manager
   bool single() const noexcept { return source == "single process"; }
 };
 
-// Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree, unavailable for ranks on several
-// machines.
+// Throws Error: invalid_argument naming a malformed variable, mismatch naming two that disagree.
 Launch parse_environment(const Environment& environment);
 
 // What tells one job of a PMI launcher (MPICH's and Intel MPI's hydra) from another, after the process manager's process at the

@@ -24,6 +24,8 @@ class Store {
   // A directory of mode 0700 that all ranks share, where their sockets go; "" if this store has none, in which case
   // rank 0 makes one and publishes its path through the store.
   virtual std::string directory() const { return {}; }
+  // By which ranks of other machines reach this one; "" if this store does not know.
+  virtual std::string address() const { return {}; }
   virtual std::string describe() const = 0;  // for messages and symm_group_info: "dir:///run/user/1000/job"
 };
 

@@ -33,6 +33,16 @@ uint64_t Monitor::watch(int fd, std::weak_ptr<Watched> watched) {
   return number;
 }
 
+void Monitor::want_writable(uint64_t number, bool wanted) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(number);
+  if (found == entries_.end()) return;
+  epoll_event event{};
+  event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
+  event.data.u64 = number;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
+}
+
 void Monitor::forget(uint64_t number) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(number);

@@ -33,6 +33,8 @@ class Monitor {
 
   // Call `watched` whenever `fd` is readable or hung up. Returns a number for forget().
   uint64_t watch(int fd, std::weak_ptr<Watched> watched);
+  // Also when it can be written, until this is taken back.
+  void want_writable(uint64_t number, bool wanted) noexcept;
   // No call begins after this. One that is under way keeps `watched` alive.
   void forget(uint64_t number) noexcept;
  private:

@@ -35,8 +35,9 @@ std::string exchange(const BootstrapConfig& config) {
 }
 
 TEST(Meet, UnknownSchemesGetTheKnownOnes) {
-  for (const char* url : {"tcp://host:1", "env", "env://x", "dir:/x", "thread:x", "://"}) {
-    expect_no_meeting({url, nullptr, 0, 2, ""}, Status::invalid_argument, {url, "env://", "dir:///path", "thread://name"});
+  for (const char* url : {"tcp:host:1", "env", "env://x", "dir:/x", "thread:x", "://"}) {
+    expect_no_meeting({url, nullptr, 0, 2, ""}, Status::invalid_argument,
+                      {url, "env://", "tcp://host:port", "dir:///path", "thread://name"});
   }
 }
 

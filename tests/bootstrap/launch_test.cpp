@@ -145,12 +145,18 @@ TEST(Environment, HalfOfSymmIsAnError) {
   expect_refusal({{"SYMM_SIZE", "2"}}, Status::invalid_argument, {"SYMM_RANK is missing"});
 }
 
-TEST(Environment, RanksOnSeveralMachinesAreUnavailable) {
-  const std::vector<std::string> words = {"several machines"};
-  expect_refusal(both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), Status::unavailable, words);
-  expect_refusal(both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}), Status::unavailable, words);
-  expect_refusal(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), Status::unavailable, words);
-  expect_refusal(both(slurm(1, 4), {{"SLURM_NNODES", "2"}}), Status::unavailable, words);
+TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
+  const Environment master{{"MASTER_ADDR", "node7"}, {"MASTER_PORT", "29500"}};
+  for (const Environment& some :
+       {both(open_mpi(1, 4), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}), both(hydra(1, 4), {{"MPI_LOCALNRANKS", "3"}}),
+        both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}}), both(slurm(1, 4), {{"SLURM_NNODES", "2"}})}) {
+    EXPECT_TRUE(parse_environment(some).several);
+    EXPECT_EQ(parse_environment(both(some, master)).place, "node7:29501");
+    EXPECT_EQ(parse_environment(both(both(some, {{"SYMM_PORT", "7"}}), master)).place, "node7:7");
+  }
+  EXPECT_FALSE(parse_environment(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "4"}}), master)).several);
+  expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}), {{"MASTER_ADDR", "a"}}),
+                 Status::invalid_argument, {"SYMM_PORT", "'x'"});
 }
 
 }  // namespace

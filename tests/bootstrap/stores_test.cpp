@@ -1,8 +1,10 @@
-// What ranks may expect of every store of the library's own, be it of threads or in a directory.
+// What ranks may expect of every store of the library's own, be it of threads, in a directory or at rank 0.
 #include <filesystem>
 
 #include "core/bootstrap/dir_store.hpp"
 #include "core/bootstrap/store.hpp"
+#include "core/bootstrap/tcp_store.hpp"
+#include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
 
 namespace {
@@ -10,27 +12,39 @@ namespace {
 using namespace symm;
 using namespace support;
 
-class Stores : public testing::TestWithParam<bool> {  // in a directory
+enum class Kind { thread, directory, tcp };
+
+uint16_t free_port() { return SecureListener("localhost", 0, {}, 0, nullptr).port(); }
+
+class Stores : public testing::TestWithParam<Kind> {
  protected:
   std::shared_ptr<Store> open(int rank, int size, uint64_t milliseconds = 20'000) const {
     const Deadline deadline = Deadline::after_ms(milliseconds);
     const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
-    if (!GetParam()) return open_thread_store(name, rank, size, deadline);
+    if (GetParam() == Kind::thread) return open_thread_store(name, rank, size, deadline);
+    if (GetParam() == Kind::tcp) return open_tcp_store({"localhost", port_}, 1, rank, size, "tcp://localhost", deadline);
     return std::make_shared<DirStore>(DirectoryRendezvousConfig{base_, "", "", "dir://" + base_, rank, size, false}, deadline);
+  }
+  void SetUp() override {
+    setenv("SYMM_SECRET_FILE", (top_ / "made/on/first/use").c_str(), 1);
+    try {
+      if (GetParam() == Kind::tcp) read_secret();
+    } catch (const Error& error) { GTEST_SKIP() << error.what(); }
   }
   ~Stores() override {
     if (std::filesystem::exists(base_)) expect_empty(base_);
   }
   TemporaryDirectory top_;
   std::string base_ = top_ / "job";
+  uint16_t port_ = free_port();
 };
-INSTANTIATE_TEST_SUITE_P(InADirectory, Stores, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Of, Stores, testing::Values(Kind::thread, Kind::directory, Kind::tcp));
 
 TEST_P(Stores, EveryRankReadsWhatEveryRankSetRoundAfterRound) {
   as_threads(4, [&](int rank) {
     for (int round = 0; round < 20; ++round) {
       const auto store = open(rank, 4);
-      EXPECT_EQ(std::filesystem::is_directory(store->directory()), GetParam());
+      EXPECT_EQ(std::filesystem::is_directory(store->directory()), GetParam() == Kind::directory);
       const auto value = [&](int of) {
         return bytes_of(std::string(static_cast<size_t>(of) * 10'000, 'x') + std::to_string(round));
       };
@@ -48,7 +62,7 @@ TEST_P(Stores, KeysAreAnyBytesSetOnceAndAwaitedUntilTheDeadline) {
   EXPECT_EQ(failure_of([&] { store->set("a_b", bytes_of("3"), soon()); }).status, Status::mismatch);
   EXPECT_EQ(text_of(store->get("a_b", soon())), "2");
   expect_failure(Status::timeout, {"\"missing\""}, [&] { store->get("missing", Deadline::after_ms(20)); });
-  const Status of_long_keys = GetParam() ? Status::invalid_argument : Status::ok;
+  const Status of_long_keys = GetParam() == Kind::directory ? Status::invalid_argument : Status::ok;
   EXPECT_EQ(failure_of([&] { store->set(std::string(300, 'k'), {}, soon()); }).status, of_long_keys);
 }
 
@@ -65,8 +79,9 @@ TEST_P(Stores, MissingRanksAreNamedByEveryRank) {
 }
 
 TEST_P(Stores, DifferentSizesFailAll) {
-  const std::vector<std::string> words =
-      GetParam() ? std::vector<std::string>{"there are 2 ranks", "that there are 3"} : std::vector<std::string>{"3", "2"};
+  const std::vector<std::string> words = GetParam() == Kind::directory
+                                             ? std::vector<std::string>{"there are 2 ranks", "that there are 3"}
+                                             : std::vector<std::string>{"3", "2"};
   as_threads(2, [&](int rank) { expect_failure(Status::mismatch, words, [&] { open(rank, 3 - rank); }); });
 }
 

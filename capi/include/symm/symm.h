@@ -394,6 +394,8 @@ typedef struct {
   /** Where the ranks meet. NULL: $SYMM_BOOTSTRAP, else "env://".
    *    "env://"         rank and size from the launcher (SYMM_*, Open MPI, PMI-1 as of MPICH, torchrun, Slurm, or a
    *                     single process); sources that disagree are an error.
+   *    "tcp://host:port" rank 0 listens on that port of `host`, its machine; ranks may be on several machines, whose
+   *                     user has the same secret file: see docs/machines.md. UNAVAILABLE without libsodium.
    *    "dir:///path"    a directory of mode 0700 owned by this user, made if missing; ranks on one machine.
    *    "thread://name"  ranks are threads of this process; `name` is any string. */
   /* clang-format on */

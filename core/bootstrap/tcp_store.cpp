@@ -1,0 +1,395 @@
+#include "core/bootstrap/tcp_store.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <exception>
+#include <list>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "core/base/environment.hpp"
+#include "core/base/failure_codec.hpp"
+#include "core/base/per_process.hpp"
+#include "core/socket/secure_connection.hpp"
+
+namespace symm {
+namespace {
+
+constexpr size_t kLargest = 63 * 1024;  // key and value
+constexpr uint64_t kLastWordsMs = 1'000;
+constexpr int kMostRefusals = 10;  // in a row, before they are believed: rank 0 may just be leaving
+
+enum class What : uint8_t {
+  join,     // u32 rank, u32 size, u64 creation, u64 pid, host
+  value,    // u16 length of the key, key, value: set by a rank, and then told to all
+  missing,  // who has not come? Of rank 0: nobody waits for them any longer
+  bye,      // leaves in good order; when rank 0 does, all are told
+  done,     // all ranks are here
+  failed    // Failure
+};
+
+Bytes frame(What what, const Writer& body = {}) {
+  Writer out;
+  out.number(static_cast<uint8_t>(what));
+  out.bytes(body.bytes_);
+  return std::move(out.bytes_);
+}
+
+Bytes frame(const Failure& failure) {
+  Writer body;
+  encode(body, failure);
+  return frame(What::failed, body);
+}
+
+// The key of a value, whose rest is the value. Null if it is none.
+std::optional<std::string> key_in(Reader& in) {
+  const size_t length = in.left() < 2 ? SIZE_MAX : in.number<uint16_t>();
+  return length > in.left() ? std::nullopt : std::optional(in.text(length));
+}
+
+// ---- at rank 0, on the monitor thread
+
+struct Guest;
+
+struct Meeting {               // the ranks of one creation
+  std::vector<Guest*> guests;  // by rank; null before one came, and when it has left
+  std::vector<bool> came;
+  std::set<std::string> keys;
+  std::optional<Failure> failure;
+  bool complete = false;
+  void tell(std::span<const std::byte> bytes) const;
+  void fail(Failure why);
+};
+
+// What listens at one place, for all creations that meet there now.
+struct Hub final : std::enable_shared_from_this<Hub> {
+  ~Hub() {
+    if (listener) listener->stop();
+  }
+  std::shared_ptr<Guest> admit(const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first);
+  Failure missing(const Meeting& meeting) const;
+  std::shared_ptr<SecureListener> listener;
+  std::string description;
+  std::list<std::shared_ptr<Guest>> guests;
+  std::map<uint64_t, std::shared_ptr<Meeting>> open;  // one that is complete, or has failed, is known to its guests only
+};
+
+struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Guest> {
+  const char* on_frame(std::span<const std::byte> bytes) override;
+  void on_end(const std::string&) override { leave(false); }
+  void leave(bool in_good_order);
+  void refuse(Failure why) { meeting->fail(std::move(why)), connection->post(frame(*meeting->failure)); }
+  std::string name() const { return format("rank %u (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str()); }
+  std::weak_ptr<Hub> hub;
+  std::shared_ptr<Hub> stays;  // while this guest of a complete meeting is there, whether rank 0 still is or not
+  std::shared_ptr<Meeting> meeting;
+  std::shared_ptr<SecureConnection> connection;
+  uint32_t rank = 0, size = 0;
+  uint64_t creation = 0;
+  int64_t pid = 0;
+  std::string host;
+};
+
+void Meeting::tell(std::span<const std::byte> bytes) const {
+  for (const Guest* guest : guests) {
+    if (guest != nullptr) guest->connection->post(bytes);
+  }
+}
+
+void Meeting::fail(Failure why) {
+  if (failure) return;
+  failure = std::move(why);
+  tell(frame(*failure));
+}
+
+Failure Hub::missing(const Meeting& meeting) const {
+  std::string list;
+  int first = -1, count = 0;
+  for (size_t rank = 0; rank < meeting.came.size(); ++rank) {
+    if (meeting.came[rank]) continue;
+    if (++count == 1) first = static_cast<int>(rank);
+    if (count <= 8) list += (count == 1 ? "" : ", ") + std::to_string(rank);
+  }
+  if (count > 8) list += format(" and %d more", count - 8);
+  const uint64_t strangers = listener->refused();
+  return {
+      Status::timeout, first, 0,
+      format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
+             meeting.came.size(), description.c_str()) +
+          (strangers == 0 ? "" : format(" (%llu strangers were turned away: has a machine another secret?)", 0ULL + strangers))};
+}
+
+std::shared_ptr<Guest> Hub::admit(const std::shared_ptr<SecureConnection>& connection, std::span<const std::byte> first) {
+  constexpr size_t kJoin = 25;
+  if (first.size() < kJoin || first[0] != static_cast<std::byte>(What::join)) return nullptr;
+  auto guest = std::make_shared<Guest>();
+  Reader in(first.subspan(1));
+  in.numbers(guest->rank, guest->size, guest->creation, guest->pid);
+  guest->host = in.text(std::min<size_t>(in.left(), 64));
+  if (guest->rank >= guest->size || guest->size > kMostRanks || !is_clean(guest->host)) return nullptr;
+  guest->hub = weak_from_this();
+  guest->connection = connection;
+  guests.push_back(guest);
+  auto& here = open[guest->creation];
+  if (!here)
+    here = std::make_shared<Meeting>(Meeting{std::vector<Guest*>(guest->size), std::vector<bool>(guest->size), {}, {}, false});
+  const auto meeting = guest->meeting = here;
+  const int rank = static_cast<int>(guest->rank);
+  if (guest->size != meeting->guests.size()) {
+    guest->refuse({Status::mismatch, rank, guest->pid,
+                   format("%s of %s was told that there are %u ranks, others that there are %zu", guest->name().c_str(),
+                          description.c_str(), guest->size, meeting->guests.size())});
+  } else if (const Guest* other = meeting->guests[guest->rank]) {
+    guest->refuse({Status::mismatch, rank, guest->pid,
+                   format("rank %d of %s is claimed by two: %s, %s", rank, description.c_str(), other->name().c_str(),
+                          guest->name().c_str())});
+  } else {
+    meeting->guests[guest->rank] = guest.get();
+    meeting->came[guest->rank] = true;
+    meeting->complete = std::find(meeting->guests.begin(), meeting->guests.end(), nullptr) == meeting->guests.end();
+  }
+  if (meeting->complete) meeting->tell(frame(What::done));
+  if (meeting->complete || meeting->failure) open.erase(guest->creation);
+  if (!meeting->complete) return guest;
+  for (Guest* one : meeting->guests) one->stays = shared_from_this();
+  return guest;
+}
+
+void Guest::leave(bool in_good_order) {
+  const auto at = hub.lock();
+  if (!at) return;
+  const auto self = shared_from_this();
+  stays.reset();
+  at->guests.remove(self);
+  if (size != meeting->guests.size() || meeting->guests[rank] != this) return;
+  if (in_good_order && rank == 0) meeting->tell(frame(What::bye));
+  meeting->guests[rank] = nullptr;
+  if (in_good_order) return;
+  meeting->fail({Status::peer_failed, static_cast<int>(rank), pid,
+                 format("%s of %s died or gave up while the group was being formed", name().c_str(), at->description.c_str())});
+  if (!meeting->complete) at->open.erase(creation);
+}
+
+const char* Guest::on_frame(std::span<const std::byte> bytes) {
+  const auto at = hub.lock();
+  if (!at) return nullptr;
+  Reader in(bytes);
+  What what{};
+  in.numbers(what);
+  if (what == What::bye) return leave(true), nullptr;
+  if (what == What::missing) {
+    if (meeting->complete || meeting->failure) return nullptr;
+    if (rank != 0) return connection->post(frame(at->missing(*meeting))), nullptr;
+    meeting->fail(at->missing(*meeting));
+    return at->open.erase(creation), nullptr;
+  }
+  const auto key = key_in(in);
+  if (what != What::value || !key || !meeting->complete) return "a request that it may not make";
+  if (meeting->keys.insert(*key).second) return meeting->tell(bytes), nullptr;
+  connection->post(frame(Failure{Status::mismatch, -1, 0, "the key \"" + *key + "\" was set twice in " + at->description}));
+  return nullptr;
+}
+
+struct Hubs {  // of this process
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Hub>> open;
+};
+
+std::shared_ptr<Hub> hub_at(const TcpPlace& place, const std::string& description) {
+  Hubs& hubs = PerProcess<Hubs>::current();
+  const std::lock_guard lock(hubs.mutex);
+  auto& known = hubs.open[place.host + ":" + std::to_string(place.port)];
+  if (auto hub = known.lock()) return hub;
+  auto hub = std::make_shared<Hub>();
+  hub->description = description;
+  const auto admit = [weak = std::weak_ptr(hub)](const auto& connection, auto first) {
+    const auto self = weak.lock();
+    return self ? self->admit(connection, first) : nullptr;
+  };
+  hub->listener =
+      std::make_shared<SecureListener>(place.host, place.port, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
+  hub->listener->start();
+  known = hub;
+  return hub;
+}
+
+// ---- at every rank
+
+struct Heard final : SecureConnection::Receiver {
+  const char* on_frame(std::span<const std::byte> bytes) override {
+    Reader in(bytes);
+    What what{};
+    in.numbers(what);
+    const std::lock_guard lock(mutex);
+    if (what == What::value) {
+      const auto key = key_in(in);
+      if (!key) return "a value without its key";
+      values.emplace(*key, Bytes(in.rest().begin(), in.rest().end()));
+    } else if (Failure why; what == What::failed) {
+      if (decode(in, why) != nullptr) return "a failure that cannot be read";
+      if (!failure) failure = std::move(why);
+    }
+    welcome = welcome || what == What::done;
+    left = left || what == What::bye;
+    return changed();
+  }
+  void on_end(const std::string& how) override {
+    const std::lock_guard lock(mutex);
+    end = how;
+    changed();
+  }
+  const char* changed() {
+    changes.fetch_add(1);
+    wake_all(changes);
+    return nullptr;
+  }
+  template <class Look> bool await(Deadline deadline, Look look) {
+    for (;;) {
+      const uint32_t seen = changes.load();
+      {
+        const std::lock_guard lock(mutex);
+        if (look()) return true;
+      }
+      if (deadline.expired()) return false;
+      sleep_while(changes, seen, nullptr, 0, deadline);
+    }
+  }
+  std::mutex mutex;
+  Word changes{0};
+  bool welcome = false, left = false;
+  std::map<std::string, Bytes> values;
+  std::optional<Failure> failure;
+  std::string end;
+};
+
+class TcpStore final : public Store {
+ public:
+  TcpStore(const TcpPlace& place, uint64_t creation, int rank, int size, const std::string& description, Deadline deadline)
+      : place_(place), description_(description), rank_(rank), secret_(read_secret()), exceptions_(std::uncaught_exceptions()) {
+    Writer join;
+    join.numbers(rank, size, creation, static_cast<int64_t>(getpid()));
+    join.text(host_name());
+    int refusals = 0;
+    for (unsigned attempt = 0; !come_in(attempt, frame(What::join, join), deadline); ++attempt) {
+      if (deadline.expired())
+        throw Error({Status::timeout, 0, 0, "rank 0 did not come to " + description + " before the deadline: " + why_});
+      refusals = refusal_ ? refusals + 1 : 0;
+      if (refusals == kMostRefusals) throw Error(*refusal_);
+      const Word never{0};
+      sleep_while(never, 0, nullptr, 0, Deadline::after_ms(std::min(10 * (attempt + 1), 100U)));
+    }
+  }
+  ~TcpStore() override {
+    if (std::uncaught_exceptions() <= exceptions_) connection_->post(frame(What::bye));
+  }
+
+  void set(const std::string& key, const Bytes& value, Deadline deadline) override {
+    Writer body;
+    body.number(static_cast<uint16_t>(key.size()));
+    body.text(key);
+    body.bytes(value);
+    if (body.bytes_.size() > kLargest) {
+      throw Error(Status::invalid_argument,
+                  format("a key and its value have %zu bytes: a store by TCP takes %zu", body.bytes_.size(), kLargest));
+    }
+    if (heard_->await(Deadline::after_ms(0), [&] { return has(key); }))
+      throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + description_);
+    connection_->send(frame(What::value, body), deadline);
+    // A rank that fails says so at its deadline, and shall be heard.
+    const auto came_back = [&] { return has(key) || heard_->left; };
+    if (heard_->await(deadline, came_back) || heard_->await(Deadline::after_ms(kLastWordsMs), came_back)) return;
+    throw Error({Status::timeout, 0, 0, "rank 0 did not take the key \"" + key + "\" of " + description_ + " in time"});
+  }
+  Bytes get(const std::string& key, Deadline deadline) override {
+    Bytes value;
+    const auto look = [&] { return has(key) && (value = heard_->values[key], true); };
+    if (heard_->await(deadline, look)) return value;
+    throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + description_ + " before the deadline");
+  }
+  std::string describe() const override { return description_; }
+  std::string address() const override { return rank_ == 0 ? place_.host : own_address(connection_->socket()); }
+ private:
+  bool has(const std::string& key) const {
+    if (heard_->values.count(key) != 0) return true;
+    if (heard_->failure) throw Error(*heard_->failure);
+    if (heard_->end.empty() || heard_->left) return false;
+    throw Error({Status::peer_failed, 0, 0, "rank 0 of " + description_ + " " + heard_->end});
+  }
+
+  // Once. False: to be tried again, or the deadline has passed.
+  bool come_in(unsigned attempt, const Bytes& join, Deadline deadline) {
+    refusal_.reset();
+    try {
+      if (rank_ == 0) hub_ = hub_at(place_, description_);
+      connection_ = std::make_shared<SecureConnection>(dial_tcp(place_.host, place_.port, attempt), true, secret_,
+                                                       milliseconds("SYMM_PEER_TIMEOUT_MS"));
+    } catch (const Error& error) {
+      if (error.failure().os_error == EADDRINUSE) refusal_ = error.failure();  // a hub may just be closing, another has its turn
+      if (error.status() != Status::unavailable && !refusal_) throw;
+      why_ = error.what();
+      return false;
+    }
+    heard_ = std::make_shared<Heard>();
+    connection_->host(place_.host);
+    connection_->send(join, deadline);
+    connection_->start(heard_);
+    const auto decided = [&] {
+      if (heard_->failure) throw Error(*heard_->failure);
+      return heard_->welcome || !heard_->end.empty();
+    };
+    if (!heard_->await(deadline, decided)) {
+      if (connection_->known()) why_ = "it makes another group just now";
+      if (why_.empty()) why_ = "no answer from " + place_.host;
+      connection_->post(frame(What::missing));  // rank 0 knows who is
+      if (rank_ != 0) connection_->post(frame(What::bye));
+      if (connection_->known()) heard_->await(Deadline::after_ms(kLastWordsMs), decided);
+    } else if (!heard_->welcome) {
+      why_ = "it " + heard_->end;
+      if (!connection_->known() && heard_->end.starts_with("died")) {
+        refusal_ = {Status::unavailable, 0, 0,
+                    format("rank 0 of %s turned rank %d on %s away: the two machines have different secrets; make %s the same",
+                           description_.c_str(), rank_, host_name().c_str(), secret_file().c_str())};
+      }
+    }
+    return heard_->welcome;
+  }
+
+  const TcpPlace place_;
+  const std::string description_;
+  const int rank_;
+  const Secret secret_;
+  const int exceptions_;
+  std::shared_ptr<Hub> hub_;  // of rank 0
+  std::shared_ptr<Heard> heard_;
+  std::shared_ptr<SecureConnection> connection_;
+  std::string why_;
+  std::optional<Failure> refusal_;
+};
+
+}  // namespace
+
+TcpPlace parse_tcp_place(const std::string& text) {
+  TcpPlace place;
+  const size_t colon = text.rfind(':');
+  if (colon != std::string::npos) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, place.port);
+    if (error != std::errc{} || stop != end) place.port = 0;
+    place.host = text.substr(0, colon);
+    if (place.host.size() > 2 && place.host.front() == '[') place.host = place.host.substr(1, place.host.size() - 2);
+  }
+  if (place.port != 0 && !place.host.empty()) return place;
+  throw Error(Status::invalid_argument,
+              "tcp://" + text + " is no place: it needs the host of rank 0 and a port, as in tcp://node7:29600");
+}
+
+std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
+                                      const std::string& description, Deadline deadline) {
+  return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline);
+}
+
+}  // namespace symm

@@ -1,0 +1,206 @@
+#include "core/socket/secure.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "core/base/environment.hpp"
+#include "core/base/error.hpp"
+#include "core/base/fd.hpp"
+#include "core/base/process.hpp"
+
+#if SYMM_SODIUM
+#include <sodium.h>
+#endif
+
+namespace symm {
+
+std::string secret_file() {
+  const std::string named = environment("SYMM_SECRET_FILE");
+  return named.empty() ? std::string(environment("HOME")) + "/.config/symm/secret" : named;
+}
+
+#if SYMM_SODIUM
+
+namespace {
+
+using Bytes = SecureStream::Bytes;
+using Text = std::span<const std::byte>;
+constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // and the version
+constexpr size_t kKey = crypto_scalarmult_BYTES, kNonce = 16, kMac = 32;
+
+static_assert(SecureStream::kGreeting == sizeof kMagic + kKey + kNonce + kMac && SecureStream::kAnswer == kKey + kNonce + kMac);
+static_assert(SecureStream::kHeader == crypto_secretstream_xchacha20poly1305_HEADERBYTES &&
+              SecureStream::kSeal == crypto_secretstream_xchacha20poly1305_ABYTES);
+
+unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
+const unsigned char* raw(const std::byte* bytes) { return reinterpret_cast<const unsigned char*>(bytes); }
+
+std::array<std::byte, kMac> hash(const Secret& secret, char what, Text first, Text second = {}) {
+  std::array<std::byte, kMac> out{};
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, secret.data(), secret.size(), out.size());
+  crypto_generichash_update(&state, reinterpret_cast<const unsigned char*>(&what), 1);
+  crypto_generichash_update(&state, raw(first.data()), first.size());
+  crypto_generichash_update(&state, raw(second.data()), second.size());
+  crypto_generichash_final(&state, raw(out.data()), out.size());
+  return out;
+}
+
+void append(Bytes& to, Text bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
+
+// Made under a name of its own, so that it appears complete; who comes second takes what the first has made.
+void make_secret(const std::string& path) {
+  for (size_t at = path.find('/', 1); at != std::string::npos; at = path.find('/', at + 1))
+    mkdir(path.substr(0, at).c_str(), 0700);
+  const std::string fresh = format("%s.%016llx", path.c_str(), static_cast<unsigned long long>(process::random64()));
+  const Fd file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file) throw system_error(errno, "open", fresh);
+  Secret secret;
+  randombytes_buf(secret.data(), secret.size());
+  const bool whole = ::write(file.get(), secret.data(), secret.size()) == static_cast<ssize_t>(secret.size());
+  const int error = whole && (::link(fresh.c_str(), path.c_str()) == 0 || errno == EEXIST) ? 0 : errno;
+  unlink(fresh.c_str());
+  if (error != 0) throw system_error(error, "write", path);
+}
+
+}  // namespace
+
+struct SecureStream::State {
+  Secret secret{};
+  std::array<unsigned char, kKey> mine{};
+  Bytes said;  // both messages
+  std::array<std::byte, kMac> keys[2];
+  crypto_secretstream_xchacha20poly1305_state out, in;
+  bool accepts = false;
+  bool began = false;
+  ~State() {
+    sodium_memzero(secret.data(), secret.size());
+    sodium_memzero(mine.data(), mine.size());
+    sodium_memzero(keys, sizeof keys);
+  }
+
+  Bytes introduce() {
+    Bytes out_key(kKey + kNonce);
+    randombytes_buf(mine.data(), mine.size());
+    crypto_scalarmult_base(raw(out_key.data()), mine.data());
+    randombytes_buf(raw(out_key.data()) + kKey, kNonce);
+    return out_key;
+  }
+  bool agree(Text their_key) {
+    std::array<std::byte, kKey> shared;
+    const bool good = crypto_scalarmult(raw(shared.data()), mine.data(), raw(their_key.data())) == 0;
+    const auto both = hash(secret, 'h', said);
+    for (int way = 0; way < 2; ++way) keys[way] = hash(secret, static_cast<char>('0' + way), shared, both);
+    sodium_memzero(shared.data(), shared.size());
+    return good;
+  }
+};
+
+SecureStream::SecureStream(const Secret& secret) : state_(std::make_unique<State>()) { state_->secret = secret; }
+SecureStream::~SecureStream() = default;
+
+Bytes SecureStream::greet() {
+  append(state_->said, std::as_bytes(std::span(kMagic)));
+  append(state_->said, state_->introduce());
+  append(state_->said, hash(state_->secret, 'c', Text(state_->said)));
+  return state_->said;
+}
+
+std::optional<Bytes> SecureStream::answer(Text theirs) {
+  const Text said = theirs.first(kGreeting - kMac);
+  const auto seal = hash(state_->secret, 'c', said);
+  if (sodium_memcmp(seal.data(), theirs.data() + said.size(), kMac) != 0 ||
+      !std::equal(std::begin(kMagic), std::end(kMagic), raw(said.data())))
+    return std::nullopt;
+  state_->accepts = true;
+  append(state_->said, theirs);
+  Bytes reply = state_->introduce();
+  append(reply, hash(state_->secret, 's', theirs, Text(reply)));
+  append(state_->said, reply);
+  if (!state_->agree(theirs.subspan(sizeof kMagic, kKey))) return std::nullopt;
+  return reply;
+}
+
+bool SecureStream::finish(Text theirs) {
+  const auto seal = hash(state_->secret, 's', state_->said, theirs.first(kAnswer - kMac));
+  if (sodium_memcmp(seal.data(), theirs.data() + kAnswer - kMac, kMac) != 0) return false;
+  append(state_->said, theirs);
+  return state_->agree(theirs.first(kKey));
+}
+
+Bytes SecureStream::seal(Text text) {
+  Bytes sealed(state_->began ? 0 : kHeader);
+  if (!state_->began)
+    crypto_secretstream_xchacha20poly1305_init_push(&state_->out, raw(sealed.data()), raw(state_->keys[state_->accepts].data()));
+  state_->began = true;
+  const size_t length = text.size() + kSeal;
+  const size_t at = sealed.size() + kLength;
+  sealed.push_back(static_cast<std::byte>(length & 0xFFU));
+  sealed.push_back(static_cast<std::byte>(length >> 8));
+  sealed.resize(at + length);
+  crypto_secretstream_xchacha20poly1305_push(&state_->out, raw(sealed.data()) + at, nullptr, raw(text.data()), text.size(),
+                                             nullptr, 0, 0);
+  return sealed;
+}
+
+bool SecureStream::begin(Text header) {
+  return crypto_secretstream_xchacha20poly1305_init_pull(&state_->in, raw(header.data()),
+                                                         raw(state_->keys[!state_->accepts].data())) == 0;
+}
+
+std::optional<Bytes> SecureStream::open(Text sealed) {
+  if (sealed.size() < kSeal) return std::nullopt;
+  Bytes text(sealed.size() - kSeal);
+  unsigned char tag = 0;
+  if (crypto_secretstream_xchacha20poly1305_pull(&state_->in, raw(text.data()), nullptr, &tag, raw(sealed.data()), sealed.size(),
+                                                 nullptr, 0) != 0)
+    return std::nullopt;
+  return text;
+}
+
+Secret read_secret() {
+  static const bool ready = sodium_init() >= 0;
+  if (!ready) throw Error(Status::unavailable, "libsodium does not start on this machine");
+  const std::string path = secret_file();
+  if (path[0] != '/') throw Error(Status::invalid_argument, "SYMM_SECRET_FILE is '" + path + "'; it must be an absolute path");
+  Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) {
+    make_secret(path);
+    file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  if (!file) throw system_error(errno, "open", path);
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0) throw system_error(errno, "fstat", path);
+  if (status.st_uid != geteuid() || (status.st_mode & 077) != 0 || status.st_size != sizeof(Secret)) {
+    throw Error(Status::unavailable,
+                format("%s, the secret of this user's jobs, has owner %u, mode %04o and %lld bytes; it needs "
+                       "owner %u, mode 0600 and 32 bytes: it is not used",
+                       path.c_str(), status.st_uid, status.st_mode & 07777, static_cast<long long>(status.st_size), geteuid()));
+  }
+  Secret secret;
+  if (read(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
+    throw system_error(errno, "read", path);
+  return secret;
+}
+
+#else
+
+struct SecureStream::State {};
+SecureStream::SecureStream(const Secret&) {}
+SecureStream::~SecureStream() = default;
+SecureStream::Bytes SecureStream::greet() { return {}; }
+std::optional<SecureStream::Bytes> SecureStream::answer(std::span<const std::byte>) { return std::nullopt; }
+bool SecureStream::finish(std::span<const std::byte>) { return false; }
+SecureStream::Bytes SecureStream::seal(std::span<const std::byte>) { return {}; }
+bool SecureStream::begin(std::span<const std::byte>) { return false; }
+std::optional<SecureStream::Bytes> SecureStream::open(std::span<const std::byte>) { return std::nullopt; }
+Secret read_secret() {
+  throw Error(Status::unavailable,
+              "this library was built without libsodium, by which ranks on several machines know each other");
+}
+
+#endif
+
+}  // namespace symm

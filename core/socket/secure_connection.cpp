@@ -1,0 +1,403 @@
+#include "core/socket/secure_connection.hpp"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+
+#include "core/base/error.hpp"
+#include "core/base/process.hpp"
+
+namespace symm {
+namespace {
+
+constexpr size_t kMostWaiting = 16U << 20;  // bytes
+constexpr size_t kMostEarly = 4096;         // frames
+constexpr int kReadsPerTurn = 8;
+constexpr size_t kMostStrangers = 256;
+constexpr int kMostQueued = 1024;
+
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// Without a host: all of this machine.
+Addresses addresses_of(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.empty() ? nullptr : host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) throw Error(Status::unavailable, format("no address of '%s' is known: %s", host.c_str(), gai_strerror(error)));
+  return {found, freeaddrinfo};
+}
+
+bool is_loopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+std::string name_of(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST];
+  if (ask(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    return {};
+  const std::string name = text;
+  return name.starts_with("::ffff:") ? name.substr(7) : name;
+}
+
+PeerFd tcp_socket(int family) {
+  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
+  return fd ? PeerFd(std::move(fd)) : PeerFd();
+}
+
+void set(int socket, int level, int name, int value) { setsockopt(socket, level, name, &value, sizeof value); }
+
+void forget(std::atomic<uint64_t>& watching) noexcept {
+  if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
+}
+
+}  // namespace
+
+std::string host_name() {
+  char text[HOST_NAME_MAX + 1] = "";
+  gethostname(text, sizeof text - 1);
+  return text;
+}
+
+std::string address_of_peer(int socket) { return name_of(socket, getpeername); }
+std::string own_address(int socket) { return name_of(socket, getsockname); }
+
+PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
+  const Addresses all = addresses_of(host, port);
+  unsigned count = 0;
+  for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) ++count;
+  const addrinfo* chosen = all.get();
+  for (unsigned skip = attempt % count; skip > 0; --skip) chosen = chosen->ai_next;
+  PeerFd socket = tcp_socket(chosen->ai_family);
+  if (!socket) throw system_error(errno, "socket", host);
+  if (connect(socket.get(), chosen->ai_addr, chosen->ai_addrlen) != 0 && errno != EINPROGRESS)
+    throw Error(Status::unavailable, format("%s cannot be reached at port %u: %s", host.c_str(), port, strerror(errno)));
+  return socket;
+}
+
+// ---- a connection
+
+SecureConnection::SecureConnection(PeerFd socket, bool dialled, const Secret& secret, uint64_t silence_ms)
+    : socket_(std::move(socket)), dialled_(dialled), silence_ms_(silence_ms), generation_(process::fork_generation()),
+      stage_(dialled ? Stage::connecting : Stage::greeting), stream_(secret) {
+  set(socket_.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+void SecureConnection::start(std::weak_ptr<Receiver> receiver) {
+  receiver_ = std::move(receiver);
+  if (watching_ != 0) return;
+  Monitor& monitor = Monitor::current();
+  if (silence_ms_ != 0) {
+    const uint64_t ms = std::clamp<uint64_t>(silence_ms_ / 8, 20, 250);  // between what must be answered within silence_ms_
+    timer_ = PeerFd(Fd(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)));
+    if (!timer_) throw system_error(errno, "timerfd_create");
+    const timespec each{static_cast<time_t>(ms / 1000), static_cast<long>(ms % 1000) * 1'000'000};
+    const itimerspec times{each, each};
+    timerfd_settime(timer_.get(), 0, &times, nullptr);
+    set(socket_.get(), SOL_SOCKET, SO_KEEPALIVE, 1);
+    set(socket_.get(), IPPROTO_TCP, TCP_KEEPIDLE, 1);
+    set(socket_.get(), IPPROTO_TCP, TCP_KEEPINTVL, 1);
+    set(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(std::min<uint64_t>(silence_ms_, INT_MAX)));
+  }
+  const std::lock_guard lock(mutex_);
+  watching_ = monitor.watch(socket_.get(), weak_from_this());
+  if (timer_) ticking_ = monitor.watch(timer_.get(), weak_from_this());
+  if (dialled_) monitor.want_writable(watching_, true);
+}
+
+void SecureConnection::stop() noexcept {
+  if (generation_ != process::fork_generation()) return;
+  forget(ticking_);
+  forget(watching_);
+  const std::lock_guard lock(mutex_);
+  if (ended_.exchange(true)) return;
+  changed();
+  shutdown(socket_.get(), SHUT_WR);
+  // A socket that is closed with something unread takes back what it has sent.
+  std::array<std::byte, 4096> rest;
+  while (recv(socket_.get(), rest.data(), rest.size(), MSG_DONTWAIT) > 0) {}
+}
+
+std::string SecureConnection::reason(int error) const {
+  const std::string other = host_.empty() ? address_of_peer(socket_.get()) : host_;
+  if (stage_ == Stage::connecting) return "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT);
+  if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
+    return format("is cut off: %s has not answered %s for %.1f s", other.c_str(), host_name().c_str(),
+                  static_cast<double>(silence_ms_) / 1e3);
+  }
+  return "died: its connection closed";
+}
+
+void SecureConnection::end(const std::string& how) {
+  forget(ticking_);
+  forget(watching_);
+  if (ended_.exchange(true)) return;
+  shutdown(socket_.get(), SHUT_RDWR);
+  changed();
+  if (const auto receiver = receiver_.lock()) receiver->on_end(how);
+}
+
+void SecureConnection::changed() noexcept {
+  changes_.fetch_add(1);
+  wake_all(changes_);
+}
+
+void SecureConnection::write() {
+  if (ended_ || out_.empty()) return;
+  ssize_t sent = 0;
+  do { sent = ::send(socket_.get(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT); } while (sent < 0 && errno == EINTR);
+  if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
+    if (error_ == 0) error_ = errno;  // the monitor is told by a socket that can be read
+    out_.clear();
+  }
+  if (sent > 0) out_.erase(out_.begin(), out_.begin() + sent);
+  changed();
+  if (watching_ != 0) Monitor::current().want_writable(watching_, !out_.empty());
+}
+
+fdpass::Sent SecureConnection::send(std::span<const std::byte> frame, Deadline deadline) {
+  for (;;) {
+    const uint32_t seen = changes_.load();
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return fdpass::Sent::closed;
+      if (!known_ && dialled_ && early_.size() < kMostEarly) {
+        early_.emplace_back(frame.begin(), frame.end());
+        return fdpass::Sent::done;
+      }
+      if (known_ && out_.size() < kMostWaiting) {
+        enqueue(stream_.seal(frame));
+        write();
+        return fdpass::Sent::done;
+      }
+    }
+    if (deadline.expired()) return fdpass::Sent::would_block;
+    sleep_while(changes_, seen, nullptr, 0, deadline);
+  }
+}
+
+void SecureConnection::post(std::span<const std::byte> frame) noexcept {
+  try {
+    send(frame, Deadline::after_ms(0));
+  } catch (const std::exception&) {
+    return;  // out of memory; the peer's deadline remains
+  }
+}
+
+void SecureConnection::ready(int fd) noexcept {
+  const std::shared_ptr<SecureConnection> self = weak_from_this().lock();
+  if (!self || ended_) return;
+  try {
+    if (timer_ && fd == timer_.get()) {
+      uint64_t times = 0;
+      if (::read(fd, &times, sizeof times) != sizeof times) return;
+      const std::lock_guard lock(mutex_);
+      if (known_ && out_.empty()) enqueue(stream_.seal({}));
+      return write();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (stage_ == Stage::connecting) {
+        int error = 0;
+        socklen_t size = sizeof error;
+        sockaddr_storage peer{};
+        socklen_t peer_size = sizeof peer;
+        getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+        if (error == 0 && getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &peer_size) != 0) return;
+        if (error != 0) {
+          error_ = error;
+        } else {
+          stage_ = Stage::greeting;
+          enqueue(stream_.greet());
+        }
+      }
+      write();
+    }
+    if (stage_ == Stage::connecting) return end(reason(error_));
+    read();
+  } catch (const std::exception& error) { end(std::string("can no longer be listened to: ") + error.what()); }
+}
+
+void SecureConnection::read() {
+  std::array<std::byte, 16384> buffer;
+  for (int turn = 0; turn < kReadsPerTurn; ++turn) {
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (size <= 0) return end(reason(error_ != 0 ? error_.load() : size < 0 ? errno : 0));
+    in_.insert(in_.end(), buffer.begin(), buffer.begin() + size);
+    if (!parse()) return;
+  }
+}
+
+bool SecureConnection::meet(std::span<const std::byte> theirs) {
+  const std::lock_guard lock(mutex_);
+  if (dialled_) {
+    if (!stream_.finish(theirs)) return false;
+    known_ = true;
+    for (const auto& frame : early_) enqueue(stream_.seal(frame));
+    early_.clear();
+  } else {
+    const auto answer = stream_.answer(theirs);
+    if (!answer) return false;
+    enqueue(*answer);
+  }
+  stage_ = Stage::header;
+  write();
+  return true;
+}
+
+bool SecureConnection::parse() {
+  size_t at = 0;
+  const auto next = [&](size_t size) {
+    const std::span<const std::byte> part(in_.data() + at, size);
+    at += size;
+    return part;
+  };
+  const auto left = [&] { return in_.size() - at; };
+  const auto stranger = [&] {
+    end("broke the protocol: it does not know the secret");
+    return false;
+  };
+  for (;;) {
+    if (stage_ == Stage::greeting) {
+      const size_t size = dialled_ ? SecureStream::kAnswer : SecureStream::kGreeting;
+      if (left() < size) break;
+      if (!meet(next(size))) return stranger();
+    } else if (stage_ == Stage::header) {
+      if (left() < SecureStream::kHeader) break;
+      if (!stream_.begin(next(SecureStream::kHeader))) return stranger();
+      stage_ = Stage::frames;
+    } else {
+      if (left() < SecureStream::kLength) break;
+      const size_t length = std::to_integer<size_t>(in_[at]) | std::to_integer<size_t>(in_[at + 1]) << 8;
+      if (left() < SecureStream::kLength + length) break;
+      next(SecureStream::kLength);
+      const auto text = stream_.open(next(length));
+      if (!text) {
+        end("broke the protocol: a frame that it did not seal");
+        return false;
+      }
+      known_ = true;  // a greeting may have been replayed, this was not
+      if (text->empty()) continue;
+      const auto receiver = receiver_.lock();
+      const char* fault = receiver ? receiver->on_frame(*text) : nullptr;
+      if (fault != nullptr) end(std::string("broke the protocol: ") + fault);
+      if (ended_) return false;
+    }
+  }
+  in_.erase(in_.begin(), in_.begin() + static_cast<std::ptrdiff_t>(at));
+  return true;
+}
+
+// ---- those who connect
+
+class SecureListener::Stranger final : public SecureConnection::Receiver, public std::enable_shared_from_this<Stranger> {
+ public:
+  Stranger(std::weak_ptr<SecureListener> listener, std::shared_ptr<SecureConnection> connection)
+      : listener_(std::move(listener)), connection_(std::move(connection)) {}
+  void go(bool counts) {
+    const auto self = shared_from_this();
+    const auto listener = listener_.lock();
+    if (!listener) return;
+    const std::lock_guard lock(listener->mutex_);
+    if (std::erase(listener->strangers_, self) != 0 && counts) ++listener->refused_;
+  }
+ private:
+  const char* on_frame(std::span<const std::byte> frame) override {
+    const auto listener = listener_.lock();
+    const auto heir = listener ? listener->admit_(connection_, frame) : nullptr;
+    if (!heir) return "nobody awaits it";
+    connection_->start(heir);
+    go(false);
+    return nullptr;
+  }
+  void on_end(const std::string&) override { go(true); }
+
+  const std::weak_ptr<SecureListener> listener_;
+  const std::shared_ptr<SecureConnection> connection_;
+};
+
+SecureListener::SecureListener(const std::string& host, uint16_t port, const Secret& secret, uint64_t silence_ms, Admit admit)
+    : secret_(secret), silence_ms_(silence_ms), admit_(std::move(admit)), generation_(process::fork_generation()) {
+  Addresses all = addresses_of(host, port);
+  if (!is_loopback(all->ai_addr)) all = addresses_of({}, port);
+  int error = EADDRNOTAVAIL;
+  for (const int family : {AF_INET6, AF_INET}) {  // the first takes both, where there is one
+    for (const addrinfo* at = all.get(); at != nullptr; at = at->ai_next) {
+      if (at->ai_family != family || socket_) continue;
+      socket_ = tcp_socket(family);
+      set(socket_.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+      if (family == AF_INET6) set(socket_.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+      if (bind(socket_.get(), at->ai_addr, at->ai_addrlen) == 0 && listen(socket_.get(), kMostQueued) == 0) continue;
+      error = errno;
+      socket_.reset();
+    }
+  }
+  if (!socket_) throw system_error(error, "bind", format("port %u of %s", port, host.c_str()));
+}
+
+void SecureListener::start() { watching_ = Monitor::current().watch(socket_.get(), weak_from_this()); }
+
+void SecureListener::stop() noexcept {
+  if (generation_ != process::fork_generation()) return;
+  forget(watching_);
+  std::unique_lock lock(mutex_);
+  const auto going = std::exchange(strangers_, {});
+  lock.unlock();
+}
+
+uint16_t SecureListener::port() const {
+  sockaddr_in6 address{};  // of either family, the port lies alike
+  socklen_t size = sizeof address;
+  getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin6_port);
+}
+
+void SecureListener::ready(int) noexcept {
+  try {
+    for (int i = 0; i < 64; ++i) {
+      Fd fd(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      const int error = fd ? 0 : errno;
+      if (error == EAGAIN || error == EWOULDBLOCK) return;
+      std::shared_ptr<Stranger> oldest;  // goes without the lock
+      std::shared_ptr<Stranger> stranger;
+      std::shared_ptr<SecureConnection> connection;
+      if (fd) {
+        connection = std::make_shared<SecureConnection>(PeerFd(std::move(fd)), false, secret_, silence_ms_);
+        stranger = std::make_shared<Stranger>(weak_from_this(), connection);
+      }
+      std::unique_lock lock(mutex_);
+      if (stranger) strangers_.push_back(stranger);
+      // Also for want of descriptors, perhaps by those that say nothing.
+      if (strangers_.size() > kMostStrangers || ((error == EMFILE || error == ENFILE) && !strangers_.empty())) {
+        oldest = strangers_.front();
+        strangers_.pop_front();
+        ++refused_;
+      } else if (error == EMFILE || error == ENFILE) {
+        return forget(watching_);  // or it would ask for ever
+      }
+      lock.unlock();
+      if (connection) connection->start(stranger);
+    }
+  } catch (const std::exception&) {
+    return;  // out of memory: who connected is turned away
+  }
+}
+
+}  // namespace symm
