@@ -32,10 +32,8 @@ class Type:
     name: str = ""        # the spelling in C, for integers and structs: size_t, symm_status_t, symm_plan_info_t
     bytes: int = 0
     signed: bool = False
-    of: "Type" = None     # of a pointer or array; what a callback returns
+    of: "Type" = None     # of a pointer or array
     count: int = 0        # of an array
-    const: bool = False   # whether a pointer's target is not to be written
-    parameters: tuple = ()  # of a callback, as a function's
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class Function:
 class Header:
     integers: dict = field(default_factory=dict)   # typedef -> (Type, comment)
     handles: dict = field(default_factory=dict)    # typedef -> comment
-    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment, Type)
+    callbacks: dict = field(default_factory=dict)  # typedef -> (declaration in C, comment)
     enums: list = field(default_factory=list)
     structs: list = field(default_factory=list)
     macros: list = field(default_factory=list)
@@ -148,10 +146,10 @@ def typedef(header, cursor):
     elif underlying.kind == TypeKind.POINTER and underlying.get_pointee().kind == TypeKind.FUNCTIONPROTO:
         parameters = [c for c in cursor.get_children() if c.kind == CursorKind.PARM_DECL]
         form = "typedef " + declaration(underlying.get_pointee().get_result(), f"(*{name})", parameters)
-        header.callbacks[name] = (form, text(cursor), type_of(underlying, cursor))
+        header.callbacks[name] = (form, text(cursor))
     elif underlying.kind == TypeKind.RECORD:
         fields = tuple(
-            Field(f.spelling, type_of(f.type, f), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
+            Field(f.spelling, type_of(f.type), offset(underlying, f), f.type.get_size(), text(f)) for f in underlying.get_fields())
         if fields:
             header.structs.append(Struct(name, underlying.get_size(), underlying.get_align(), fields, text(cursor)))
         else:
@@ -174,8 +172,7 @@ def offset(record, cursor):
     return bits // 8
 
 
-def type_of(type_, cursor=None):
-    """`cursor` declares it, and names the parameters of a callback."""
+def type_of(type_):
     canonical = type_.get_canonical()
     if canonical.kind == TypeKind.VOID:
         return Type("void")
@@ -187,13 +184,10 @@ def type_of(type_, cursor=None):
     if canonical.kind == TypeKind.POINTER:
         pointee = canonical.get_pointee()
         if pointee.kind == TypeKind.FUNCTIONPROTO:
-            declared = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
-            named = [c for c in cursor.get_children() if c.kind == CursorKind.PARM_DECL] if cursor else ()
-            parameters = tuple((p.spelling, type_of(p.type)) for p in named)
-            return Type("callback", type_.spelling, canonical.get_size(), of=type_of(declared.get_result()), parameters=parameters)
+            return Type("callback", bytes=canonical.get_size())
         # The typedef names what is pointed to where there is one: const char *, symm_group_t **.
         named = type_.get_pointee() if type_.kind == TypeKind.POINTER else pointee
-        return Type("pointer", bytes=canonical.get_size(), of=type_of(named), const=pointee.is_const_qualified())
+        return Type("pointer", bytes=canonical.get_size(), of=type_of(named))
     if canonical.kind == TypeKind.CONSTANTARRAY:
         return Type("array", bytes=canonical.get_size(), of=type_of(type_.element_type), count=canonical.element_count)
     if canonical.kind == TypeKind.RECORD:
@@ -232,12 +226,3 @@ def packed(statements, first="", rest=""):
     text = textwrap.fill("; ".join(one.replace(" ", "\0") for one in statements), 160, initial_indent=first, subsequent_indent=rest,
                          break_long_words=False, break_on_hyphens=False)
     return text.replace("\0", " ").replace(";\n", "\n")
-
-
-def one_line(comment):
-    return " ".join(comment.split())
-
-
-def first_sentence(comment):
-    """And what follows of [local], [collective], [blocking]: the rest is the header's and the safe layer's to say."""
-    return re.match(r".*?\.(?=\s|$)(\s\[[^]]*\])*", one_line(comment))[0]
