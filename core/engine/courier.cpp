@@ -16,10 +16,11 @@
 
 namespace symm::engine {
 
+constexpr uint64_t kLooks = 16;          // fewer of them are none who spins
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
 constexpr uint64_t kOwnEndMs = 20;       // for what is under way to end by itself on a line that other groups use
 constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
-constexpr uint64_t kReasonMs = 1'000;    // for the group to say why a peer was lost
+constexpr uint64_t kReasonMs = 100;      // for the group to say why a peer was lost
 
 struct Peer {
   struct Group* group = nullptr;
@@ -77,8 +78,10 @@ class Office final : public Courier, public Sink {
   void serve() noexcept override;
 
   std::unique_lock<std::mutex> hold() noexcept {
-    polls.fetch_add(1, std::memory_order_relaxed);  // serve() makes room
-    return std::unique_lock(mutex);
+    wanted.fetch_add(1, std::memory_order_relaxed);  // serve() makes room
+    std::unique_lock lock(mutex);
+    wanted.fetch_sub(1, std::memory_order_relaxed);
+    return lock;
   }
   Link& there() const {
     if (link == nullptr) throw Error(Status::unavailable, own_name + " was given up in this process");
@@ -153,7 +156,7 @@ class Office final : public Courier, public Sink {
   void lose(Peer& peer, const std::string& how) noexcept {
     if (std::exchange(peer.gone, true)) return;
     peer.how = format("%s lost rank %d: %s", own_name.c_str(), peer.rank, how.c_str());
-    peer.group->receiver.lost(peer.rank, peer.how);
+    peer.group->receiver.lost(peer.rank, how);
   }
 
   void wake() noexcept {
@@ -200,6 +203,7 @@ class Office final : public Courier, public Sink {
 
   std::mutex mutex;
   std::atomic<uint64_t> polls = 0;
+  std::atomic<uint32_t> wanted = 0;  // threads that are about to take it
   std::atomic<bool> asleep = false, stopped = false;
   Fd waker;
   std::unique_ptr<Link> link;  // null: it was given up
@@ -213,18 +217,18 @@ class Office final : public Courier, public Sink {
 
 void Office::serve() noexcept {
   uint64_t seen = 0;
-  const auto idle = [&] {
+  const auto quiet = [&] {
     const uint64_t now = polls.load(std::memory_order_relaxed);
-    return std::exchange(seen, now) == now;
+    return wanted.load(std::memory_order_relaxed) == 0 && now - std::exchange(seen, now) < kLooks;
   };
   while (!stopped) {
     int ready = -1;
-    if (const std::lock_guard lock(mutex); !turn()) {
+    if (const std::lock_guard lock(mutex); !turn() && quiet()) {
       ready = link != nullptr ? link->arm() : waker.get();
       asleep = ready >= 0 && !stopped;
     }
-    if (ready < 0) {  // there is something to do: for those who poll, as long as they do
-      retry_until(idle, Deadline::after_ms(1));
+    if (ready < 0) {  // there is something to do: for those who spin, as long as they do
+      retry_until(quiet, Deadline::after_ms(1));
       continue;
     }
     pollfd descriptors[] = {{ready, POLLIN, 0}, {waker.get(), POLLIN, 0}};
@@ -325,7 +329,6 @@ class OfficePost final : public Post {
     const auto lock = office_.hold();
     office_.end(peer_of(rank));
   }
-
  private:
   Peer& peer_of(int rank) { return group_.peers.at(static_cast<size_t>(rank)); }
   template <class Ask> WaitEnd wait(const Ask& ask, uint64_t ns) {
