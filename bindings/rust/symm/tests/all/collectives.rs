@@ -1,4 +1,4 @@
-//! All six, on slices and on symmetric memory, in place and not.
+//! All six, on slices and on symmetric memory, in place and not. Every type is in the table of behaviours.
 
 use crate::ranks::{processes, threads};
 use symm::{Algorithm, Blocks, Collective, Element, Group, Op, Scale, Status};
@@ -98,28 +98,6 @@ fn all_six_between_processes() {
         all_six(&group, 1, |v| v as f32);
         all_six(&group, 1001, |v| v as f32);
         all_six(&group, 40_000, |v| v as f64);
-    });
-}
-
-#[test]
-fn all_six_between_threads_in_every_type() {
-    threads(RANKS, |group| {
-        all_six(&group, 333, |v| v as f64);
-        all_six(&group, 333, |v| v as i8);
-        all_six(&group, 333, |v| v as u8);
-        all_six(&group, 333, |v| v as i32);
-        all_six(&group, 333, |v| v as u32);
-        all_six(&group, 333, |v| v);
-        all_six(&group, 333, |v| v as u64);
-    });
-}
-
-#[cfg(feature = "half")]
-#[test]
-fn all_six_in_half_precision() {
-    threads(RANKS, |group| {
-        all_six(&group, 333, |v| half::f16::from_f32(v as f32));
-        all_six(&group, 333, |v| half::bf16::from_f32(v as f32));
     });
 }
 
