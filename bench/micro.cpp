@@ -1,11 +1,9 @@
 // The parts by themselves: the arithmetic without ranks, and what a call costs when there is nobody to wait for.
 #include <benchmark/benchmark.h>
 #include <symm/symm.h>
-
 #include <cstdlib>
 #include <memory>
 #include <vector>
-
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 

@@ -1,7 +1,5 @@
 #include "core/group/collective.hpp"
-
 #include <symm/symm.h>
-
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
 

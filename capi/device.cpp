@@ -1,5 +1,4 @@
 #include <symm/symm.h>
-
 #include "capi/structs.hpp"
 #include "core/backends.hpp"
 

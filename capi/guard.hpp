@@ -2,10 +2,8 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <cstddef>
 #include <type_traits>
-
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 

@@ -1,7 +1,5 @@
 #include "core/group/heap.hpp"
-
 #include <symm/symm.h>
-
 #include "capi/objects.hpp"
 #include "capi/placement.hpp"
 

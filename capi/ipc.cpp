@@ -1,8 +1,7 @@
+#include "core/ipc/ipc.hpp"
 #include <symm/symm.h>
-
 #include "capi/objects.hpp"
 #include "capi/structs.hpp"
-#include "core/ipc/ipc.hpp"
 
 using namespace symm;
 using namespace symm::capi;

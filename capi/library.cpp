@@ -1,7 +1,5 @@
 #include <symm/symm.h>
-
 #include <algorithm>
-
 #include "build_info.hpp"
 #include "capi/structs.hpp"
 #include "core/base/log.hpp"

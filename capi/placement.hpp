@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-
 #include "capi/structs.hpp"
 #include "core/backend/backend.hpp"
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-
 #include "capi/guard.hpp"
 #include "core/base/little_endian.hpp"
 

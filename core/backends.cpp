@@ -1,6 +1,5 @@
 // Which back ends there are on this machine.
 #include "core/backends.hpp"
-
 #include "core/backend/hardware.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/little_endian.hpp"

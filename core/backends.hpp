@@ -2,7 +2,6 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 

@@ -1,7 +1,6 @@
 // Several processes form a group, share one symmetric heap, write into each other's memory, signal each other and all-reduce the
 // gradient of a least squares problem. Start it by: symm run -n 4 -- symm_demo
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -2,13 +2,12 @@
 // demo.jl of the bindings. They share one heap, of which each takes the same pieces. Each writes its part, puts some of it into
 // its neighbour's inbox and signals it, all-reduces, checks every bit, and hands its part to the next rank by a token.
 // languages.sh starts all four.
-#include <symm/symm.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <symm/symm.hpp>
 #include <vector>
 
 namespace {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-
 #include "kernels/collective.hpp"
 #include "kernels/pieces.hpp"
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include "kernels/text.hpp"
 
 namespace symm {

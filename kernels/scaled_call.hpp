@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-
 #include "kernels/collective_call.hpp"
 #include "kernels/text.hpp"
 

@@ -1,10 +1,8 @@
 // The command line program `symm`: run, info, doctor, bench.
+#include <symm/symm.h>
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-
-#include <symm/symm.h>
-
 #include "tools/commands.hpp"
 #include "tools/text.hpp"
 

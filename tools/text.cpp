@@ -1,7 +1,5 @@
 #include "tools/text.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -9,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
-
 #include "tools/environment.hpp"
 
 namespace symm::tool {

@@ -1,7 +1,6 @@
 // How soon a kernel leaves when the host stores an abort word, and what looking at that word costs a kernel that waits for
 // another.
 #include <random>
-
 #include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 

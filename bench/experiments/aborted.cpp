@@ -2,7 +2,6 @@
 // group.
 #include <algorithm>
 #include <memory>
-
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {

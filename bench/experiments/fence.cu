@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <deque>
 #include <random>
-
 #include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 

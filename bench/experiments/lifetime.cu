@@ -1,6 +1,5 @@
 // What holds memory of a GPU: a mapping in another process when its maker is killed; a descriptor in a socket that nobody reads.
 #include <algorithm>
-
 #include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 

@@ -3,7 +3,6 @@
 // checked. docs/gpu-failures.md has the questions.
 //   gpu_experiments [GPUs [trials of the fence [question]]]
 #include <unistd.h>
-
 #include "bench/experiments/process.hpp"
 #include "tests/gpu/world.hpp"
 

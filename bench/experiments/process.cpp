@@ -1,10 +1,8 @@
 #include "bench/experiments/process.hpp"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-
 #include "core/socket/fdpass.hpp"
 #include "tests/gpu/world.hpp"
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-
 #include "core/base/fd.hpp"
 #include "tests/support/process.hpp"
 

@@ -1,7 +1,5 @@
 #include "bench/experiments/raw.hpp"
-
 #include <dlfcn.h>
-
 #include <algorithm>
 #include <cmath>
 

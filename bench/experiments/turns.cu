@@ -2,7 +2,6 @@
 // event; on one stream and on two by turns, eagerly and in a graph.
 #include <array>
 #include <barrier>
-
 #include "bench/experiments/kernels.cuh"
 #include "bench/experiments/raw.hpp"
 

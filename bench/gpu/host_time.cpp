@@ -6,8 +6,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <symm/symm.hpp>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -17,8 +15,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <symm/symm.hpp>
 #include <vector>
-
 #include "tools/bench/quantile.hpp"
 #include "tools/bench/stream.hpp"
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
 #include "loop.h"
 
 #if defined(__x86_64__)

@@ -16,7 +16,6 @@
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
-
 #include "data.h"
 #include "loop.h"
 #include "peer.h"

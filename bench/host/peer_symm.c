@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <symm/symm.h>
-
 #include "peer.h"
 
 static struct peer self;

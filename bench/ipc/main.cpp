@@ -4,10 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <symm/symm.hpp>
-
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,8 +13,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <symm/symm.hpp>
 #include <vector>
-
 #include "tools/bench/quantile.hpp"
 
 namespace {

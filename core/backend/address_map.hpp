@@ -6,7 +6,6 @@
 #include <shared_mutex>
 #include <unordered_map>
 #include <vector>
-
 #include "core/backend/backend.hpp"
 
 namespace symm {

@@ -12,7 +12,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
 #include "core/backend/stats.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"

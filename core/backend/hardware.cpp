@@ -1,8 +1,6 @@
 #include "core/backend/hardware.hpp"
-
 #include <sched.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

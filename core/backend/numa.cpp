@@ -1,18 +1,15 @@
 // The system calls themselves: libsymm needs no library for them.
 #include "core/backend/numa.hpp"
-
 #include <linux/mempolicy.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <string>
-
 #include "core/base/error.hpp"
 
 namespace symm::host {

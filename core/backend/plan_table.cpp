@@ -1,12 +1,9 @@
 #include "core/backend/plan_table.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-
 #include "core/base/environment.hpp"
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"

@@ -9,7 +9,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
 #include "core/backend/backend.hpp"
 
 namespace symm {

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-
 #include "core/backend/backend.hpp"
 #include "core/backend/segment.hpp"
 

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <compare>
 #include <memory>
-
 #include "core/backend/backend.hpp"
 #include "core/base/fd.hpp"
 

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <vector>
-
 #include "core/backend/backend.hpp"
 
 namespace symm {

@@ -1,8 +1,6 @@
 #include "core/base/environment.hpp"
-
 #include <charconv>
 #include <cstdlib>
-
 #include "core/base/error.hpp"
 
 namespace symm {

@@ -1,5 +1,4 @@
 #include "core/base/errands.hpp"
-
 #include "core/base/per_process.hpp"
 #include "core/base/process.hpp"
 

@@ -1,5 +1,4 @@
 #include "core/base/error.hpp"
-
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>

@@ -1,10 +1,8 @@
 #include "core/base/log.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdarg>
@@ -12,7 +10,6 @@
 #include <cstring>
 #include <mutex>
 #include <vector>
-
 #include "core/base/environment.hpp"
 #include "core/base/errands.hpp"
 #include "core/base/per_process.hpp"

@@ -3,10 +3,8 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-
 #include <cerrno>
 #include <cstdint>
-
 #include "core/base/fd.hpp"
 
 #ifndef MFD_NOEXEC_SEAL

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include "core/base/fd.hpp"
 
 namespace symm {

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <mutex>
 #include <new>
-
 #include "core/base/peer_fd.hpp"
 #include "core/base/process.hpp"
 

@@ -1,17 +1,14 @@
 #include "core/base/process.hpp"
-
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
 #include <unistd.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <pthread.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>

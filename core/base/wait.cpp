@@ -1,12 +1,10 @@
 #include "core/base/wait.hpp"
-
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,7 +15,6 @@
 #include <map>
 #include <thread>
 #include <tuple>
-
 #include "core/base/environment.hpp"
 
 namespace symm {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <poll.h>
-
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -18,7 +17,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
 #include "core/base/error.hpp"
 
 namespace symm {

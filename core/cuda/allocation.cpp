@@ -1,14 +1,11 @@
 #include "core/cuda/allocation.hpp"
-
 #include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
-
 #include "core/base/environment.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <memory>
-
 #include "core/backend/provider.hpp"
 #include "core/backend/topology.hpp"
 

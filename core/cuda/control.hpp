@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <vector>
-
 #include "core/backend/plan_table.hpp"
 #include "core/cuda/allocation.hpp"
 #include "kernels/cuda/plan.hpp"

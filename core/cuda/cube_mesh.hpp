@@ -5,7 +5,6 @@
 #include <array>
 #include <optional>
 #include <span>
-
 #include "core/cuda/device.hpp"
 #include "core/cuda/nvml.hpp"
 

@@ -1,7 +1,5 @@
 #include "core/cuda/device.hpp"
-
 #include <cstring>
-
 #include "core/base/per_process.hpp"
 
 namespace symm::cuda {

@@ -7,7 +7,6 @@
 #include <new>
 #include <string>
 #include <vector>
-
 #include "core/base/process.hpp"
 #include "core/cuda/stream_uses.hpp"
 

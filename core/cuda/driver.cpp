@@ -1,7 +1,5 @@
 #include "core/cuda/driver.hpp"
-
 #include <dlfcn.h>
-
 #include <cstring>
 #include <memory>
 

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-
 #include "core/base/error.hpp"
 
 namespace symm::cuda {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {

@@ -1,7 +1,5 @@
 #include "core/cuda/kernels.hpp"
-
 #include <mutex>
-
 #include "core/base/per_process.hpp"
 
 namespace symm::cuda {

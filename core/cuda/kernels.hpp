@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 #include <string>
-
 #include "core/cuda/device.hpp"
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/images.hpp"

@@ -1,5 +1,4 @@
 #include "core/cuda/multicast_choice.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <string_view>

@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 #include <string>
-
 #include "core/base/environment.hpp"
 #include "core/cuda/device.hpp"
 

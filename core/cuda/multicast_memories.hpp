@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
 #include "core/backend/backend.hpp"
 #include "core/cuda/kernels.hpp"
 #include "core/cuda/multicast_choice.hpp"

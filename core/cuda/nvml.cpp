@@ -1,10 +1,7 @@
 #include "core/cuda/nvml.hpp"
-
 #include <dlfcn.h>
-
 #include <algorithm>
 #include <cctype>
-
 #include "core/base/error.hpp"
 
 namespace symm::cuda {

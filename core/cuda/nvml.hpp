@@ -3,7 +3,6 @@
 
 #include <string>
 #include <vector>
-
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {

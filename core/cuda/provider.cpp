@@ -1,8 +1,6 @@
-#include "core/cuda/backend.hpp"
-
 #include <cstring>
-
 #include "core/cuda/allocation.hpp"
+#include "core/cuda/backend.hpp"
 #include "core/cuda/stream_words.hpp"
 
 namespace symm::cuda {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/device.hpp"
 

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <set>
 #include <thread>
-
 #include "core/cuda/driver.hpp"
 
 namespace symm::cuda {

@@ -1,5 +1,4 @@
 #include "core/cuda/stream_words.hpp"
-
 #include "core/base/per_process.hpp"
 #include "core/cuda/backend.hpp"
 

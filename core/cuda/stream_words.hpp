@@ -9,7 +9,6 @@
 #include <mutex>
 #include <span>
 #include <vector>
-
 #include "core/backend/provider.hpp"
 #include "core/cuda/device.hpp"
 

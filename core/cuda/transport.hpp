@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <vector>
-
 #include "core/base/timed_mutex.hpp"
 #include "core/cuda/control.hpp"
 #include "core/cuda/cube_mesh.hpp"

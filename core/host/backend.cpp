@@ -1,5 +1,4 @@
 #include "core/host/backend.hpp"
-
 #include "core/backend/hardware.hpp"
 #include "core/host/transport.hpp"
 

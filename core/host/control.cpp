@@ -1,7 +1,5 @@
 #include "core/host/control.hpp"
-
 #include <algorithm>
-
 #include "kernels/host/plan.hpp"
 
 namespace symm::host {

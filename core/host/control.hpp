@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-
 #include "core/backend/segment.hpp"
 #include "core/base/wait.hpp"
 #include "kernels/host/execution.hpp"

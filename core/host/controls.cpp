@@ -1,5 +1,4 @@
 #include "core/host/controls.hpp"
-
 #include <cstring>
 
 namespace symm::host {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <vector>
-
 #include "core/backend/backend.hpp"
 #include "core/backend/plan_table.hpp"
 #include "core/host/control.hpp"

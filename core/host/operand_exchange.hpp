@@ -10,7 +10,6 @@
 
 #include <memory>
 #include <vector>
-
 #include "core/backend/backend.hpp"
 #include "kernels/host/execution.hpp"
 

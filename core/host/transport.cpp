@@ -1,11 +1,8 @@
 #include "core/host/transport.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-
 #include "core/backend/hardware.hpp"
 #include "core/base/hash.hpp"
 #include "kernels/host/arithmetic/reduce.hpp"

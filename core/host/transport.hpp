@@ -2,7 +2,6 @@
 #pragma once
 
 #include <vector>
-
 #include "core/backend/backend.hpp"
 #include "core/base/timed_mutex.hpp"
 #include "core/host/call_sync.hpp"

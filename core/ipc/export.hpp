@@ -3,9 +3,7 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <unordered_map>
-
 #include "core/base/log.hpp"
 #include "core/ipc/lease.hpp"
 #include "core/ipc/validity_board.hpp"

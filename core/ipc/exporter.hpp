@@ -3,7 +3,6 @@
 
 #include <mutex>
 #include <optional>
-
 #include "core/ipc/exporter_listener.hpp"
 #include "core/ipc/importer_connections.hpp"
 #include "core/ipc/mapping.hpp"

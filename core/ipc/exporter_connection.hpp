@@ -2,7 +2,6 @@
 #pragma once
 
 #include <mutex>
-
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/mapping.hpp"
 #include "core/ipc/protocol.hpp"

@@ -1,10 +1,7 @@
 #include "core/ipc/exporter_listener.hpp"
-
 #include <fcntl.h>
 #include <sys/timerfd.h>
-
 #include <cerrno>
-
 #include "core/base/environment.hpp"
 
 namespace symm::ipc {

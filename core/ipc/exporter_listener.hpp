@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <optional>
-
 #include "core/ipc/token.hpp"
 #include "core/socket/directory.hpp"
 #include "core/socket/monitor.hpp"

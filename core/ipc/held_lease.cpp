@@ -1,5 +1,4 @@
 #include "core/ipc/held_lease.hpp"
-
 #include "core/backends.hpp"
 #include "core/base/log.hpp"
 

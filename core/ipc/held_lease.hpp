@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <memory>
-
 #include "core/ipc/exporter.hpp"
 #include "core/ipc/exporter_connection.hpp"
 

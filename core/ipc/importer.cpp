@@ -1,5 +1,4 @@
 #include "core/ipc/importer.hpp"
-
 #include "core/backends.hpp"
 
 namespace symm::ipc {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <set>
-
 #include "core/ipc/export.hpp"
 #include "core/ipc/lease_ring.hpp"
 #include "core/ipc/protocol.hpp"

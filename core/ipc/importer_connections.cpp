@@ -1,7 +1,5 @@
 #include "core/ipc/importer_connections.hpp"
-
 #include <algorithm>
-
 #include "core/socket/fdpass.hpp"
 
 namespace symm::ipc {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <deque>
-
 #include "core/ipc/importer_connection.hpp"
 
 namespace symm::ipc {

@@ -1,8 +1,6 @@
 #include "core/ipc/ipc.hpp"
-#include "core/backends.hpp"
-
 #include <unistd.h>
-
+#include "core/backends.hpp"
 #include "core/base/environment.hpp"
 #include "core/base/per_process.hpp"
 

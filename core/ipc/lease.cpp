@@ -1,5 +1,4 @@
 #include "core/ipc/lease.hpp"
-
 #include "core/backends.hpp"
 #include "core/ipc/export.hpp"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <span>
 #include <vector>
-
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {

@@ -1,5 +1,4 @@
 #include "core/ipc/lease_ring.hpp"
-
 #include <cstring>
 
 namespace symm::ipc {

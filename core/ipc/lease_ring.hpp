@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <functional>
-
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {

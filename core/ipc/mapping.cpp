@@ -1,5 +1,4 @@
 #include "core/ipc/mapping.hpp"
-
 #include <climits>
 
 namespace symm::ipc {

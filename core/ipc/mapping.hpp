@@ -2,10 +2,8 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <map>
 #include <vector>
-
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

@@ -1,7 +1,5 @@
 #include "core/ipc/protocol.hpp"
-
 #include <unistd.h>
-
 #include <cerrno>
 
 namespace symm::ipc {

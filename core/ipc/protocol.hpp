@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
 #include "core/base/failure_codec.hpp"
 #include "core/ipc/token.hpp"
 

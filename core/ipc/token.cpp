@@ -1,5 +1,4 @@
 #include "core/ipc/token.hpp"
-
 #include "core/base/hash.hpp"
 #include "core/base/little_endian.hpp"
 #include "core/base/process.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {

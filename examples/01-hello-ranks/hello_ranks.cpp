@@ -1,8 +1,7 @@
 // Ranks find each other and say who they are: docs/tutorial/01-hello-ranks.md
-#include <symm/symm.hpp>
-
 #include <unistd.h>
 #include <cstdio>
+#include <symm/symm.hpp>
 
 int main() try {
   const symm::Group group = symm::Group::create();

@@ -1,7 +1,6 @@
 // Every rank writes its own array and reads everybody's: docs/tutorial/02-share-an-array.md
-#include <symm/symm.hpp>
-
 #include <cstdio>
+#include <symm/symm.hpp>
 
 int main() try {
   constexpr size_t kCount = 1000;

@@ -1,7 +1,6 @@
 // A number goes once around all ranks, and each adds its own: docs/tutorial/03-signals.md
-#include <symm/symm.hpp>
-
 #include <cstdio>
+#include <symm/symm.hpp>
 
 int main() try {
   const symm::Group group = symm::Group::create();

@@ -1,7 +1,6 @@
 // The average of an array over all ranks, in symmetric memory and in a vector: docs/tutorial/04-all-reduce.md
-#include <symm/symm.hpp>
-
 #include <cstdio>
+#include <symm/symm.hpp>
 #include <vector>
 
 int main() try {

@@ -4,13 +4,12 @@
 //   symm run -n 2 -- symm_gather_matvec
 // Status 77: this machine has no GPU.
 #include <cuda_runtime.h>
-#include <symm/device.cuh>
-#include <symm/symm.hpp>
-
 #include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <string>
+#include <symm/device.cuh>
+#include <symm/symm.hpp>
 #include <thread>
 #include <vector>
 

@@ -1,8 +1,7 @@
 // A rank is killed, and the others go on without it: docs/tutorial/06-survive-a-dead-rank.md
-#include <symm/symm.hpp>
-
 #include <csignal>
 #include <cstdio>
+#include <symm/symm.hpp>
 
 void work(const symm::Group& group) {
   float ones[] = {1};

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-
 #include "kernels/compare.hpp"
 
 namespace symm::cuda {

@@ -5,7 +5,6 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-
 #include "kernels/cuda/memory.cuh"
 #include "kernels/types.hpp"
 

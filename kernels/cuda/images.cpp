@@ -1,6 +1,5 @@
 // The compiled kernels, as data in the library. SYMM_IMAGES lists the .cu files of this folder.
 #include "kernels/cuda/images.hpp"
-
 #include <string_view>
 
 #ifdef SYMM_FATBIN_DIR

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-
 #include "kernels/cuda/args.hpp"
 #include "kernels/cuda/begin.cuh"
 

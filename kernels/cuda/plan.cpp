@@ -1,9 +1,7 @@
 #include "kernels/cuda/plan.hpp"
-
 #include <algorithm>
 #include <bit>
 #include <set>
-
 #include "kernels/text.hpp"
 
 namespace symm::cuda {

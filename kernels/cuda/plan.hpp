@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include "kernels/collective_call.hpp"
 #include "kernels/cuda/args.hpp"
 

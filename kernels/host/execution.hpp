@@ -18,7 +18,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-
 #include "kernels/host/plan.hpp"
 
 namespace symm::host {

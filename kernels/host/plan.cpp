@@ -1,7 +1,5 @@
 #include "kernels/host/plan.hpp"
-
 #include <algorithm>
-
 #include "kernels/host/execution.hpp"
 #include "kernels/host/operands.hpp"
 #include "kernels/host/slices.hpp"

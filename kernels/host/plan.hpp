@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-
 #include "kernels/collective_call.hpp"
 
 namespace symm::host {

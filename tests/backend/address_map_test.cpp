@@ -1,7 +1,5 @@
 #include "core/backend/address_map.hpp"
-
 #include <gtest/gtest.h>
-
 #include "core/group/memory.hpp"
 
 namespace symm {

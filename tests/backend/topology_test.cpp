@@ -1,12 +1,9 @@
 #include "core/backend/topology.hpp"
-
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <bit>
 #include <numeric>
 #include <random>
-
 #include "tests/fake_cuda/machines.hpp"
 
 namespace symm {

@@ -1,11 +1,8 @@
 #include "core/base/environment.hpp"
-
 #include <gtest/gtest.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-
 #include "core/base/error.hpp"
 
 namespace {

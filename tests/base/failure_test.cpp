@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
-
 #include <stdexcept>
-
 #include "core/base/failure_codec.hpp"
 
 namespace {

@@ -2,9 +2,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <atomic>
-
 #include "core/base/process.hpp"
 
 namespace symm {

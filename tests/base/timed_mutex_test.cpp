@@ -1,7 +1,5 @@
 #include "core/base/timed_mutex.hpp"
-
 #include <gtest/gtest.h>
-
 #include <thread>
 #include <vector>
 

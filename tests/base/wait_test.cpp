@@ -1,14 +1,11 @@
 #include "core/base/wait.hpp"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <thread>
-
 #include "core/base/fd.hpp"
 
 namespace symm {

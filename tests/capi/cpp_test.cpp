@@ -1,11 +1,10 @@
 // symm.hpp: each thing works, and fails as documented. Ranks are threads. Compiled as C++17, the oldest that the header allows.
 #include <gtest/gtest.h>
 #include <unistd.h>
-#include <symm/symm.hpp>
-
 #include <array>
 #include <functional>
 #include <numeric>
+#include <symm/symm.hpp>
 #include <thread>
 
 namespace {

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
-
 #include "tests/support/group.hpp"
 
 namespace support {

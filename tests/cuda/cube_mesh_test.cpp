@@ -1,11 +1,8 @@
 // What ranks tell each other of their links, and what all make of it.
 #include "core/cuda/cube_mesh.hpp"
-
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <numeric>
-
 #include "tests/fake_cuda/machines.hpp"
 
 namespace symm::cuda {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <string>
 #include <thread>
-
 #include "core/cuda/device.hpp"
 #include "core/group/collective.hpp"
 #include "core/group/memory.hpp"

@@ -1,9 +1,7 @@
 // Pieces of device memory, on the fake driver.
 #include "core/group/heap.hpp"
-
 #include <array>
 #include <set>
-
 #include "tests/cuda/group.hpp"
 
 namespace symm {

@@ -3,12 +3,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
-
 #include <atomic>
 #include <barrier>
 #include <cstring>
 #include <set>
-
 #include "core/backends.hpp"
 #include "core/base/log.hpp"
 #include "tests/cuda/group.hpp"

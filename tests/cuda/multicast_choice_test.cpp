@@ -1,7 +1,5 @@
 #include "core/cuda/multicast_choice.hpp"
-
 #include <gtest/gtest.h>
-
 #include <map>
 
 namespace symm::cuda {

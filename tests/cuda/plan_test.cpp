@@ -1,7 +1,5 @@
 #include "kernels/cuda/plan.hpp"
-
 #include <gtest/gtest.h>
-
 #include "core/cuda/control.hpp"
 
 namespace symm::cuda {

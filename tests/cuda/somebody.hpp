@@ -2,7 +2,6 @@
 #pragma once
 
 #include <vector>
-
 #include "core/cuda/driver.hpp"
 
 namespace symm::cuda {

@@ -2,7 +2,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
-
 #include "tests/fake_cuda/machines.hpp"
 #include "tests/fake_cuda/state.hpp"
 

@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
-
 #include "tests/fake_cuda/machines.hpp"
 
 namespace {

@@ -1,7 +1,6 @@
 // Kernels and their launches.
 #include <algorithm>
 #include <span>
-
 #include "kernels/cuda/args.hpp"
 #include "tests/fake_cuda/state.hpp"
 

@@ -1,9 +1,7 @@
 // Addresses: reserved, mapped, who may touch them, and what the driver says of them.
 #include <fcntl.h>
 #include <sys/mman.h>
-
 #include <bit>
-
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {

@@ -3,9 +3,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <cstdio>
-
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {

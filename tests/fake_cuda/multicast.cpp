@@ -1,9 +1,7 @@
 // Multicast objects.
 #include <sys/mman.h>
 #include <unistd.h>
-
 #include <bit>
-
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {

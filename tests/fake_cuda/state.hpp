@@ -14,7 +14,6 @@
 #include <string>
 #include <utility>
 #include <vector>
-
 #include "core/cuda/driver.hpp"
 #include "tests/fake_cuda/fake_cuda.hpp"
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <dlfcn.h>
-
 #include "core/cuda/driver.hpp"  // types of the driver
 #include "tests/gpu/world.hpp"
 

@@ -4,9 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cstring>
-
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 

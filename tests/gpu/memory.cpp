@@ -2,9 +2,7 @@
 // DMA-BUF.
 #include <fcntl.h>
 #include <unistd.h>
-
 #include <cstring>
-
 #include "tests/gpu/external_allocation.hpp"
 #include "tests/support/options.hpp"
 

@@ -3,9 +3,7 @@
 // survivors.
 #include <signal.h>
 #include <sys/wait.h>
-
 #include <chrono>
-
 #include "tests/gpu/world.hpp"
 
 namespace {

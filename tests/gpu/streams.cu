@@ -2,7 +2,6 @@
 // several groups work at once, captures are left alone.
 #include <chrono>
 #include <thread>
-
 #include "tests/gpu/world.hpp"
 
 namespace {

@@ -1,12 +1,9 @@
 // The exporter's book, and which tokens are void after which withdrawals.
-#include "core/ipc/export.hpp"
-
 #include <gtest/gtest.h>
-
 #include <random>
-
 #include "core/backend/segment.hpp"
 #include "core/backends.hpp"
+#include "core/ipc/export.hpp"
 #include "core/ipc/lease.hpp"
 
 namespace symm::ipc {

@@ -1,5 +1,4 @@
 #include "core/ipc/protocol.hpp"
-
 #include <gtest/gtest.h>
 
 namespace symm::ipc {

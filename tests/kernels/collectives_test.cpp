@@ -1,9 +1,7 @@
 // Every collective, algorithm, type and operation against the reference, in many shapes.
 #include <gtest/gtest.h>
-
 #include <algorithm>
 #include <tuple>
-
 #include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/world.hpp"

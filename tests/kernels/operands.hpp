@@ -2,11 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <cstring>
 #include <random>
 #include <vector>
-
 #include "kernels/host/plan.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/values.hpp"

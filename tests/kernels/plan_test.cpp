@@ -1,7 +1,5 @@
 #include "kernels/host/plan.hpp"
-
 #include <gtest/gtest.h>
-
 #include "kernels/host/execution.hpp"
 #include "tests/kernels/tuning.hpp"
 

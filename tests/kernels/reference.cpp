@@ -1,5 +1,4 @@
 #include "tests/kernels/reference.hpp"
-
 #include <cmath>
 #include <cstring>
 #include <sstream>

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-
 #include "kernels/types.hpp"
 #include "tools/bench/reference.hpp"
 

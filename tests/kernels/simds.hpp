@@ -2,9 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <vector>
-
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 

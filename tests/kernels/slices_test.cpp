@@ -1,5 +1,4 @@
 #include "kernels/host/slices.hpp"
-
 #include <gtest/gtest.h>
 
 namespace symm::host {

@@ -1,10 +1,7 @@
 #include "kernels/types.hpp"
-
 #include <gtest/gtest.h>
-
 #include <set>
 #include <string>
-
 #include "tests/kernels/reference.hpp"
 
 namespace symm {

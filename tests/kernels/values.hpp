@@ -6,7 +6,6 @@
 #include <cstring>
 #include <random>
 #include <vector>
-
 #include "tests/kernels/reference.hpp"
 
 namespace symm::testing {

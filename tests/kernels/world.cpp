@@ -1,7 +1,5 @@
 #include "tests/kernels/world.hpp"
-
 #include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -9,7 +7,6 @@
 #include <random>
 #include <sstream>
 #include <thread>
-
 #include "tests/kernels/operands.hpp"
 #include "tests/kernels/reference.hpp"
 #include "tests/kernels/tuning.hpp"

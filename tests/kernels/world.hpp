@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <string>
 #include <vector>
-
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {

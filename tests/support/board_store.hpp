@@ -2,11 +2,9 @@
 #pragma once
 
 #include <signal.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-
 #include "tests/support/group.hpp"
 
 namespace support {

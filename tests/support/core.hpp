@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <string>
-
 #include "core/base/error.hpp"
 #include "core/bootstrap/store.hpp"
 #include "tests/support/footprint.hpp"

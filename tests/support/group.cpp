@@ -1,7 +1,5 @@
 #include "tests/support/group.hpp"
-
 #include <unistd.h>
-
 #include <atomic>
 
 namespace support {

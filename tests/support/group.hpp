@@ -3,7 +3,6 @@
 #pragma once
 
 #include <symm/symm.hpp>
-
 #include "tests/support/footprint.hpp"
 #include "tests/support/process.hpp"
 

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <cstring>
-
 #include "tests/support/group.hpp"
 #include "tests/support/pieces.hpp"
 

@@ -1,5 +1,4 @@
 #include "tests/support/process.hpp"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,7 +6,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <sys/types.h>
-
 #include <concepts>
 #include <functional>
 #include <new>

@@ -1,9 +1,7 @@
 // symm info, doctor, bench and the demo, as their users see them.
 #include <gtest/gtest.h>
-
 #include <nlohmann/json.hpp>
 #include <set>
-
 #include "tools/doctor/capture.hpp"
 
 namespace symm::tool {

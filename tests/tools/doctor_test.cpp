@@ -4,11 +4,9 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-
 #include "tools/doctor/finding.hpp"
 #include "tools/run/job_directory.hpp"
 

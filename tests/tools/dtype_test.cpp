@@ -1,10 +1,8 @@
 // The arithmetic against which results are checked must itself be right.
-#include "tools/bench/reference.hpp"
-
 #include <gtest/gtest.h>
-
 #include <cmath>
 #include <limits>
+#include "tools/bench/reference.hpp"
 
 namespace symm::reference {
 namespace {

@@ -2,14 +2,12 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
-
 #include "tests/support/process.hpp"
 #include "tools/doctor/capture.hpp"
 #include "tools/host/host.hpp"

@@ -1,6 +1,5 @@
-#include "tools/run/output.hpp"
-
 #include <gtest/gtest.h>
+#include "tools/run/output.hpp"
 
 namespace symm::tool {
 namespace {

@@ -3,12 +3,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-
 #include "tools/run/descendants.hpp"
 #include "tools/run/environment.hpp"
 #include "tools/run/job_directory.hpp"

@@ -1,9 +1,6 @@
 #include "tools/text.hpp"
-
 #include <gtest/gtest.h>
-
 #include <csignal>
-
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
 

@@ -1,5 +1,4 @@
 #include "tools/bench/thresholds.hpp"
-
 #include <gtest/gtest.h>
 
 namespace symm::tool {

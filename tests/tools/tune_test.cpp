@@ -2,12 +2,10 @@
 // threads.
 #include <gtest/gtest.h>
 #include <unistd.h>
-
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tools/doctor/capture.hpp"

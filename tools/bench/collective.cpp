@@ -1,7 +1,5 @@
 #include "tools/bench/collective.hpp"
-
 #include <symm/symm.hpp>
-
 #include "tools/bench/dtype.hpp"
 
 namespace symm::tool {

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <cstddef>
 #include <string>
-
 #include "tools/bench/pattern.hpp"
 
 namespace symm::tool {

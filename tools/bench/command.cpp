@@ -1,6 +1,5 @@
 #include <map>
 #include <memory>
-
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/commands.hpp"

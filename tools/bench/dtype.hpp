@@ -2,10 +2,8 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <string>
 #include <vector>
-
 #include "tools/bench/reference.hpp"
 
 namespace symm::tool {

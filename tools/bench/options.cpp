@@ -1,5 +1,4 @@
 #include "tools/bench/options.hpp"
-
 #include <algorithm>
 #include <array>
 

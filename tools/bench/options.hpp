@@ -1,12 +1,10 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
-
 #include "tools/bench/collective.hpp"
 
 namespace symm::tool {

@@ -1,9 +1,7 @@
 #include "tools/bench/pattern.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-
 #include "tools/bench/dtype.hpp"
 
 namespace symm::tool {

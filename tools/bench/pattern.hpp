@@ -2,7 +2,6 @@
 #pragma once
 
 #include <symm/symm.h>
-
 #include <cstddef>
 #include <vector>
 

@@ -12,7 +12,6 @@
 #include <limits>
 #include <stdexcept>
 #include <vector>
-
 #include "capi/include/symm/symm.h"
 
 namespace symm::reference {

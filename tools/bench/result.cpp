@@ -1,5 +1,4 @@
 #include "tools/bench/result.hpp"
-
 #include <cstdio>
 
 namespace symm::tool {

@@ -1,11 +1,9 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
 #include "tools/bench/options.hpp"
 
 namespace symm::tool {

@@ -1,7 +1,5 @@
 #include "tools/bench/stream.hpp"
-
 #include <dlfcn.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -1,10 +1,8 @@
 #include "tools/bench/thresholds.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
-
 #include "tools/text.hpp"
 
 namespace symm::tool {

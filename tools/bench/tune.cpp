@@ -1,14 +1,12 @@
 // symm bench --tune: every algorithm that could do a size takes its turn, in the group in which it runs, and where one should
 // give way to the next becomes a plan table.
-#include <symm/symm.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-
+#include <symm/symm.hpp>
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"
 #include "tools/bench/quantile.hpp"

@@ -1,13 +1,10 @@
 #include "tools/doctor/capture.hpp"
-
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-
 #include "tools/run/rank_process.hpp"
 
 namespace symm::tool {

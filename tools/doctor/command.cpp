@@ -1,9 +1,7 @@
 #include <unistd.h>
-
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-
 #include "tools/commands.hpp"
 #include "tools/doctor/finding.hpp"
 #include "tools/text.hpp"

@@ -3,14 +3,12 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
-
 #include "tools/doctor/finding.hpp"
 #include "tools/environment.hpp"
 #include "tools/run/job_directory.hpp"

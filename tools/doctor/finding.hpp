@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

@@ -1,5 +1,4 @@
 #include <cstdio>
-
 #include "tools/doctor/finding.hpp"
 #include "tools/text.hpp"
 

@@ -1,8 +1,6 @@
-#include "tools/doctor/finding.hpp"
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
+#include "tools/doctor/finding.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {

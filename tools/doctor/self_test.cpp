@@ -1,12 +1,9 @@
 // Two ranks do what every program does: form a group, share memory, signal, all-reduce.
-#include "tools/doctor/finding.hpp"
-
-#include <symm/symm.hpp>
-
 #include <filesystem>
 #include <stdexcept>
-
+#include <symm/symm.hpp>
 #include "tools/doctor/capture.hpp"
+#include "tools/doctor/finding.hpp"
 
 namespace symm::tool {
 namespace {

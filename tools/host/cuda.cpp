@@ -1,8 +1,6 @@
-#include "tools/host/host.hpp"
-
 #include <dlfcn.h>
-
 #include <memory>
+#include "tools/host/host.hpp"
 
 namespace symm::tool {
 namespace {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sched.h>
-
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>

@@ -1,5 +1,3 @@
-#include "tools/host/host.hpp"
-
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
@@ -7,10 +5,9 @@
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
-
+#include "tools/host/host.hpp"
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {

@@ -1,7 +1,4 @@
-#include "tools/host/host.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -12,7 +9,7 @@
 #include <set>
 #include <span>
 #include <stdexcept>
-
+#include "tools/host/host.hpp"
 #include "tools/text.hpp"
 
 namespace symm::tool {

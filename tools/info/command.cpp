@@ -1,9 +1,7 @@
 #include <symm/symm.h>
 #include <unistd.h>
-
 #include <cstdio>
 #include <memory>
-
 #include "tools/commands.hpp"
 #include "tools/info/report.hpp"
 #include "tools/text.hpp"

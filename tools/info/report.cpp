@@ -1,7 +1,5 @@
 #include "tools/info/report.hpp"
-
 #include <symm/symm.hpp>
-
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

@@ -1,9 +1,8 @@
+#include "tools/text.hpp"
 #include <utility>
-
 #include "tools/environment.hpp"
 #include "tools/host/host.hpp"
 #include "tools/info/report.hpp"
-#include "tools/text.hpp"
 
 namespace symm::tool {
 namespace {

@@ -1,5 +1,4 @@
 #include "array_struct.h"
-
 #include <stdint.h>
 
 /* As NumPy's array interface protocol, version 3, lays it out. */

@@ -1,5 +1,4 @@
 #include "dlpack.h"
-
 #include <stdint.h>
 #include <stdlib.h>
 

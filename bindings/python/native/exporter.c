@@ -1,5 +1,4 @@
 #include "exporter.h"
-
 #include <stdlib.h>
 #include <string.h>
 

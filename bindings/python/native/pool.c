@@ -1,7 +1,5 @@
 #include "pool.h"
-
 #include <symm/symm.h>
-
 #include "support.h"
 
 enum {

@@ -39,7 +39,6 @@
 
 #ifndef __CUDACC_RTC__
 #include <symm/symm.h>
-
 #include <cstddef>
 #endif
 

@@ -20,7 +20,6 @@
 #define SYMM_SYMM_HPP
 
 #include <symm/symm.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

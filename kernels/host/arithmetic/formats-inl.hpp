@@ -7,7 +7,6 @@
 #endif
 
 #include <hwy/highway.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

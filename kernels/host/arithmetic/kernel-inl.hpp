@@ -7,7 +7,6 @@
 #endif
 
 #include <type_traits>
-
 #include "kernels/host/arithmetic/formats-inl.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 

@@ -1,9 +1,7 @@
 #include "kernels/host/arithmetic/reduce.hpp"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-
 #include "kernels/host/arithmetic/float_environment.hpp"
 #include "kernels/host/arithmetic/table.hpp"
 #include "kernels/host/slices.hpp"

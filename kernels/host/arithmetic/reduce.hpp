@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-
 #include "kernels/scaled_call.hpp"
 
 namespace symm::host {

@@ -3,7 +3,6 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/host/arithmetic/reduce_small_float.cpp"
 #include <hwy/foreach_target.h>
-
 #include "kernels/host/arithmetic/kernel-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,7 +1,5 @@
 #include "kernels/host/arithmetic/simd.hpp"
-
 #include <atomic>
-
 #include "kernels/host/arithmetic/table.hpp"
 
 #if defined(__x86_64__)

@@ -5,9 +5,7 @@
 #define HWY_TARGET_INCLUDE "kernels/host/arithmetic/stream.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-
 #include <cstring>
-
 #include "kernels/host/arithmetic/table.hpp"
 
 HWY_BEFORE_NAMESPACE();

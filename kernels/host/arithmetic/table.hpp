@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-
 #include "kernels/host/arithmetic/reduce.hpp"
 #include "kernels/host/arithmetic/simd.hpp"
 

@@ -1,7 +1,5 @@
 #include "tests/bindings/behaviours/line.hpp"
-
 #include <symm/symm.h>
-
 #include <algorithm>
 #include <cctype>
 #include <sstream>

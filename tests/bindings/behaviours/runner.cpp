@@ -1,8 +1,6 @@
 // Runs table.txt as one of three ranks, through symm.hpp, and where its types make a wrong call impossible through symm.h: the
 // runner that those of the other languages are compared with.
 #include <signal.h>
-#include <symm/symm.hpp>
-
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -14,9 +12,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <symm/symm.hpp>
 #include <thread>
 #include <vector>
-
 #include "tests/bindings/behaviours/line.hpp"
 #include "tools/bench/reference.hpp"
 

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -7,13 +7,11 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <thread>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

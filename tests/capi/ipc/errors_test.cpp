@@ -2,10 +2,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <filesystem>
 #include <random>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

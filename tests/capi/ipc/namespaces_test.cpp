@@ -2,10 +2,8 @@
 #include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

@@ -1,7 +1,5 @@
 #include "tests/capi/ipc/sharing.hpp"
-
 #include <unistd.h>
-
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstring>
 #include <list>
-
 #include "tests/support/group.hpp"
 
 namespace support {

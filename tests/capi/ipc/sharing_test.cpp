@@ -1,7 +1,6 @@
 // Memory goes from process to process, as often and in whatever order they like.
-#include <unistd.h>
-
 #include "tests/capi/ipc/sharing.hpp"
+#include <unistd.h>
 
 namespace support {
 namespace {

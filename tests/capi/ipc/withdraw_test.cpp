@@ -1,7 +1,6 @@
 // Before memory is written anew, nobody may hold it any more.
 #include <signal.h>
 #include <unistd.h>
-
 #include "tests/capi/ipc/sharing.hpp"
 
 namespace support {

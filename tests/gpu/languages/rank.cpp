@@ -3,12 +3,11 @@
 // all-reduces, compares every bit with a computation on the host, and hands its block to the next rank by a token. `run` starts
 // all four.
 #include <cuda_runtime.h>
-#include <symm/symm.hpp>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <symm/symm.hpp>
 #include <vector>
 
 namespace {

@@ -1,10 +1,8 @@
 // Several groups at once on devices that have room for few blocks: whatever collectives they are in, and in whatever order each
 // device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
 #include <gtest/gtest.h>
-
 #include <array>
 #include <bit>
-
 #include "kernels/cuda/plan.hpp"
 #include "tests/kernels/cuda/world.hpp"
 

@@ -1,8 +1,6 @@
 // What the pipeline's kernels do where ranks disagree, announce what cannot be, or take long.
 #include <gtest/gtest.h>
-
 #include <array>
-
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 

@@ -1,7 +1,6 @@
 // The kernels that push as they are, messages of several chunks among them: whatever sizes follow each other, whoever is held up
 // where, all ranks get all sums. Packs are torn into words.
 #include <gtest/gtest.h>
-
 #include "kernels/collective.hpp"
 #include "tests/kernels/cuda/world.hpp"
 

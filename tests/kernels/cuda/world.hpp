@@ -9,14 +9,12 @@
 #pragma once
 
 #include <ucontext.h>
-
 #include <functional>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
-
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda::model {

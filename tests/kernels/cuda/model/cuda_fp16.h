@@ -3,7 +3,6 @@
 #pragma once
 
 #include <bit>
-
 #include "tests/kernels/reference.hpp"
 
 inline float __uint_as_float(unsigned v) { return std::bit_cast<float>(v); }

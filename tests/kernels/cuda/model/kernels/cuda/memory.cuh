@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-
 #include "kernels/cuda/args.hpp"
 
 #define __device__
