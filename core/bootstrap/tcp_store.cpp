@@ -338,7 +338,7 @@ class TcpStore final : public Store {
     connection_->send(join, deadline);
     connection_->start(heard_);
     const auto decided = [&] {
-      if (heard_->failure) throw Error(*heard_->failure);
+      if (heard_->failure && !heard_->welcome) throw Error(*heard_->failure);
       return heard_->welcome || !heard_->end.empty();
     };
     if (!heard_->await(deadline, decided)) {
