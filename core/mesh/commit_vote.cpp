@@ -48,11 +48,14 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
   }
   if (!joined) return {};
   const int64_t pid = events.identity(rank).pid;
-  const std::string name = name_of_peer(rank, pid);
+  const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
   if (!is_gone()) {
     return {Status::timeout, rank, pid, name + format(" did not finish connecting within %llu ms", records.allowed_ms())};
   }
-  return {Status::peer_failed, rank, pid, name + " died while the group was being formed"};
+  const std::string how =
+      events.look([&](Known& known) { return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : ""; });
+  const bool died = how.empty() || how.starts_with(name + " died");
+  return {Status::peer_failed, rank, pid, (died ? name + " died" : how) + " while the group was being formed"};
 }
 
 }  // namespace

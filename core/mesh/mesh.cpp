@@ -95,7 +95,8 @@ Message Mesh::receive(int peer, const Topic& topic, size_t body_size, size_t fd_
   if (ended) return checked(peer, topic, std::move(*arrival), body_size, fd_count);
   const int64_t pid = this->peer(peer).pid;
   const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
-  throw Error({Status::timeout, as_rank, pid, name_of_peer(as_rank, pid) + " sent nothing before the deadline"});
+  throw Error(
+      {Status::timeout, as_rank, pid, name_of_peer(as_rank, pid, this->peer(peer).host) + " sent nothing before the deadline"});
 }
 
 std::optional<Mesh::News> Mesh::receive_any(std::span<const int> peers, const Topic& topic, size_t body_size, Deadline deadline) {
@@ -139,7 +140,7 @@ std::shared_ptr<PeerLink> Mesh::link_if_in(int peer, uint64_t group) const {
 Message Mesh::checked(int peer, const Topic& topic, Arrival arrival, size_t body_size, size_t fd_count) {
   const int64_t pid = this->peer(peer).pid;
   const int as_rank = events_->look([&](Known& known) { return known.groups.rank_in(topic.group, peer); });
-  const std::string name = name_of_peer(as_rank, pid);
+  const std::string name = name_of_peer(as_rank, pid, this->peer(peer).host);
   if (arrival.fds_lost) {
     throw Error({Status::system, -1, 0,
                  format("recvmsg: descriptors from %s were lost: this process may open no more (EMFILE)", name.c_str()), EMFILE,

@@ -26,6 +26,7 @@ struct PeerIdentity {
   std::array<std::byte, 16> process{};  // random, drawn once per process (and again in a forked child)
   bool same_process = false;
   bool watched = false;  // a pidfd confirms its death; otherwise its socket is the only sign
+  std::string host{};    // of another machine, where the pid counts
 };
 
 // Kinds of messages that users of the mesh exchange, 16 .. 63; the mesh has kinds of its own besides (wire.hpp).

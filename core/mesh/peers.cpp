@@ -2,7 +2,8 @@
 
 namespace symm {
 
-std::string name_of_peer(int rank, int64_t pid) {
+std::string name_of_peer(int rank, int64_t pid, const std::string& host) {
+  if (!host.empty()) return format("rank %d (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str());
   return pid > 0 ? format("rank %d (pid %lld)", rank, static_cast<long long>(pid)) : format("rank %d", rank);
 }
 

@@ -9,7 +9,7 @@
 
 namespace symm {
 
-std::string name_of_peer(int rank, int64_t pid);  // "rank 3 (pid 4711)"
+std::string name_of_peer(int rank, int64_t pid, const std::string& host = {});  // "rank 3 (pid 4711)", "rank 3 (pid 4711 on b)"
 
 class Peers {
  public:
@@ -24,7 +24,7 @@ class Peers {
 
   bool left(int peer) const { return at(peer).state == State::left; }
   bool failed(int peer) const { return at(peer).state == State::failed; }
-  std::string name(int peer, int as_rank) const { return name_of_peer(as_rank, identity(peer).pid); }
+  std::string name(int peer, int as_rank) const { return name_of_peer(as_rank, identity(peer).pid, identity(peer).host); }
   Failure failure(int peer, int as_rank) const;  // of one that failed
  private:
   enum class State { absent, here, left, failed };

@@ -1,4 +1,5 @@
-// To a rank in another process: a connection, and the packets of wire.hpp on it.
+// To a rank in another process: a connection, and the packets of wire.hpp on it. On this machine it is a socket that carries
+// descriptors, to another machine TCP.
 #include "core/base/log.hpp"
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -7,11 +8,85 @@
 namespace symm {
 namespace {
 
-class SocketLink final : public PeerLink, public Receiver {
+class PacketLink : public PeerLink {
+ public:
+  PacketLink(int rank, int peer, std::weak_ptr<PeerEvents> events) : rank_(rank), peer_(peer), events_(std::move(events)) {}
+  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
+    wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);
+    header.nfds = static_cast<uint16_t>(fds.size());
+    header.tag = topic.tag;
+    header.sequence = topic.sequence;
+    return carry(wire::encode(header, body), fds, deadline);
+  }
+
+  void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
+    try {
+      wire::Header header = header_of(type, group);
+      if (failure != nullptr) header.tag = failure->when_ns;
+      carry_now(failure == nullptr ? wire::encode(header) : wire::encode(header, *failure));
+    } catch (const std::exception&) {
+      return;  // out of memory
+    }
+  }
+ protected:
+  virtual fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) = 0;
+  virtual void carry_now(std::span<const std::byte> packet) noexcept = 0;  // dropped if it cannot be sent at once
+  virtual void watch_life(const Fd&, uint64_t) {}
+  wire::Header header_of(wire::Type type, uint64_t group) const {
+    wire::Header header;
+    header.type = type;
+    header.source = static_cast<uint16_t>(rank_);
+    header.group = group;
+    return header;
+  }
+
+  const char* hear(std::span<const std::byte> bytes, fdpass::Received&& received) {
+    wire::Packet packet;
+    if (const char* fault = wire::decode(bytes, packet)) return fault;
+    const wire::Header& header = packet.header;
+    if (header.source != peer_) return "a packet in another rank's name";
+    if (received.fds_cut && received.fds_arrived >= header.nfds) return "more descriptors than allowed";
+    if (!received.fds_cut && received.fds.size() != header.nfds) return "another number of descriptors than announced";
+    const std::shared_ptr<PeerEvents> events = events_.lock();
+    if (!events) return nullptr;  // about to be forgotten
+    switch (header.type) {
+      case wire::Type::leave:
+      case wire::Type::bye:
+      case wire::Type::failure:
+      case wire::Type::commit_vote:
+        packet.failure.when_ns = header.tag;
+        events->on_post(peer_, header.type, header.group, packet.failure);
+        return nullptr;
+      case wire::Type::life:
+        if (!received.fds.empty()) watch_life(received.fds[0], header.tag);
+        return nullptr;
+      case wire::Type::hello:
+      case wire::Type::identity:
+      case wire::Type::address: return "it introduced itself twice";
+      default: break;
+    }
+    Arrival arrival;
+    arrival.message.body.assign(packet.body.begin(), packet.body.end());
+    arrival.message.fds = std::move(received.fds);
+    arrival.fds_lost = received.fds_cut;
+    events->on_message(peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence},
+                       std::move(arrival));
+    return nullptr;
+  }
+
+  void gone(const std::string& how) {
+    if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_gone(peer_, how);
+  }
+
+  const int rank_;
+  const int peer_;
+  const std::weak_ptr<PeerEvents> events_;
+};
+
+class SocketLink final : public PacketLink, public Receiver {
  public:
   SocketLink(int rank, int peer, PeerFd socket, PeerProcess process, std::weak_ptr<PeerEvents> events)
-      : rank_(rank), peer_(peer), events_(std::move(events)),
-        connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
+      : PacketLink(rank, peer, std::move(events)), connection_(*this, std::move(socket), std::move(process), wire::kMaxPacket) {}
   void start(const std::shared_ptr<SocketLink>& self) { connection_.start(self); }
   void stop() noexcept override { connection_.stop(); }
   bool is_dead() const noexcept override { return connection_.is_dead(); }
@@ -30,87 +105,49 @@ class SocketLink final : public PeerLink, public Receiver {
                  name_of_peer(peer_, connection_.peer().pid).c_str(), error.what());
     }
   }
-
-  fdpass::Sent send(const Topic& topic, std::span<const std::byte> body, std::span<const int> fds, Deadline deadline) override {
-    wire::Header header = header_of(static_cast<wire::Type>(topic.kind), topic.group);
-    header.nfds = static_cast<uint16_t>(fds.size());
-    header.tag = topic.tag;
-    header.sequence = topic.sequence;
-    return connection_.send(wire::encode(header, body), fds, deadline);
-  }
-
-  void post(wire::Type type, uint64_t group, const Failure* failure) noexcept override {
-    try {
-      wire::Header header = header_of(type, group);
-      if (failure != nullptr) header.tag = failure->when_ns;
-      connection_.post(failure == nullptr ? wire::encode(header) : wire::encode(header, *failure));
-    } catch (const std::exception&) {
-      return;  // out of memory
-    }
-  }
  private:
-  wire::Header header_of(wire::Type type, uint64_t group) const {
-    wire::Header header;
-    header.type = type;
-    header.source = static_cast<uint16_t>(rank_);
-    header.group = group;
-    return header;
+  fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
+    return connection_.send(packet, fds, deadline);
   }
-
+  void carry_now(std::span<const std::byte> packet) noexcept override { connection_.post(packet); }
+  void watch_life(const Fd& fd, uint64_t index) override { connection_.watch_life(map_life_word(fd, index)); }
   const char* on_packet(std::span<const std::byte> bytes, fdpass::Received& received) override {
-    wire::Packet packet;
-    if (const char* fault = wire::decode(bytes, packet)) return fault;
-    const wire::Header& header = packet.header;
-    if (header.source != peer_) return "a packet in another rank's name";
-    if (received.fds_cut && received.fds_arrived >= header.nfds) return "more descriptors than allowed";
-    if (!received.fds_cut && received.fds.size() != header.nfds) return "another number of descriptors than announced";
-    const std::shared_ptr<PeerEvents> events = events_.lock();
-    if (!events) return nullptr;  // about to be forgotten
-    switch (header.type) {
-      case wire::Type::leave:
-      case wire::Type::bye:
-      case wire::Type::failure:
-      case wire::Type::commit_vote:
-        packet.failure.when_ns = header.tag;
-        events->on_post(peer_, header.type, header.group, packet.failure);
-        return nullptr;
-      case wire::Type::life:
-        if (!received.fds.empty()) connection_.watch_life(map_life_word(received.fds[0], header.tag));
-        return nullptr;
-      case wire::Type::hello:
-      case wire::Type::identity:
-      case wire::Type::address: return "it introduced itself twice";
-      default: break;
-    }
-    Arrival arrival;
-    arrival.message.body.assign(packet.body.begin(), packet.body.end());
-    arrival.message.fds = std::move(received.fds);
-    arrival.fds_lost = received.fds_cut;
-    events->on_message(peer_, {static_cast<MessageKind>(header.type), header.group, header.tag, header.sequence},
-                       std::move(arrival));
-    return nullptr;
+    return hear(bytes, std::move(received));
   }
-
   void on_end(End end, const std::string& why) override {
-    const std::shared_ptr<PeerEvents> events = events_.lock();
-    if (!events) return;
     switch (end) {
-      case End::closed: return events->on_gone(peer_, "died: its connection closed");
-      case End::dying: return events->on_gone(peer_, "died");
-      case End::broken: return events->on_gone(peer_, "broke the protocol: " + why);
-      case End::failed: return events->on_gone(peer_, "can no longer be listened to: " + why);
+      case End::closed: return gone("died: its connection closed");
+      case End::dying: return gone("died");
+      case End::broken: return gone("broke the protocol: " + why);
+      case End::failed: return gone("can no longer be listened to: " + why);
     }
   }
-
   void on_death(const std::string& manner) override {
     if (const std::shared_ptr<PeerEvents> events = events_.lock()) events->on_death(peer_, manner);
   }
 
-  const int rank_;
-  const int peer_;
-  const std::weak_ptr<PeerEvents> events_;
   Connection connection_;
   HeldWord held_;  // for the peer
+};
+
+class TcpLink final : public PacketLink, public SecureConnection::Receiver {
+ public:
+  TcpLink(int rank, int peer, std::shared_ptr<SecureConnection> connection, std::weak_ptr<PeerEvents> events)
+      : PacketLink(rank, peer, std::move(events)), connection_(std::move(connection)) {}
+  void stop() noexcept override { connection_->stop(); }
+  bool carries_descriptors() const noexcept override { return false; }
+  bool is_dead() const noexcept override { return connection_->ended(); }
+  bool is_dying() const noexcept override { return connection_->ended(); }
+ private:
+  fdpass::Sent carry(std::span<const std::byte> packet, std::span<const int> fds, Deadline deadline) override {
+    if (!fds.empty()) throw Error(Status::internal, "descriptors do not go to another machine");
+    return connection_->send(packet, deadline);
+  }
+  void carry_now(std::span<const std::byte> packet) noexcept override { connection_->post(packet); }
+  const char* on_frame(std::span<const std::byte> frame) override { return hear(frame, {}); }
+  void on_end(const std::string& how) override { gone(how); }
+
+  const std::shared_ptr<SecureConnection> connection_;
 };
 
 }  // namespace
@@ -119,6 +156,13 @@ std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, Pee
                                           std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<SocketLink>(rank, peer, std::move(socket), std::move(process), std::move(events));
   link->start(link);
+  return link;
+}
+
+std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, std::shared_ptr<SecureConnection> connection,
+                                          std::weak_ptr<PeerEvents> events) {
+  auto link = std::make_shared<TcpLink>(rank, peer, connection, std::move(events));
+  connection->start(link);
   return link;
 }
 

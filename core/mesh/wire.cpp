@@ -6,8 +6,8 @@ namespace symm::wire {
 namespace {
 
 constexpr size_t kHelloSize = 32;
-constexpr size_t kIdentitySize = 76;
-constexpr size_t kAddressSize = 4;  // then name and directory
+constexpr size_t kIdentitySize = 78;  // then host and address
+constexpr size_t kAddressSize = 6;    // then name and directory
 
 bool is_name(const std::string& text) {
   return std::all_of(text.begin(), text.end(),
@@ -29,9 +29,14 @@ const char* decode_failure(Reader in, const Header& header, Failure& out) {
 }
 
 const char* decode_identity(Reader in, Identity& out) {
-  if (in.left() != kIdentitySize) return "identity of wrong length";
+  if (in.left() < kIdentitySize) return "identity of wrong length";
   out.process = in.bytes<decltype(out.process)>();
   in.numbers(out.cookie, out.nonce, out.name_hash, out.pid, out.start_time, out.pid_namespace, out.machine, out.size);
+  const size_t host = in.number<uint16_t>();
+  if (host > kMaxName || host > in.left() || in.left() - host > kMaxName) return "identity of wrong length";
+  out.host = in.text(host);
+  out.address = in.text(in.left());
+  if (!is_clean(out.host) || !is_clean(out.address)) return "identity with an impossible name";
   if (out.pid < 0) return "identity with an impossible pid";
   if (out.size < 1 || out.size > kMostRanks) return "identity with an impossible size";
   return nullptr;
@@ -41,6 +46,7 @@ const char* decode_address(Reader in, Address& out) {
   if (in.left() < kAddressSize) return "address of wrong length";
   const size_t name = in.number<uint16_t>();
   const size_t directory = in.number<uint16_t>();
+  in.numbers(out.port);
   if (name > kMaxName || directory > kMaxPath || in.left() != name + directory) return "address of wrong length";
   out.name = in.text(name);
   out.directory = in.text(directory);
@@ -116,13 +122,16 @@ Buffer encode(Header header, const Identity& identity) {
   body.bytes(identity.process);
   body.numbers(identity.cookie, identity.nonce, identity.name_hash, identity.pid, identity.start_time, identity.pid_namespace,
                identity.machine, identity.size);
+  body.number(static_cast<uint16_t>(identity.host.size()));
+  body.text(identity.host);
+  body.text(identity.address);
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
 
 Buffer encode(Header header, const Address& address) {
   Writer body;
   body.number(static_cast<uint16_t>(address.name.size()));
-  body.number(static_cast<uint16_t>(address.directory.size()));
+  body.numbers(static_cast<uint16_t>(address.directory.size()), address.port);
   body.text(address.name);
   body.text(address.directory);
   return encode(header, std::span<const std::byte>(body.bytes_));

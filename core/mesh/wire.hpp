@@ -71,13 +71,16 @@ struct Identity {
   int64_t pid = 0;
   uint64_t start_time = 0;     // field 22 of /proc/<pid>/stat, 0 if unknown
   uint64_t pid_namespace = 0;  // inode, 0 if unknown; pids compare only within one
-  uint64_t machine = 0;        // hash of the boot id
+  uint64_t machine = 0;        // ranks that have the same can meet by a socket in a directory
   uint32_t size = 0;
+  std::string host;     // its name, for people
+  std::string address;  // by which other machines reach it
 };
 
 struct Address {
   std::string name;       // of the socket; "" when nobody needs to connect to this rank
-  std::string directory;  // "" unless rank 0 made a fresh one
+  std::string directory;  // "" unless this rank made a fresh one for its machine
+  uint16_t port = 0;      // for ranks of other machines; 0 when none of them needs to connect to this rank
 };
 
 // Which of the parts is filled depends on header.type; `body` points into the packet.

@@ -1,10 +1,12 @@
 #include "core/mesh/wireup.hpp"
 
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
 #include "core/mesh/commit_vote.hpp"
@@ -14,6 +16,13 @@ namespace symm {
 namespace {
 
 using Known = PeerEvents::Known;
+
+// Processes of one kernel that see one /tmp can meet in a directory; what met in one can anyway.
+uint64_t machine_of(const Store& store) {
+  struct stat place {};
+  const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
+  return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
+}
 
 }  // namespace
 
@@ -41,6 +50,10 @@ std::shared_ptr<Mesh> Wireup::run() {
     listener_->close_pending();
     mesh_->rejected_ = listener_->refused();
   }
+  if (of_machines_) {
+    of_machines_->stop();
+    mesh_->rejected_ += of_machines_->refused();
+  }
   if (mine.status == Status::ok) listener_.reset();
   spare_.reset();
   const Failure worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
@@ -65,7 +78,7 @@ void Wireup::look_for_failures() {
     if (rank == rank_ || theirs.size == 0 || joined(rank)) continue;
     if (auto failure = records_.failure_of(rank, Deadline::after_ms(1))) throw Error(std::move(*failure));
     // A rank that introduced itself and died since: nothing but its process could tell us.
-    if (theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
+    if (!near(rank) || theirs.start_time == 0 || theirs.pid_namespace == 0 || theirs.pid_namespace != pid_namespace()) continue;
     if (!process::is_gone(theirs.pid, theirs.start_time)) continue;
     throw Error(
         {Status::peer_failed, rank, theirs.pid, name_of_peer(rank, theirs.pid) + " died while the group was being formed"});
@@ -83,7 +96,10 @@ wire::Identity Wireup::describe_self() const {
   self.pid = getpid();
   self.start_time = process::start_time_of(self.pid);
   self.pid_namespace = pid_namespace();
-  self.machine = fnv1a(process::boot_id());
+  self.machine = machine_of(store_);
+  self.host = host_name();
+  self.address = store_.address().empty() ? self.host : store_.address();
+  self.host.resize(std::min(self.host.size(), wire::kMaxName));
   self.size = static_cast<uint32_t>(size_);
   return self;
 }
@@ -95,9 +111,6 @@ void Wireup::check(int rank, const wire::Identity& theirs) const {
   }
   if (theirs.name_hash != name_hash_) {
     throw Error({Status::mismatch, rank, theirs.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
-  }
-  if (theirs.machine != identity(rank_).machine) {
-    throw Error({Status::unavailable, rank, theirs.pid, format("rank %d is on another machine than rank %d", rank, rank_)});
   }
 }
 
@@ -122,38 +135,47 @@ void Wireup::introduce() {
 void Wireup::enter_directory() {
   directory_ = store_.directory();
   if (!directory_.empty()) return;
-  if (rank_ == 0) {
+  int first = 0;
+  while (!near(first)) ++first;
+  if (rank_ == first) {
     made_.emplace(SharedDirectory::make(default_parent(), "g"));
     directory_ = made_->path();
     return;
   }
-  directory_ = records_.fetch(Kind::address, 0, [this] { look_for_failures(); }).address.directory;
+  directory_ = records_.fetch(Kind::address, first, [this] { look_for_failures(); }).address.directory;
   const size_t slash = directory_.rfind('/');
-  if (slash == std::string::npos) throw Error({Status::mismatch, 0, 0, "rank 0 published no directory for sockets"});
+  if (slash == std::string::npos)
+    throw Error({Status::mismatch, first, 0, format("rank %d published no directory for sockets", first)});
   made_ = SharedDirectory::enter(directory_.substr(0, slash), directory_.substr(slash + 1));
   if (!made_) {
     throw Error(Status::unavailable,
-                format("%s, the directory that rank 0 made for sockets, is not there: do the ranks share a file system?",
-                       directory_.c_str()));
+                format("%s, the directory that rank %d made for sockets, is not there: do the ranks share a file system?",
+                       directory_.c_str(), first));
   }
 }
 
 void Wireup::open() {
-  bool alone = true;
+  bool alone = true;     // all ranks are threads of one process
+  bool by_file = false;  // some of this machine are not
   bool awaited = false;
+  bool awaited_from_afar = false;
   for (int rank = 0; rank < size_; ++rank) {
     if (identity(rank).process != identity(0).process) alone = false;
-    if (rank > rank_ && !same_process(rank)) awaited = true;
+    by_file = by_file || (near(rank) && !same_process(rank));
+    awaited = awaited || (rank > rank_ && near(rank) && !same_process(rank));
+    awaited_from_afar = awaited_from_afar || (rank > rank_ && !near(rank));
   }
-  if (alone) return;  // all ranks are threads of one process
-  enter_directory();
+  if (alone) return;
+  if (by_file) enter_directory();
   mesh_->met_in_ = directory_.substr(0, directory_.rfind('/'));
   wire::Address address;
   if (awaited) {
     address.name = format("r%d-%016llx", rank_, static_cast<unsigned long long>(process::random64()));
     listener_ = std::make_unique<HelloListener>(directory_, address.name);
   }
-  if (rank_ == 0 && made_) address.directory = directory_;
+  if (awaited_from_afar) listen_to_machines();
+  if (of_machines_) address.port = of_machines_->port();
+  if (made_) address.directory = directory_;
   records_.publish(Kind::address, wire::Type::address, address);
 }
 
@@ -200,9 +222,11 @@ void Wireup::join_process(int rank, PeerFd socket, PeerProcess process) {
 void Wireup::join_by_dialling(int rank) {
   const int64_t pid = identity(rank).pid;
   const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
-  if (record.header.type != wire::Type::address || record.address.name.empty()) {
+  const bool by_name = near(rank) && !record.address.name.empty();
+  if (record.header.type != wire::Type::address || (!by_name && (near(rank) || record.address.port == 0))) {
     throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
   }
+  if (!near(rank)) return join_machine(rank, record.address.port);
   PeerFd socket;
   PeerProcess process;
   try {
@@ -213,20 +237,74 @@ void Wireup::join_by_dialling(int rank) {
     if (error.status() != Status::peer_failed) throw;
     throw died(rank, name_of_peer(rank, pid) + " died");
   }
+  const Bytes packet = hello();
+  // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
+  const auto said = [&] { return fdpass::send(socket.get(), packet, {}) != fdpass::Sent::crowded; };
+  if (!retry_until(said, deadline_)) records_.throw_missing({rank});
+  join_process(rank, std::move(socket), std::move(process));
+}
+
+Bytes Wireup::hello() const {
   wire::Header header;
   header.type = wire::Type::hello;
   header.source = static_cast<uint16_t>(rank_);
-  const wire::Hello hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)};
-  // Nothing was sent on it before, so it has room; if the other has gone, its silence in the vote tells.
-  const auto said = [&] { return fdpass::send(socket.get(), wire::encode(header, hello), {}) != fdpass::Sent::crowded; };
-  if (!retry_until(said, deadline_)) records_.throw_missing({rank});
-  join_process(rank, std::move(socket), std::move(process));
+  return wire::encode(
+      header, wire::Hello{mesh_->nonce_, name_hash_, mesh_->cookie_, static_cast<uint32_t>(rank_), static_cast<uint32_t>(size_)});
+}
+
+// ---- other machines: connections that the monitor makes, and whose failure is the peer's
+
+namespace {
+
+std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, const wire::Identity& theirs,
+                                        const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> weak) {
+  connection->host(theirs.host + " (" + theirs.address + ")");
+  events.look([&](Known& known) { known.peers.join(peer, {theirs.pid, theirs.process, false, false, theirs.host}); });
+  auto link = link_to_machine(rank, peer, connection, std::move(weak));
+  events.change([&](Known& known) -> Notices {
+    known.links[static_cast<size_t>(peer)] = link;
+    return {};
+  });
+  return link;
+}
+
+}  // namespace
+
+void Wireup::listen_to_machines() {
+  const auto admit = [this_rank = rank_, size = size_, nonce = mesh_->nonce_, name = name_hash_, identities = identities_,
+                      weak = std::weak_ptr(mesh_->events_)](
+                         const std::shared_ptr<SecureConnection>& connection,
+                         std::span<const std::byte> first) -> std::shared_ptr<SecureConnection::Receiver> {
+    wire::Packet packet;
+    const auto events = weak.lock();
+    if (!events || wire::decode(first, packet) != nullptr || packet.header.type != wire::Type::hello) return nullptr;
+    const wire::Hello& hello = packet.hello;
+    const int rank = static_cast<int>(hello.rank);
+    if (hello.size != static_cast<uint32_t>(size) || rank <= this_rank) return nullptr;
+    const wire::Identity& theirs = identities[hello.rank];
+    const bool awaited = hello.nonce == nonce && hello.name_hash == name && hello.cookie == theirs.cookie &&
+                         theirs.machine != identities[static_cast<size_t>(this_rank)].machine;
+    if (!awaited || events->look([&](Known& known) { return known.joined(rank); })) return nullptr;
+    return std::dynamic_pointer_cast<SecureConnection::Receiver>(
+        enter_machine(*events, this_rank, rank, theirs, connection, weak));
+  };
+  of_machines_ =
+      std::make_shared<SecureListener>(identity(rank_).address, 0, read_secret(), milliseconds("SYMM_PEER_TIMEOUT_MS"), admit);
+  of_machines_->start();
+}
+
+void Wireup::join_machine(int rank, uint16_t port) {
+  const wire::Identity& theirs = identity(rank);
+  const auto connection = std::make_shared<SecureConnection>(dial_tcp(theirs.address, port), true, read_secret(),
+                                                             milliseconds("SYMM_PEER_TIMEOUT_MS"));
+  connection->send(hello(), deadline_);
+  enter_machine(events_, rank_, rank, theirs, connection, mesh_->events_);
 }
 
 bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   const int rank = static_cast<int>(hello.rank);
   if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ || hello.size != static_cast<uint32_t>(size_) ||
-      rank <= rank_ || same_process(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
+      rank <= rank_ || same_process(rank) || !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
     return false;
   PeerProcess process = identify(socket.get());
   join_process(rank, std::move(socket), std::move(process));
@@ -242,8 +320,12 @@ void Wireup::join_by_accepting() {
     }
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
-    listener_->admit(next_look.remaining_ns() < deadline_.remaining_ns() ? next_look : deadline_,
-                     [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
+    const Deadline until = next_look.remaining_ns() < deadline_.remaining_ns() ? next_look : deadline_;
+    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); })) {
+      listener_->admit(until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
+    } else {
+      events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
+    }
     if (!next_look.expired()) continue;
     look_for_failures();
     next_look = Deadline::after_ms(WireupRecords::kSliceMs);

@@ -33,10 +33,14 @@ class Wireup {
   void join_by_dialling(int rank);
   void join_by_accepting();
   bool admit(const wire::Hello& hello, PeerFd& socket);
+  void listen_to_machines();
+  void join_machine(int rank, uint16_t port);
+  Bytes hello() const;
   void join_process(int rank, PeerFd socket, PeerProcess process);
 
   const wire::Identity& identity(int rank) const { return identities_[static_cast<size_t>(rank)]; }
   bool same_process(int rank) const { return identity(rank).process == identity(rank_).process; }
+  bool near(int rank) const { return identity(rank).machine == identity(rank_).machine; }  // can meet by a socket
   bool joined(int rank) const;
   // Throws if some rank is known to have failed: by its vote, by its record in the store, or because its process is gone.
   void look_for_failures();
@@ -52,8 +56,9 @@ class Wireup {
   PeerEvents& events_;
   std::vector<wire::Identity> identities_;  // size 0: not known yet
   std::string directory_;
-  std::optional<SharedDirectory> made_;  // by rank 0, because the store has none
+  std::optional<SharedDirectory> made_;  // by the first rank of this machine, because the store has none
   std::unique_ptr<HelloListener> listener_;
+  std::shared_ptr<SecureListener> of_machines_;
   PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so
 };
 

@@ -24,6 +24,8 @@ std::vector<Buffer> samples() {
   Identity identity;
   identity.size = 8;
   identity.pid = 4711;
+  identity.host = "node7";
+  identity.address = "10.77.0.2";
   return {encode(header_of(Type::hello), Hello{1, 2, 3, 3, 8}),
           encode(header_of(Type::leave)),
           encode(header_of(Type::bye)),
@@ -46,6 +48,7 @@ TEST(Wire, RoundTrip) {
   EXPECT_EQ(packet.failure.message, "enough");
   ASSERT_EQ(decode(all[5], packet), nullptr);
   EXPECT_EQ(packet.identity.pid, 4711);
+  EXPECT_EQ(packet.identity.host + " " + packet.identity.address, "node7 10.77.0.2");
   ASSERT_EQ(decode(all[6], packet), nullptr);
   EXPECT_EQ(packet.address.name, "r1-0a");
   EXPECT_EQ(packet.address.directory, "/run/x");
