@@ -56,7 +56,7 @@ struct Line {
 class Office final : public Courier, public Sink {
  public:
   explicit Office(const std::function<std::unique_ptr<Link>(Sink&)>& open)
-      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), link(open(*this)), own_name(link->name()) {
+      : waker(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), link(open(*this)), own_name(link->name()), where(link->where()) {
     if (!waker) throw system_error(errno, "eventfd");
   }
   std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver&, std::shared_ptr<Revocation>) override;
@@ -145,7 +145,6 @@ class Office final : public Courier, public Sink {
 
   void give_up(const std::string& how) noexcept {
     link.reset();
-    log::write(log::Level::error, "%s is given up: %s", own_name.c_str(), how.c_str());
     while (!lines.empty()) break_off(lines.begin()->first, how);
     for (const auto& [key, group] : groups) {
       for (Peer& peer : group->peers) peer.receiving = 0;
@@ -207,7 +206,7 @@ class Office final : public Courier, public Sink {
   std::atomic<bool> asleep = false, stopped = false;
   Fd waker;
   std::unique_ptr<Link> link;  // null: it was given up
-  std::string own_name;
+  const std::string own_name, where;
   std::map<std::pair<uint64_t, uint16_t>, Group*> groups;  // by number and own rank
   std::map<int, Line> lines;
   std::unordered_set<Parcel*> under_way;
@@ -259,8 +258,8 @@ class OfficePost final : public Post {
   ~OfficePost() override {
     const auto lock = office_.hold();
     office_.send_answers();
+    for (Peer& peer : group_.peers) peer.gone = true;
     for (Peer& peer : group_.peers) {
-      peer.gone = true;
       if (peer.receiving != 0) office_.end(peer);
       if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) std::erase(line->second.users, &peer);
     }
@@ -349,7 +348,11 @@ std::unique_ptr<Post> Office::open_post(uint64_t group, int rank, int size, Rece
 
 struct OfProcess {
   OfProcess() {
-    process::start_thread("symm-courier", [this] { office.serve(); });
+    process::start_thread("symm-courier", [this] {
+      log::deliver_elsewhere();
+      log::write(log::Level::info, "engine: %s", office.where.c_str());
+      office.serve();
+    });
   }
   Office office{open_ucx};
 };

@@ -25,7 +25,6 @@ class Receiver {
   // Once, when nothing goes to or comes from `peer` any more. It need not have failed: its process may have ended after it left,
   // or have been slow to take a message of another group, which was given up.
   virtual void lost(int peer, const std::string& how) noexcept = 0;
-
  protected:
   ~Receiver() = default;
 };

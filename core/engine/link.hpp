@@ -70,15 +70,15 @@ class Sink {
   virtual void arrived(const Head& head, Transfer ended) noexcept = 0;
   virtual void sent(Parcel& parcel, Transfer ended) noexcept = 0;
   virtual void lost(int line, const std::string& how) noexcept = 0;  // any number of times
-
  protected:
   ~Sink() = default;
 };
 
 class Link {
  public:
-  virtual ~Link() = default;  // when it returns, nothing touches anybody's memory
-  virtual const std::string& name() const = 0;
+  virtual ~Link() = default;                     // when it returns, nothing touches anybody's memory
+  virtual const std::string& name() const = 0;   // "ucx 1.13.1"
+  virtual const std::string& where() const = 0;  // the same, and the path of the library
   virtual const Bytes& address() const = 0;
   virtual int connect(std::span<const std::byte> address) = 0;  // number of a new line to the process of this address
   virtual Transfer send(Parcel& parcel) noexcept = 0;           // under way: sent() will be told. Broken: lost() was

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "core/base/environment.hpp"
-#include "core/base/log.hpp"
 #include "core/base/process.hpp"
 #include "core/engine/link.hpp"
 #include "core/engine/ucx_api.hpp"
@@ -42,7 +41,6 @@ class SignalsKept {
   }
   SignalsKept(const SignalsKept&) = delete;
   SignalsKept& operator=(const SignalsKept&) = delete;
-
  private:
   std::array<struct sigaction, NSIG> actions_{};
   stack_t stack_{};
@@ -62,7 +60,7 @@ struct Library {
 #define SYMM_UCX_POINTER(call, result, parameters) result(*call) parameters = nullptr;
   SYMM_UCX_CALLS(SYMM_UCX_POINTER)
 #undef SYMM_UCX_POINTER
-  std::string name;
+  std::string name, where;
   uint32_t forks = process::fork_generation();
 
   Library() {
@@ -77,14 +75,13 @@ struct Library {
       unavailable("libucp.so.0 has no ucp_get_version");
     ucp_get_version(&major, &minor, &release);
     name = format("ucx %u.%u.%u", major, minor, release);
-    const std::string where = name + " (" + place.dli_fname + ")";
+    where = name + " (" + place.dli_fname + ")";
     if (major != 1 || minor < 13) unavailable(where + " is none that symm can use");
 #define SYMM_UCX_FIND(call, result, parameters)                 \
   call = reinterpret_cast<decltype(call)>(dlsym(found, #call)); \
   if (call == nullptr) unavailable(where + " has no " #call);
     SYMM_UCX_CALLS(SYMM_UCX_FIND)
 #undef SYMM_UCX_FIND
-    log::write(log::Level::info, "engine: %s", where.c_str());
   }
 };
 
@@ -126,6 +123,7 @@ class UcxLink final : public Link {
   }
 
   const std::string& name() const override { return ucx_.name; }
+  const std::string& where() const override { return ucx_.where; }
   const Bytes& address() const override { return address_; }
 
   int connect(std::span<const std::byte> address) override {
@@ -167,7 +165,6 @@ class UcxLink final : public Link {
     const RequestParams params{.flags = kForce, .callback = reinterpret_cast<void*>(closed)};
     ucx_.ucp_ep_close_nbx(std::exchange(line.endpoint, nullptr), &params);
   }
-
  private:
   struct Line {  // for good: UCX may call its error handler late
     Line(UcxLink& of, int at) : link(of), number(at) {}
