@@ -1,6 +1,5 @@
 #include "bench/experiments/raw.hpp"
 #include <dlfcn.h>
-#include <algorithm>
 #include <cmath>
 
 namespace experiments {

@@ -1,5 +1,4 @@
 #include "core/backend/topology.hpp"
-#include <array>
 #include <bit>
 
 namespace symm {

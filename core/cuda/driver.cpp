@@ -1,7 +1,6 @@
 #include "core/cuda/driver.hpp"
 #include <dlfcn.h>
 #include <cstring>
-#include <memory>
 
 namespace symm::cuda {
 namespace {

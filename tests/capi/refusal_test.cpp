@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <ostream>
 #include <string>
 
 namespace symm_test {

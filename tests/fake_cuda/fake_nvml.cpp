@@ -3,7 +3,6 @@
 // nvmlInit returns.
 #include <cstdlib>
 #include <cstring>
-#include <sstream>
 #include "tests/fake_cuda/machines.hpp"
 
 namespace {

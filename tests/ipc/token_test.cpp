@@ -1,6 +1,5 @@
 #include "core/ipc/token.hpp"
 #include <gtest/gtest.h>
-#include <cstring>
 
 namespace symm::ipc {
 namespace {

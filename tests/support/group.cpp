@@ -1,5 +1,4 @@
 #include "tests/support/group.hpp"
-#include <unistd.h>
 #include <atomic>
 
 namespace support {

@@ -1,7 +1,6 @@
 // symm bench --tune writes a table, and the library follows it: asked by symm_collective_plan(), here in two ranks that are
 // threads.
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>

@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

@@ -1,4 +1,3 @@
-#include <map>
 #include <memory>
 #include "tools/bench/dtype.hpp"
 #include "tools/bench/options.hpp"

@@ -1,5 +1,4 @@
 #include <dlfcn.h>
-#include <memory>
 #include "tools/host/host.hpp"
 
 namespace symm::tool {

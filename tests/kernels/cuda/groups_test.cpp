@@ -2,7 +2,6 @@
 // device gets them, all end, if each kernel keeps to its part of the device. And one group where its kernels get less than that.
 #include <gtest/gtest.h>
 #include <array>
-#include <bit>
 #include "kernels/cuda/plan.hpp"
 #include "tests/kernels/cuda/world.hpp"
 

@@ -1,8 +1,6 @@
 // The kernels of barriers and signals as they are, on several streams of each rank: every one counts once, none ends early, none
 // is forgotten.
 #include <gtest/gtest.h>
-#include <array>
-#include <numeric>
 #include "tests/kernels/cuda/model/kernels/cuda/memory.cuh"
 #include "tests/kernels/cuda/world.hpp"
 
