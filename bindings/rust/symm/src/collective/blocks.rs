@@ -1,7 +1,7 @@
 //! Collectives whose blocks have lengths of their own, and those to and from one rank.
 
 use super::{Operand, Source, Target};
-use crate::error::{Error, Result, call};
+use crate::error::{Error, Result};
 use crate::{Collective, Element, Group, Op};
 use std::ptr;
 
@@ -100,11 +100,9 @@ impl Group {
     fn gather_blocks<T: Element>(&self, send: Operand<T>, recv: Operand<T>, blocks: Blocks<'_>) -> Result<()> {
         let (counts, at) = blocks.raw();
         let (group, stream) = (self.as_raw(), self.stream.as_raw());
-        call(|api| {
-            // SAFETY: the blocks lie within the operands, and have a number for each rank.
-            self.options(0, |o| unsafe {
-                api.symm_allgatherv(group, send.pointer(), recv.pointer(), counts, at, T::DTYPE, o, stream)
-            })
+        // SAFETY: the blocks lie within the operands, and have a number for each rank.
+        self.issue(0, |api, o| unsafe {
+            api.symm_allgatherv(group, send.pointer(), recv.pointer(), counts, at, T::DTYPE, o, stream)
         })
     }
 
@@ -131,11 +129,9 @@ impl Group {
     fn scatter_blocks<T: Element>(&self, send: Operand<T>, blocks: Blocks<'_>, recv: Operand<T>, op: Op) -> Result<()> {
         let (counts, at) = blocks.raw();
         let (group, stream, op) = (self.as_raw(), self.stream.as_raw(), op.as_raw());
-        call(|api| {
-            // SAFETY: as above.
-            self.options(0, |o| unsafe {
-                api.symm_reduce_scatterv(group, send.pointer(), counts, at, recv.pointer(), T::DTYPE, op, o, stream)
-            })
+        // SAFETY: as above.
+        self.issue(0, |api, o| unsafe {
+            api.symm_reduce_scatterv(group, send.pointer(), counts, at, recv.pointer(), T::DTYPE, op, o, stream)
         })
     }
 
@@ -161,11 +157,9 @@ impl Group {
     fn exchange_blocks<T: Element>(&self, (send, of_send): Placed<'_, T>, (recv, of_recv): Placed<'_, T>) -> Result<()> {
         let ((counts, at), (recv_counts, recv_at)) = (of_send.raw(), of_recv.raw());
         let (group, stream, send, recv) = (self.as_raw(), self.stream.as_raw(), send.pointer(), recv.pointer());
-        call(|api| {
-            // SAFETY: as above.
-            self.options(0, |o| unsafe {
-                api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, T::DTYPE, o, stream)
-            })
+        // SAFETY: as above.
+        self.issue(0, |api, o| unsafe {
+            api.symm_alltoallv(group, send, counts, at, recv, recv_counts, recv_at, T::DTYPE, o, stream)
         })
     }
 
@@ -192,15 +186,13 @@ impl Group {
         let counts = [numbers("send_counts", of_send.0, false)?, numbers("send_displacements", of_send.1, true)?];
         let recv_counts = [numbers("recv_counts", of_recv.0, false)?, numbers("recv_displacements", of_recv.1, true)?];
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
-        call(|api| {
-            // SAFETY: the operands have as many elements as is said, and the lists a number for each rank.
-            self.options(0, |o| unsafe {
-                let [of_send, at] = counts;
-                let [of_recv, recv_at] = recv_counts;
-                let (room, recv_room) = (send.len(), recv.len());
-                let (send, recv) = (send.pointer(), recv.pointer());
-                api.symm_alltoallv_device(group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream)
-            })
+        // SAFETY: the operands have as many elements as is said, and the lists a number for each rank.
+        self.issue(0, |api, o| unsafe {
+            let [of_send, at] = counts;
+            let [of_recv, recv_at] = recv_counts;
+            let (room, recv_room) = (send.len(), recv.len());
+            let (send, recv) = (send.pointer(), recv.pointer());
+            api.symm_alltoallv_device(group, send, room, of_send, at, recv, recv_room, of_recv, recv_at, dtype, o, stream)
         })
     }
 
@@ -248,12 +240,10 @@ impl Group {
             own("recv", recv.len(), needed)?;
         }
         let (group, stream, dtype) = (self.as_raw(), self.stream.as_raw(), S::Element::DTYPE);
-        call(|api| {
-            // SAFETY: the operands have that many rows.
-            self.options(0, |o| unsafe {
-                let (send, recv) = (send.pointer(), recv.pointer());
-                api.symm_allgather_rows(group, send, recv, rows, count, recv_stride, dtype, o, stream)
-            })
+        // SAFETY: the operands have that many rows.
+        self.issue(0, |api, o| unsafe {
+            let (send, recv) = (send.pointer(), recv.pointer());
+            api.symm_allgather_rows(group, send, recv, rows, count, recv_stride, dtype, o, stream)
         })
     }
 }

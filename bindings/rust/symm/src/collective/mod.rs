@@ -10,7 +10,7 @@ pub use operand::{Operand, Place, Raw, Source, Target};
 pub use plan::Plan;
 
 use crate::convert::index;
-use crate::error::{Error, Result, call};
+use crate::error::{Called, Error, Result, call};
 use crate::group::NO_FACTOR;
 use crate::{Algorithm, Collective, Element, Group, Op, Reduces, Timeout};
 use std::ptr;
@@ -129,6 +129,12 @@ impl Group {
             }
         };
         let result = if T::DTYPE == U::DTYPE { 0 } else { U::DTYPE };
+        self.issue(result, one)
+    }
+
+    /// A call with the options of this handle.
+    #[inline]
+    fn issue(&self, result: i32, one: impl FnOnce(&Api, *const sys::symm_collective_options_t) -> Called) -> Result<()> {
         call(|api| self.options(result, |options| one(api, options)))
     }
 
