@@ -89,8 +89,9 @@ std::shared_ptr<Group> Group::create(const GroupConfig& asked) {
 
 std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vector<int> members, uint64_t id,
                                    const GroupConfig& config, std::shared_ptr<Backend> inherited, const std::string& bootstrap,
-                                   Deadline deadline, std::shared_ptr<Group> lender) {
+                                   Deadline deadline, std::shared_ptr<Group> lender, const Group* whole) {
   std::shared_ptr<Group> group;
+  std::shared_ptr<void> heard;
   try {
     group.reset(new Group(mesh, std::move(members), id));
     group->config_ = config;
@@ -101,6 +102,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     group->backend_ = std::move(inherited);
     group->lender_ = std::move(lender);
     mesh->attach(id, group->members_, group->revocation_);
+    if (whole != nullptr) heard = whole->revocation_->listen([&] { group->end_with(*whole); });
   } catch (...) {
     mesh->broadcast_failure(id, current_failure());
     throw;
@@ -201,8 +203,21 @@ void Group::connect_transport(Deadline deadline) {
   exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
 }
 
+// While a part is formed, a rank that has heard what ended the whole may never come to it.
+void Group::end_with(const Group& whole) noexcept {
+  try {
+    Failure failure = whole.revocation_->failure();
+    if (failure.status == Status::ok) return;
+    failure.rank = rank_of(whole, failure.rank);
+    revocation_->revoke(blamed(std::move(failure)));
+  } catch (const std::bad_alloc&) {
+    return;  // the deadline remains
+  }
+}
+
 template <class Choose>
-std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender) {
+std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Choose& choose, std::shared_ptr<Group> lender,
+                                        const Group* whole) {
   std::vector<int> members;
   GroupConfig config;
   try {
@@ -215,14 +230,13 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
     mesh_->broadcast_failure(id, current_failure());  // the others shall not wait for this rank
     throw;
   }
-  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline, std::move(lender));
+  return form(mesh_, std::move(members), id, config, backend_, bootstrap_, deadline, std::move(lender), whole);
 }
 
 template <class Choose> std::shared_ptr<Group> Group::part(uint64_t id, Deadline deadline, const Choose& choose) {
   try {
-    return form_part(id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr);
+    return form_part(id, deadline, choose, config_.shared_scratch ? shared_from_this() : nullptr, this);
   } catch (...) {
-    // A rank that heard of a death in a vote of the whole never came to the part, and is missed there; the whole knows why.
     revocation_->throw_if_revoked();
     throw Error(blamed(current_failure()));
   }

@@ -49,6 +49,23 @@ TEST_P(Abort, ReleasesEveryWait) {
 
 INSTANTIATE_TEST_SUITE_P(Each, Abort, testing::ValuesIn(operations()), name_of);
 
+// Rank 2 lives and never comes to the part.
+TEST(AbortAlone, OfTheWholeEndsAPartThatIsBeingFormed) {
+  std::atomic<int> told{0};
+  as_threads(kRanks, [&](int rank, const Group& whole) {
+    if (rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      whole.abort(kReason);
+      EXPECT_TRUE(eventually([&] { return told == 2; }, 10'000)) << "who waits for this rank was not told";
+    } else {
+      const Outcome end = outcome_of([&] { whole.create_from_ranks(std::vector<int32_t>{0, 1, 2}); });
+      ++told;
+      EXPECT_EQ(end.status, SYMM_ERR_ABORTED) << end.message;
+      EXPECT_EQ(end.rank, 2) << end.message;
+    }
+  });
+}
+
 TEST(AbortAlone, OfAPartLeavesTheWhole) {
   as_threads(4, [](int rank, const Group& whole) {
     const Group part = whole.split(rank / 2, 0);
