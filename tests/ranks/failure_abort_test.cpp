@@ -3,7 +3,6 @@
 #include <barrier>
 #include <mutex>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 
 namespace support {

@@ -3,10 +3,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <random>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 #include "tests/support/board_store.hpp"
 #include "tests/support/sanitizers.hpp"
@@ -137,35 +134,6 @@ TEST(Creation, ARankHasFewDescriptors) {
     EXPECT_EQ(said[0].rfind(failures == 0 ? "0 -1 " : "-10 0 ", 0), 0U) << said[0];
   }
   EXPECT_GT(failures, 5);
-}
-
-// Through a directory, at any moment: during creation it fails for all; a death after it is noticed by the group. Then the others
-// try again.
-TEST(Creation, ARankDiesAtAnyMoment) {
-  std::mt19937 random(20240);
-  for (int trial = 0; trial < 20; ++trial) {
-    constexpr int kSize = 3;
-    const int victim = static_cast<int>(random() % kSize);
-    const auto delay = std::chrono::microseconds(random() % 6000);
-    const auto body = [&](int rank, const Config& config, Facts&) {
-      if (rank == victim) die_soon(delay);
-      {
-        Config impatient = config;
-        impatient.create_timeout_ms = 2000;
-        Group group;
-        Outcome got = outcome_of([&] { group = create(impatient, rank, kSize); });
-        while (got.status == SYMM_OK) got = outcome_of([&] { group.barrier(); });
-        EXPECT_TRUE(got.status == SYMM_ERR_PEER_FAILED || (!group && got.status == SYMM_ERR_TIMEOUT)) << got.message;
-        EXPECT_TRUE(names_rank(got.message, victim)) << got.message;
-        EXPECT_EQ(got.rank, victim) << got.message;
-      }
-      Config again = config;
-      again.name = "again";  // whoever still waits for the dead rank is not to be mistaken for a rank of this one
-      expect_working(again, rank < victim ? rank : rank - 1, kSize - 1);
-    };
-    as_ranks(kSize, body, {victim});
-    ASSERT_FALSE(HasFailure()) << "in trial " << trial << ": victim " << victim << " after " << delay.count() << " us";
-  }
 }
 
 }  // namespace

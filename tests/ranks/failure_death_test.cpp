@@ -3,10 +3,8 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include <filesystem>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -103,25 +101,6 @@ TEST(Manner, AForkedChildLivesOn) {
 
 TEST(Manner, AChildTheLibraryDoesNotKnowOfLivesOn) {
   expect_child_not_to_delay([] { return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, nullptr)); });
-}
-
-TEST(Several, TwoAtOnce) {
-  const auto body = [](int rank, const Config& config, Facts& facts) {
-    {
-      Member member(config, rank, 4, facts);
-      if (rank == 1 || rank == 2) {
-        if (++facts.ready == 2) facts.go = 1;
-        while (facts.go == 0) std::this_thread::yield();
-        raise(SIGKILL);
-      }
-      const symm_status_t status = until_failure(member, any_operation());
-      const int culprit = member.group.status().failed_rank;
-      EXPECT_TRUE(culprit == 1 || culprit == 2) << culprit;
-      expect_blame(member.group, status, SYMM_ERR_PEER_FAILED, culprit, facts.pids[culprit % kMost]);
-    }
-    expect_working(config, rank == 0 ? 0 : 1, 2);
-  };
-  as_ranks(4, body, {1, 2});
 }
 
 TEST(Several, OneAfterTheOtherUntilOneIsLeft) {

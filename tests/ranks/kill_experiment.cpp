@@ -1,40 +1,62 @@
 #include "tests/ranks/kill_experiment.hpp"
-
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
-
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
+#include "tests/ranks/history.hpp"
 
 namespace support {
 namespace {
 
-constexpr uint64_t kTimeoutMs = 10'000;
+constexpr int64_t kTimeoutMs = 10'000;
 constexpr uint64_t kMissingTimeoutMs = 1500;  // in the phase in which a rank may die before it has come
+constexpr uint64_t kHangTimeoutMs = 1000;     // of calls, where one rank is to miss it
 constexpr int kHangMs = 40'000;
+constexpr int kCalls = 150;      // where nobody fails
+constexpr int32_t kAgain = 500;  // the epoch of those that go on; that of shrink() is one less
+constexpr int kCallsOfAgain = 10;
+constexpr size_t kTokens = 1500, kPieces = 4, kPieceWords = 512;
 
 // What ranks and parent tell each other.
 struct Stage {
-  Facts facts;
-  std::atomic<int64_t> failed_ns[kMost];
+  Facts facts, facts_again;
+  std::atomic<int64_t> struck_ns, failed_ns[kMost];
+  std::atomic<int> verdict[kMost];
   std::atomic<int> status[kMost];
   std::atomic<int> done[kMost];
   std::atomic<int> leaked[kMost];
   char problem[kMost][512];  // first of each rank
+  History history[kMost];
+  std::atomic<int> published;  // tokens
+  struct {
+    size_t size;
+    std::byte bytes[SYMM_IPC_TOKEN_MAX_SIZE];
+  } tokens[kTokens];
 };
 
 struct Trial {
+  Attack attack;
   uint64_t seed;
   int size;
   Phase phase;
-  int victim;
+  uint32_t struck;
   Stage& stage;
+
+  bool is_struck(int rank) const { return (struck >> rank & 1) != 0; }
+  // Those that were attacked are gone, or may still write.
+  bool goes_on_without() const { return attack == Attack::kill || attack == Attack::hang; }
+  int survivors() const { return goes_on_without() ? size - std::popcount(struck) : size; }
+  int rank_again(int rank) const { return goes_on_without() ? rank - std::popcount(struck & ((1U << rank) - 1)) : rank; }
 };
 
 void complain(const Trial& trial, int rank, const std::string& text) {
@@ -42,7 +64,29 @@ void complain(const Trial& trial, int rank, const std::string& text) {
   if (own[0] == '\0') std::snprintf(own, sizeof trial.stage.problem[0], "rank %d: %s", rank, text.c_str());
 }
 
-void random_collective(Member& m, std::mt19937_64& random) {
+// A rank's calls of one group, written down.
+struct Recorder {
+  History& history;
+  int32_t epoch;
+  int64_t number = 0;
+
+  uint64_t stamp() const { return stamp_of(epoch, number); }
+  Outcome record(bool all_wait_for_all, uint64_t arguments, const std::function<void(Event&)>& call) {
+    Event& mine = history.begin({Event::call, all_wait_for_all, epoch, number++, arguments});
+    const Outcome outcome = outcome_of([&] { call(mine); });
+    History::end(mine, outcome.status, outcome.rank);
+    return outcome;
+  }
+};
+
+// The stamps of what was received, each as often as `summed`.
+template <class T> void look_at(Event& event, const T* received, size_t count, int summed = 1) {
+  const auto [least, most] = std::minmax_element(received, received + count);
+  event.oldest = static_cast<uint64_t>(*least) / static_cast<uint64_t>(summed);
+  event.newest = (static_cast<uint64_t>(*most) + static_cast<uint64_t>(summed) - 1) / static_cast<uint64_t>(summed);
+}
+
+Outcome random_collective(Recorder& recorder, Member& m, std::mt19937_64& random) {
   const size_t per_rank = m.send.size() / static_cast<size_t>(m.size);
   const auto most = static_cast<double>(per_rank);
   const auto count = static_cast<size_t>(std::pow(most, std::uniform_real_distribution<>(0, 1)(random)));
@@ -51,31 +95,29 @@ void random_collective(Member& m, std::mt19937_64& random) {
   const size_t room = Member::kBlock / sizeof(float) / 2 / static_cast<size_t>(m.size);
   const size_t n = symmetric ? std::min(count, room) : count;
   const auto what = static_cast<symm_collective_values>(random() % 6);
-  collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
-  const float* recv = symmetric ? m.symmetric_recv() : m.recv.data();
-  if (what == SYMM_COLLECTIVE_ALLREDUCE && (recv[0] != static_cast<float>(m.size) || recv[n - 1] != recv[0]))
-    throw std::runtime_error("wrong sum");
+  const bool reduces =
+      what == SYMM_COLLECTIVE_ALLREDUCE || what == SYMM_COLLECTIVE_REDUCE || what == SYMM_COLLECTIVE_REDUCE_SCATTER;
+  const bool rooted = what == SYMM_COLLECTIVE_BROADCAST || what == SYMM_COLLECTIVE_REDUCE;
+  const bool sends_all = what == SYMM_COLLECTIVE_ALLTOALL || what == SYMM_COLLECTIVE_REDUCE_SCATTER;
+  const bool receives_all = what == SYMM_COLLECTIVE_ALLTOALL || what == SYMM_COLLECTIVE_ALLGATHER;
+  const auto times = [&](bool all) { return n * static_cast<size_t>(all ? m.size : 1); };
+  std::fill_n(symmetric ? m.symmetric_send() : m.send.data(), times(sends_all), static_cast<float>(recorder.stamp()));
+  const uint64_t arguments = (n * 8 + what) * 16 + static_cast<size_t>(root * 2 + symmetric);
+  return recorder.record(!rooted, arguments, [&](Event& mine) {
+    collective(m, what, SYMM_ALGORITHM_AUTO, n, symmetric, root);
+    if (what != SYMM_COLLECTIVE_REDUCE || root == m.rank)
+      look_at(mine, symmetric ? m.symmetric_recv() : m.recv.data(), times(receives_all), reduces ? m.size : 1);
+  });
 }
 
-const Operation& operation_named(const std::string& name) {
-  for (const Operation& operation : operations()) {
-    if (operation.name == name) return operation;
-  }
-  throw std::runtime_error("no operation " + name);
-}
-
-void next_call(Phase phase, Member& m, std::mt19937_64& random) {
-  switch (phase) {
-    case Phase::create: break;
-    case Phase::rendezvous: return operation_named("rendezvous").call(m);
-    case Phase::split: return operation_named("split").call(m);
-    case Phase::barrier: return operation_named("barrier").call(m);
-    case Phase::signals: return operation_named("wait_signal").call(m);
-    case Phase::collectives: return random_collective(m, random);
-    case Phase::everything:
-      return random() % 2 == 0 ? random_collective(m, random) : operations()[random() % operations().size()].call(m);
-  }
-  throw std::runtime_error("no call of this phase");
+Outcome next_call(Phase phase, Recorder& recorder, Member& m, std::mt19937_64& random) {
+  const bool any = phase == Phase::everything;
+  if (phase == Phase::collectives || (any && random() % 2 == 0)) return random_collective(recorder, m, random);
+  const auto is_it = [&](const Operation& operation) { return operation.name == name_of(phase); };
+  const auto named = any ? operations().begin() + static_cast<int64_t>(random() % operations().size())
+                         : std::find_if(operations().begin(), operations().end(), is_it);
+  const bool all = named->name == "barrier" || named->name == "rendezvous" || named->name == "split";
+  return recorder.record(all, std::hash<std::string>()(named->name), [&](Event&) { named->call(m); });
 }
 
 void ready(const Trial& trial) {
@@ -88,34 +130,87 @@ Outcome create_until_failure(const Trial& trial, Config config, int rank) {
   config.create_timeout_ms = kMissingTimeoutMs;
   ready(trial);
   Outcome end;
-  while (end.status == SYMM_OK) end = outcome_of([&] { create(config, rank, trial.size).barrier(); });
+  for (Recorder recorder{trial.stage.history[rank], 1}; end.status == SYMM_OK; ++recorder.epoch, recorder.number = 0) {
+    Group group;
+    end = recorder.record(true, 1, [&](Event&) { group = create(config, rank, trial.size); });
+    if (end.status == SYMM_OK) end = recorder.record(true, 2, [&](Event&) { group.barrier(); });
+  }
   return end;
+}
+
+// Once the news has gone round all that can hear it say the same, which is written down.
+void give_verdict(const Trial& trial, int rank, const Group& group) {
+  symm_group_status_t now{};
+  const auto all_say_it = [&] {
+    now = group.status();
+    trial.stage.verdict[rank] = now.status == SYMM_OK ? 0 : 100 * -now.status + now.failed_rank + 1;
+    for (int peer = 0; peer < trial.size; ++peer) {
+      if (trial.is_struck(peer) && trial.goes_on_without()) continue;
+      if (trial.stage.verdict[peer] == 0 || trial.stage.verdict[peer] != trial.stage.verdict[rank]) return false;
+    }
+    return true;
+  };
+  if (!eventually(all_say_it)) complain(trial, rank, "no verdict of all: " + std::string(now.message));
+  History::end(trial.stage.history[rank].begin({Event::verdict, false, 1}), now.status, now.failed_rank);
+  if (now.failed_rank < 0 || !trial.is_struck(now.failed_rank) || now.failed_pid != trial.stage.facts.pids[now.failed_rank])
+    complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
+}
+
+// What the documents tell those that live to do.
+void shrink(const Trial& trial, int rank, const Member& member) {
+  Recorder recorder{trial.stage.history[rank], kAgain - 1};
+  Group rest;
+  const Outcome made = recorder.record(true, 3, [&](Event&) { rest = member.group.shrink(); });
+  if (made.status != SYMM_OK) return complain(trial, rank, "shrink: " + made.message);
+  if (rest.size() != trial.survivors()) complain(trial, rank, "shrink leaves " + std::to_string(rest.size()) + " ranks");
+  recorder.record(true, 4, [&, one = static_cast<float>(recorder.stamp())](Event& mine) {
+    float sum = 0;
+    check(allreduce(rest, &one, &sum, 1));
+    look_at(mine, &sum, 1, rest.size());
+  });
 }
 
 Outcome call_until_failure(const Trial& trial, const Config& config, int rank) {
   std::mt19937_64 random(trial.seed);  // the same calls on all ranks
-  Member member(config, rank, trial.size, trial.stage.facts);
+  Recorder recorder{trial.stage.history[rank], 1};
+  std::optional<Member> member;
+  Outcome end = recorder.record(true, 1, [&](Event&) { member.emplace(config, rank, trial.size, trial.stage.facts); });
+  if (end.status != SYMM_OK) throw std::runtime_error(end.message);
   ready(trial);
-  Outcome end;
-  while (end.status == SYMM_OK) end = outcome_of([&] { next_call(trial.phase, member, random); });
-  trial.stage.failed_ns[rank] = now_ns();
-  if (!eventually([&] { return member.group.status().status != SYMM_OK; })) complain(trial, rank, "the group was not revoked");
-  const symm_group_status_t now = member.group.status();
-  if (now.status != SYMM_ERR_PEER_FAILED || now.failed_rank != trial.victim ||
-      now.failed_pid != trial.stage.facts.pids[trial.victim]) {
-    complain(trial, rank, "symm_group_status() says: " + std::string(now.message));
+  std::thread aborter;
+  if (trial.attack == Attack::abort && trial.is_struck(rank)) {
+    aborter = std::thread([&, delay = std::chrono::microseconds(random() % 10'000)] {
+      std::this_thread::sleep_for(delay);
+      trial.stage.struck_ns = now_ns();
+      member->group.abort("a test");
+    });
+  } else {
+    random.discard(1);
   }
+  for (int i = 0; end.status == SYMM_OK && (trial.attack != Attack::stop || i < kCalls); ++i)
+    end = next_call(trial.phase, recorder, *member, random);
+  trial.stage.failed_ns[rank] = now_ns();
+  if (aborter.joinable()) aborter.join();
+  ++trial.stage.facts.failed;
+  if (end.status == SYMM_OK || (trial.is_struck(rank) && trial.goes_on_without())) return end;
+  give_verdict(trial, rank, member->group);
+  if (trial.attack == Attack::kill && trial.seed % 2 == 0) shrink(trial, rank, *member);
   return end;
 }
 
 void expect_documented_end(const Trial& trial, int rank, const Outcome& end) {
+  if (trial.attack == Attack::stop && end.status == SYMM_OK) return;
   const bool missed = trial.phase == Phase::create && end.status == SYMM_ERR_TIMEOUT;
-  if (end.status != SYMM_ERR_PEER_FAILED && !missed) {
-    complain(trial, rank, std::string(symm_status_string(end.status)) + " instead of PEER_FAILED: " + end.message);
-  }
-  if (!names_rank(end.message, trial.victim)) {
-    complain(trial, rank, "does not name rank " + std::to_string(trial.victim) + ": " + end.message);
-  }
+  const symm_status_t expected = trial.attack == Attack::abort  ? SYMM_ERR_ABORTED
+                                 : trial.attack == Attack::hang ? SYMM_ERR_TIMEOUT
+                                                                : SYMM_ERR_PEER_FAILED;
+  bool named = false;
+  for (int victim = 0; victim < trial.size; ++victim) named |= trial.is_struck(victim) && names_rank(end.message, victim);
+  if ((end.status != expected && !missed) || !named)
+    complain(trial, rank, std::string(symm_status_string(end.status)) + " is not what was to come: " + end.message);
+  // Whoever was told did not wait for a deadline.
+  if (trial.stage.struck_ns != 0 && trial.stage.failed_ns[rank] - trial.stage.struck_ns > kTimeoutMs * 500'000)
+    complain(trial, rank, "heard of it late: " + end.message);
 }
 
 void compare_footprint(const Trial& trial, int rank, const Footprint& before, const char* when) {
@@ -126,87 +221,188 @@ void compare_footprint(const Trial& trial, int rank, const Footprint& before, co
   complain(trial, rank, text.str());
 }
 
+// Who can goes on, in a group of its own, in which nothing of the one before may appear.
+void live_again(const Trial& trial, Config config, int rank) {
+  config.name = "again";
+  std::mt19937_64 random(trial.seed + 1);
+  Recorder recorder{trial.stage.history[rank], kAgain};
+  std::optional<Member> member;
+  Outcome end = recorder.record(
+      true, 5, [&](Event&) { member.emplace(config, trial.rank_again(rank), trial.survivors(), trial.stage.facts_again); });
+  for (int i = 0; i < kCallsOfAgain && end.status == SYMM_OK; ++i) end = random_collective(recorder, *member, random);
+  if (end.status == SYMM_OK) member->group.finalize(0);
+  if (end.status != SYMM_OK) complain(trial, rank, "the group made afterwards failed: " + end.message);
+}
+
 void live(const Trial& trial, const Config& config, int rank) {
-  trial.stage.facts.pids[rank] = getpid();
   expect_working(config, rank, trial.size, 1);  // what the first use brings into a process is no leak
+  trial.stage.facts.pids[rank] = getpid();
   const Footprint before = Footprint::settled();
   const Outcome end =
       trial.phase == Phase::create ? create_until_failure(trial, config, rank) : call_until_failure(trial, config, rank);
   if (trial.stage.failed_ns[rank] == 0) trial.stage.failed_ns[rank] = now_ns();
   trial.stage.status[rank] = end.status;
-  expect_documented_end(trial, rank, end);
-  compare_footprint(trial, rank, before, "after the failure");
-  Config again = config;
-  again.name = "survivors";
-  expect_working(again, rank < trial.victim ? rank : rank - 1, trial.size - 1);
-  compare_footprint(trial, rank, before, "after the new group");
+  const bool returns = trial.is_struck(rank) && trial.goes_on_without();
+  if (!returns) expect_documented_end(trial, rank, end);
+  compare_footprint(trial, rank, before, "after the attack");
+  if (returns) return;
+  live_again(trial, config, rank);
+  compare_footprint(trial, rank, before, "after the group made afterwards");
+}
+
+// Who writes a piece anew has withdrawn its token, and waited for all that held it.
+void own(const Trial& trial) {
+  ready(trial);
+  std::mt19937_64 random(trial.seed);
+  const Group group = create({"thread://leases", ""}, 0, 1);
+  const Buffer buffer = group.allocate(kPieces * kPieceWords * sizeof(uint32_t));
+  const symm::Span<uint32_t> words = buffer.span<uint32_t>();
+  for (int64_t number = 0; number < static_cast<int64_t>(kTokens); ++number) {
+    Stage& stage = trial.stage;
+    const symm::Span<uint32_t> piece(words.data() + static_cast<size_t>(number) % kPieces * kPieceWords, kPieceWords);
+    if (number >= static_cast<int64_t>(kPieces)) {
+      Event& mine = stage.history[0].begin({Event::withdraw, false, 0, number - static_cast<int64_t>(kPieces)});
+      History::end(mine, symm_ipc_withdraw(piece.data(), piece.size_bytes(), kTimeoutMs));
+      if (mine.status != SYMM_OK) return complain(trial, 0, symm_last_error());
+    }
+    std::fill(piece.begin(), piece.end(), static_cast<uint32_t>(stamp_of(0, number)));
+    const symm::Token token = symm::ipc_export(piece);
+    std::copy(token.begin(), token.end(), stage.tokens[number].bytes);
+    stage.tokens[number].size = token.size();
+    stage.published = static_cast<int>(number) + 1;
+    if (random() % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 300));
+  }
+  const auto is_over = [&] { return trial.stage.facts.failed >= trial.size - 2 && symm::ipc_stats().leased == 0; };
+  if (!eventually(is_over)) complain(trial, 0, "leases are left");
+}
+
+void borrow(const Trial& trial, int rank) {
+  ready(trial);
+  std::mt19937_64 random(trial.seed + static_cast<uint64_t>(rank));
+  Stage& stage = trial.stage;
+  while (stage.published < static_cast<int>(kTokens)) {
+    const int last = stage.published;
+    if (last == 0) continue;
+    const int64_t number = std::max(0, last - 1 - static_cast<int>(random() % (2 * kPieces)));
+    const auto& token = stage.tokens[number];
+    symm::Import import;
+    Event& imported = stage.history[rank].begin({Event::import, false, 0, number});
+    const Outcome got = outcome_of([&] {
+      import = symm::Import({token.bytes, token.size});
+      look_at(imported, import.span<uint32_t>().data(), kPieceWords);
+    });
+    History::end(imported, got.status);
+    if (got.status != SYMM_OK && got.status != SYMM_ERR_INVALID_HANDLE) complain(trial, rank, got.message);
+    if (got.status != SYMM_OK) continue;
+    Event& use = stage.history[rank].begin({Event::use, false, 0, number});
+    if (random() % 2 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+    look_at(use, import.span<uint32_t>().data(), kPieceWords);
+    History::end(use, SYMM_OK);
+  }
+  ++stage.facts.failed;
+}
+
+// The attacks that come from outside, once all ranks are at work.
+void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
+  const auto pause = [&](uint64_t most_us) { std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us)); };
+  const auto all = [&](int signal) {
+    for (int rank = 0; rank < trial.size; ++rank) {
+      if (trial.is_struck(rank)) processes[rank].kill(signal);
+    }
+  };
+  Stage& stage = trial.stage;
+  pause(10'000);
+  if (trial.goes_on_without() || trial.attack == Attack::leases) {
+    stage.struck_ns = now_ns();
+    all(trial.attack == Attack::hang ? SIGSTOP : SIGKILL);
+    if (trial.attack != Attack::hang) return;
+    eventually([&] { return stage.facts.failed >= trial.survivors(); });
+    pause(20'000);
+    all(SIGCONT);
+  } else if (trial.attack == Attack::stop) {
+    for (int i = 0; i < 500 && stage.facts.failed == 0; ++i) {
+      const Process& one = processes[static_cast<int>(random() % static_cast<uint64_t>(trial.size))];
+      one.kill(SIGSTOP);
+      pause(random() % 5 == 0 ? 150'000 : 3000);
+      one.kill(SIGCONT);
+      pause(4000);
+    }
+  }
 }
 
 }  // namespace
 
 const char* name_of(Phase phase) {
-  switch (phase) {
-    case Phase::create: return "create";
-    case Phase::rendezvous: return "rendezvous";
-    case Phase::split: return "split";
-    case Phase::barrier: return "barrier";
-    case Phase::signals: return "signals";
-    case Phase::collectives: return "collectives";
-    case Phase::everything: return "everything";
-  }
-  return "?";
+  return std::array{
+      "create", "rendezvous", "split", "barrier", "wait_signal", "collectives", "everything"}[static_cast<size_t>(phase)];
 }
 
-KillReport kill_one(uint64_t seed, int size) {
+AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   std::mt19937_64 random(seed);
-  const Phase phase = kPhases[random() % std::size(kPhases)];
-  const int victim = static_cast<int>(random() % static_cast<uint64_t>(size));
-  const auto delay = std::chrono::microseconds(random() % 10'000);
+  Phase phase = static_cast<Phase>(random() % 7);
+  if (attack != Attack::kill && phase == Phase::create) phase = Phase::everything;
+  // A wait for a signal that times out revokes nothing, and ranks of which some are in the next exchange already name each other.
+  if (attack == Attack::hang && phase != Phase::barrier) phase = Phase::collectives;
+  const auto ranks = static_cast<uint64_t>(size);
+  uint32_t struck = attack == Attack::stop ? 0 : attack == Attack::leases ? 2U << random() % (ranks - 1) : 1U << random() % ranks;
+  if (attack == Attack::kill && size > 2 && random() % 4 == 0) struck |= 1U << random() % ranks;
   const Shared<Stage> stage;
-  const Trial trial{random(), size, phase, victim, *stage};
-  KillReport report;
-  report.size = size;
-  report.phase = phase;
-  report.victim = victim;
-
+  const Trial trial{attack, random(), size, phase, struck, *stage};
+  const bool kills = attack == Attack::kill || attack == Attack::leases;
+  AttackReport report{phase, "", {}, {}, {}};
+  for (const char* count : {"kills", "missed", "hangs", "crashes", "wrong", "leaks", "problems"}) report.counts[count] = 0;
+  if (kills) report.counts["kills"] = std::popcount(struck);
+  report.what = std::string(kAttacks[static_cast<size_t>(attack)].first) + " ranks " + std::to_string(struck) + " of " +
+                std::to_string(size) + " during " + name_of(phase) + ", seed " + std::to_string(seed);
   const Bootstrap meeting;
   Config config = meeting.processes();
-  config.timeout_ms = config.create_timeout_ms = kTimeoutMs;
+  config.create_timeout_ms = kTimeoutMs;
+  config.timeout_ms = attack == Attack::hang ? kHangTimeoutMs : kTimeoutMs;
   Processes processes(size, [&](int rank) {
     try {
-      live(trial, config, rank);
+      if (apart && rank != 0 && unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWNS) != 0) throw std::runtime_error("unshare");
+      setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
+      attack != Attack::leases ? live(trial, config, rank) : rank == 0 ? own(trial) : borrow(trial, rank);
     } catch (const std::exception& error) { complain(trial, rank, std::string("exception: ") + error.what()); }
     stage->done[rank] = 1;
   });
-  if (!eventually([&] { return stage->facts.ready == size; })) report.problems.emplace_back("the ranks did not get to work");
-  std::this_thread::sleep_for(delay);
-  const int64_t killed_ns = now_ns();
-  processes[victim].kill(SIGKILL);
-  processes[victim].reap(kHangMs);
+  if (!eventually([&] { return stage->facts.ready == size; }, kHangMs))
+    report.problems.emplace_back("the ranks did not get to work");
+  strike(trial, processes, random);
+  std::vector<std::vector<Event>> histories;
   for (int rank = 0; rank < size; ++rank) {
-    if (rank == victim) continue;
+    const bool killed = kills && trial.is_struck(rank);
     if (!processes[rank].reap(kHangMs)) {
-      ++report.hangs;
+      ++report.counts["hangs"];
       report.problems.push_back("rank " + std::to_string(rank) + " hangs");
-    } else if (stage->done[rank] == 0) {
+    } else if (stage->done[rank] == 0 && !killed) {
+      ++report.counts["crashes"];
       report.problems.push_back("rank " + std::to_string(rank) + " ended early: " + processes[rank].said());
     }
+    histories.push_back(stage->history[rank].events());
+    if (killed) continue;
     if (stage->problem[rank][0] != '\0') report.problems.emplace_back(stage->problem[rank]);
-    report.leaks += stage->leaked[rank];
-    if (stage->status[rank] == SYMM_ERR_TIMEOUT) ++report.missed;
-    if (stage->status[rank] == SYMM_ERR_PEER_FAILED)
-      report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - killed_ns) / 1e6);
+    report.counts["leaks"] += stage->leaked[rank];
+    const bool told = stage->struck_ns != 0 && stage->status[rank] != SYMM_OK && !trial.is_struck(rank);
+    const bool missed = phase == Phase::create && stage->status[rank] == SYMM_ERR_TIMEOUT;
+    if (told && missed) ++report.counts["missed"];
+    if (told && !missed) report.latencies_ms.push_back(static_cast<double>(stage->failed_ns[rank] - stage->struck_ns) / 1e6);
+  }
+  for (const std::string& problem : check_history(histories, struck)) {
+    ++report.counts["wrong"];
+    report.problems.push_back(problem);
   }
   if (!std::filesystem::is_empty(meeting.path())) {
-    // Killed while it was the last to leave a creation. The next creation there removes what it left; of two ranks none has come
-    // since.
+    // Killed while it was the last to leave a creation, or owned what it shared. The next removes what it left; of two ranks none
+    // has come since.
     Processes next(2, [&](int rank) { expect_working(config, rank, 2, 1); });
     for (int rank = 0; rank < 2; ++rank) next[rank].reap(kHangMs);
   }
   if (!std::filesystem::is_empty(meeting.path())) {
-    ++report.leaks;
+    ++report.counts["leaks"];
     report.problems.push_back("left behind: " + std::filesystem::directory_iterator(meeting.path())->path().string());
   }
+  report.counts["problems"] = static_cast<int>(report.problems.size());
   return report;
 }
 

@@ -1,31 +1,41 @@
-// One rank of a working group is killed at a random moment. What the others see of it, how soon, and what is left afterwards. The
-// test asks whether it is right, the benchmark how fast.
+// Ranks of a working group are attacked at a random moment. What the others see of it, how soon, what is left afterwards, and
+// whether the history of all calls can have been right. The test asks whether it is, bench/soak for an hour.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 namespace support {
 
+enum class Attack {
+  kill,   // one rank, or two at once
+  stop,   // now and then, for less than a deadline: nobody may fail
+  hang,   // for longer; goes on while the others have formed another group
+  abort,  // by another thread, in the midst of calls
+  leases  // tokens are withdrawn while others import them, of which one is killed
+};
+inline constexpr std::pair<const char*, Attack> kAttacks[] = {
+    {"kill", Attack::kill}, {"stop", Attack::stop}, {"hang", Attack::hang}, {"abort", Attack::abort}, {"leases", Attack::leases}};
+
 // What the ranks are busy with when it happens.
 enum class Phase { create, rendezvous, split, barrier, signals, collectives, everything };
-inline constexpr Phase kPhases[] = {Phase::create,  Phase::rendezvous,  Phase::split,     Phase::barrier,
-                                    Phase::signals, Phase::collectives, Phase::everything};
 const char* name_of(Phase phase);
 
-struct KillReport {
-  int size = 0;
+struct AttackReport {
   Phase phase{};
-  int victim = 0;
-  std::vector<double> latencies_ms;  // kill() to the error in each survivor that was told of the death
-  int missed = 0;                    // survivors for whom the dead rank just did not come: killed before it had joined a creation
-  int hangs = 0;                     // survivors that were still not done long after every deadline
-  int leaks = 0;                     // survivors with more descriptors, mappings or threads than before; files left behind
-  std::vector<std::string> problems;  // everything that is not as documented, hangs and leaks included
+  std::string what;                  // to do to see it again
+  std::vector<double> latencies_ms;  // attack to the error in each survivor that was told of it
+  // kills; missed: survivors for whom the dead rank just did not come, since it was killed before it had joined a creation;
+  // hangs: ranks that were still not done long after every deadline; crashes: that ended otherwise; wrong: what the history
+  // cannot be; leaks: survivors with more descriptors, mappings or threads than before, and files; problems.
+  std::map<std::string, int> counts;
+  std::vector<std::string> problems;  // everything that is not as documented, the above included
 };
 
-// `seed` decides everything but the scheduling: phase, victim, moment, and the calls made.
-KillReport kill_one(uint64_t seed, int size);
+// `seed` decides everything but the scheduling: phase, victims, moment, and the calls made. With `apart` every rank but the first
+// is in network, IPC and mount namespaces of its own.
+AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart = false);
 
 }  // namespace support

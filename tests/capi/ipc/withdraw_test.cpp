@@ -39,40 +39,6 @@ TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
   });
 }
 
-// A ring of pieces of one buffer, each written anew as soon as its reader has let go: no reader ever sees half of two messages.
-TEST_F(Withdraw, ARingOfMessages) {
-  struct Ring {
-    std::atomic<int> sent, received;
-    Token tokens[8];
-  };
-  Shared<Ring> ring;
-  constexpr int kMessages = 3000;
-  constexpr size_t kPiece = 2048;
-  exporter([&] {
-    const Owned owned(8 * kPiece);
-    go_on();
-    for (int i = 0; i < kMessages; ++i) {
-      std::byte* piece = owned.data + kPiece * static_cast<size_t>(i % 8);
-      wait_for(ring->received, i - 7);
-      check(symm_ipc_withdraw(piece, kPiece, 20'000));
-      std::memset(piece, i % 251, kPiece);
-      ring->tokens[i % 8] = make_token(piece, kPiece);
-      ring->sent = i + 1;
-    }
-    wait_for(ring->received, kMessages);
-    EXPECT_EQ(ipc_stats().grants, static_cast<uint64_t>(kMessages));
-  });
-  importer([&] {
-    for (int i = 0; i < kMessages; ++i) {
-      wait_for(ring->sent, i + 1);
-      const Import piece = import(ring->tokens[i % 8]);
-      ring->received = i + 1;  // before it has been read: the lease is what protects it
-      const auto* bytes = piece.at<unsigned char>();
-      for (size_t b = 0; b < kPiece; b += 127) ASSERT_EQ(bytes[b], i % 251) << "message " << i;
-    }
-  });
-}
-
 TEST_F(Withdraw, ADeadHolderIsWrittenOff) {
   exporter([&] {
     const Owned owned = offer(4096);
