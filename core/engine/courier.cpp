@@ -73,7 +73,7 @@ class Office final : public Courier, public Sink {
   void stop() noexcept override {
     const auto lock = hold();
     stopped = true;
-    wake();
+    eventfd_write(waker.get(), 1);
   }
   void serve() noexcept override;
 
@@ -224,7 +224,7 @@ void Office::serve() noexcept {
     int ready = -1;
     if (const std::lock_guard lock(mutex); !turn() && quiet()) {
       ready = link != nullptr ? link->arm() : waker.get();
-      asleep = ready >= 0 && !stopped;
+      asleep = ready >= 0;
     }
     if (ready < 0) {  // there is something to do: for those who spin, as long as they do
       retry_until(quiet, Deadline::after_ms(1));

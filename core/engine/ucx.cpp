@@ -1,13 +1,11 @@
 #include <dlfcn.h>
 #include <signal.h>
-
 #include <array>
 #include <cstring>
 #include <deque>
 #include <filesystem>
 #include <unordered_set>
 #include <utility>
-
 #include "core/base/environment.hpp"
 #include "core/base/process.hpp"
 #include "core/engine/link.hpp"
@@ -57,7 +55,7 @@ std::string of_wheel() {
 }
 
 struct Library {
-#define SYMM_UCX_POINTER(call, result, parameters) result(*call) parameters = nullptr;
+#define SYMM_UCX_POINTER(call, result, parameters) result(*call) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses)
   SYMM_UCX_CALLS(SYMM_UCX_POINTER)
 #undef SYMM_UCX_POINTER
   std::string name, where;
@@ -77,9 +75,9 @@ struct Library {
     name = format("ucx %u.%u.%u", major, minor, release);
     where = name + " (" + place.dli_fname + ")";
     if (major != 1 || minor < 13) unavailable(where + " is none that symm can use");
-#define SYMM_UCX_FIND(call, result, parameters)                 \
-  call = reinterpret_cast<decltype(call)>(dlsym(found, #call)); \
-  if (call == nullptr) unavailable(where + " has no " #call);
+#define SYMM_UCX_FIND(call, result, parameters)                             \
+  this->call = reinterpret_cast<decltype(this->call)>(dlsym(found, #call)); \
+  if (this->call == nullptr) unavailable(where + " has no " #call);
     SYMM_UCX_CALLS(SYMM_UCX_FIND)
 #undef SYMM_UCX_FIND
   }
