@@ -259,5 +259,36 @@ TEST_F(Running, KilledLauncherLeavesNothing) {
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(directory); }));
 }
 
+TEST(Launcher, HostsAreOneJobWhoseSecretIsInNoArgument) {
+  const Captured result =
+      symm_run({"--hosts", "127.0.0.1:2,me@localhost:1", "--launcher", "sh -c", "--port", "29000"},
+               "secret=$(od -An -v -tx1 $SYMM_SECRET_FILE | tr -d ' \\n');"
+               "echo $SYMM_RANK of $SYMM_SIZE, $SYMM_LOCAL_RANK of $SYMM_LOCAL_SIZE, $SYMM_BOOTSTRAP, ${#secret} \"it's\";"
+               "for of in /proc/[0-9]*; do case $(tr '\\0' ' ' 2>&1 <$of/cmdline) in *$secret*) echo $of;; esac; done");
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(sorted_lines(result.out),
+            "[0] 0 of 3, 0 of 2, tcp://127.0.0.1:29000, 64 it's\n"
+            "[1] 1 of 3, 1 of 2, tcp://127.0.0.1:29000, 64 it's\n"
+            "[2] 2 of 3, 0 of 1, tcp://127.0.0.1:29000, 64 it's\n");
+}
+
+TEST(Launcher, ARankThatFailsEndsTheJobOnAllHosts) {
+  const Captured result =
+      symm_run({"--hosts", "a:2,b:1", "--launcher", "sh -c", "--grace", "0.1"}, "[ $SYMM_RANK = 2 ] && exit 3; sleep 60");
+  EXPECT_EQ(result.status, 3);
+  EXPECT_TRUE(contains(result.err, "rank 2 (pid ") && contains(result.err, "host b (pid ")) << result.err;
+}
+
+TEST(Launcher, APartEndsWithWhoeverStartedIt) {
+  const std::string part = std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
+  const Captured result = capture({"sh", "-c", "head -c 64 /dev/zero | tr '\\0' a | " + part}, limit);
+  EXPECT_TRUE(contains(result.err, "the launcher of the job is gone")) << result.err;
+  EXPECT_EQ(result.status, 128 + SIGTERM);
+  for (const char* bad : {"a", "a:", "a:0", ":2", "a:2,,b:1", "-o:1", "a:x"}) {
+    const Captured refused = symm_run({"--hosts", bad}, "true");
+    EXPECT_EQ(refused.status, 2) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace symm::tool

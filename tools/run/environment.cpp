@@ -1,8 +1,6 @@
 #include "tools/run/environment.hpp"
-
 #include <sys/random.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -44,15 +42,15 @@ std::string random_job_id() {
 std::vector<std::string> rank_environment(const Job& job, int rank) {
   std::vector<std::string> out;
   for (char** entry = environ; *entry != nullptr; ++entry)
-    if (!foreign(*entry)) out.emplace_back(*entry);
-  const std::string number = std::to_string(rank);
-  const std::string size = std::to_string(job.ranks);
-  out.push_back("SYMM_RANK=" + number);
-  out.push_back("SYMM_SIZE=" + size);
-  out.push_back("SYMM_LOCAL_RANK=" + number);
-  out.push_back("SYMM_LOCAL_SIZE=" + size);
+    if (!foreign(*entry) && (job.place.empty() || !std::string_view(*entry).starts_with("SYMM_SECRET_FILE=")))
+      out.emplace_back(*entry);
+  out.push_back("SYMM_RANK=" + std::to_string(job.first + rank));
+  out.push_back("SYMM_SIZE=" + std::to_string(job.size > 0 ? job.size : job.ranks));
+  out.push_back("SYMM_LOCAL_RANK=" + std::to_string(rank));
+  out.push_back("SYMM_LOCAL_SIZE=" + std::to_string(job.ranks));
   out.push_back("SYMM_JOB=" + job.id);
-  out.push_back("SYMM_BOOTSTRAP=dir://" + job.directory);
+  out.push_back(job.place.empty() ? "SYMM_BOOTSTRAP=dir://" + job.directory : "SYMM_BOOTSTRAP=tcp://" + job.place);
+  if (!job.place.empty()) out.push_back("SYMM_SECRET_FILE=" + job.directory + "/secret");
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
   return out;
 }

@@ -9,8 +9,11 @@ namespace symm::tool {
 struct Job {
   std::string id;         // random, for messages and names
   std::string directory;  // private to the job
-  int ranks = 0;
+  int ranks = 0;          // here
   bool terminal = false;  // messages reach a terminal: progress lines are welcome although the rank writes to a pipe
+  int first = 0;          // rank here
+  int size = 0;           // ranks on all machines; 0: there is no other
+  std::string place{};    // host and port where they meet; "": in the directory
 };
 
 std::string random_job_id();

@@ -1,16 +1,13 @@
 // Start, loop, output. How a job is brought to its end is in launcher_end.cpp.
 #include "tools/run/launcher.hpp"
-
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
-
 #include "tools/host/host.hpp"
 #include "tools/run/descendants.hpp"
 #include "tools/text.hpp"
@@ -34,6 +31,15 @@ Launcher::Launcher(const RunOptions& options)
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
   job_.terminal = ::isatty(STDERR_FILENO) != 0;
+  if (const auto& part = options_.part) {
+    job_.id = part->job;
+    job_.first = part->first;
+    job_.size = part->size;
+    job_.place = part->place;
+    keep_secret(job_.directory + "/secret");
+  }
+  // One of those that the kernel does not give to others, if nobody says which.
+  if (options_.port == 0) options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
   // From here on nothing below us can get away by losing its parent.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
@@ -46,11 +52,18 @@ int Launcher::run() {
   return forced_status_ ? *forced_status_ : outcome_.status();
 }
 
+std::string Launcher::name_of(int rank) const {
+  if (!options_.hosts.empty()) return "host " + options_.hosts[static_cast<size_t>(rank)].first;
+  return "rank " + std::to_string(job_.first + rank);
+}
+
 std::string Launcher::prefix(int rank, bool colour) const {
   if (!options_.prefix) return {};
   static constexpr Colour colours[] = {Colour::cyan, Colour::green, Colour::yellow, Colour::magenta, Colour::blue, Colour::red};
   const std::string tag = options_.tag.empty() ? "" : options_.tag + " ";
-  return paint("[" + tag + std::to_string(rank) + "]", colours[static_cast<size_t>(rank) % std::size(colours)], colour) + " ";
+  return paint("[" + tag + std::to_string(job_.first + rank) + "]", colours[static_cast<size_t>(rank) % std::size(colours)],
+               colour) +
+         " ";
 }
 
 void Launcher::start_ranks() {
@@ -68,7 +81,7 @@ void Launcher::start_ranks() {
     say(error.what());
     forced_status_ = error.status;
   } catch (const std::system_error& error) {
-    say(std::string("cannot start rank ") + std::to_string(ranks_.size()) + ": " + error.what());
+    say("cannot start " + name_of(static_cast<int>(ranks_.size())) + ": " + error.what());
     forced_status_ = 1;
   }
   input_.rank_0_started();
@@ -80,7 +93,26 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   request.command = options_.command;
   request.environment = rank_environment(job_, rank);
   if (!cores.empty()) request.processors = cores[static_cast<size_t>(rank) % cores.size()];
-  if (rank == 0) request.standard_input = input_.for_rank_0();
+  UniqueFd secret;
+  if (!options_.hosts.empty()) {
+    const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
+    JobPart part{0, 0, job_.id,
+              options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
+    for (int i = 0; i < options_.ranks; ++i) {
+      const int here = options_.hosts[static_cast<size_t>(i)].second;
+      part.size += here;
+      if (i < rank) part.first += here;
+    }
+    std::vector<std::string> arguments{"run", "--part", write_part(part), "-n", std::to_string(ranks)};
+    arguments.insert(arguments.end(), options_.command.begin(), options_.command.end());
+    request.command = command_on(host, options_.launcher, line_for_shell(arguments));
+    request.environment.clear();
+    for (char** entry = environ; *entry != nullptr; ++entry) request.environment.emplace_back(*entry);
+    secret = pipe_with(secret_, lifelines_.emplace_back());
+    request.standard_input = secret.get();
+  } else if (rank == 0 && !options_.part) {
+    request.standard_input = input_.for_rank_0();
+  }
   // By the rank itself: were this process killed first, nobody would know of what the rank starts.
   request.announce = [this](pid_t self, bool runs) { runs ? warden_.watch(self) : warden_.forget(self); };
   Spawned process = spawn(request);
@@ -105,7 +137,11 @@ bool Launcher::turn() {
   want(signals_.fd(), POLLIN);
   want(out_.pending() ? out_.fd() : -1, POLLOUT);
   want(err_.pending() ? err_.fd() : -1, POLLOUT);
-  want(input_.readable_fd(), POLLIN);
+  // Of a part, its end alone matters.
+  want(options_.part && stage_ == Stage::running  ? STDIN_FILENO
+       : options_.part || !options_.hosts.empty() ? -1
+                                                  : input_.readable_fd(),
+       POLLIN);
   want(input_.writable_fd(), POLLOUT);
   const size_t first_stream = polled.size();
   for (const auto& rank : ranks_) {
@@ -119,7 +155,12 @@ bool Launcher::turn() {
   }
   if (polled[1].revents != 0) out_.write_some();
   if (polled[2].revents != 0) err_.write_some();
-  if (polled[3].revents != 0) input_.read_some();
+  if (polled[3].revents != 0 && options_.part) {
+    say("the launcher of the job is gone; ending the ranks here");
+    enter(Stage::terminating);
+  } else if (polled[3].revents != 0) {
+    input_.read_some();
+  }
   if (polled[4].revents != 0) input_.write_some();
   for (size_t i = 0; i < streams.size(); ++i) {
     if (polled[first_stream + i].revents == 0) continue;

@@ -10,8 +10,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
 #include "tools/run/environment.hpp"
+#include "tools/run/hosts.hpp"
 #include "tools/run/job_directory.hpp"
 #include "tools/run/outcome.hpp"
 #include "tools/run/output.hpp"
@@ -32,6 +32,10 @@ struct RunOptions {
   std::string tag;
   Bind bind = Bind::none;
   std::vector<std::string> command;
+  Hosts hosts;  // then `ranks` is their number, and `command` for a shell on each
+  std::string launcher = "ssh %h";
+  int port = 0;
+  std::optional<JobPart> part;  // of a job that another launcher has started
 };
 
 class Launcher {
@@ -57,6 +61,7 @@ class Launcher {
   void start_ranks();
   void start_rank(int rank, const std::vector<cpu_set_t>& cores);
   std::string prefix(int rank, bool colour) const;
+  std::string name_of(int rank) const;  // or of the host
 
   bool turn();  // one round of the loop; false when nothing is left to wait for
   int poll_timeout() const;
@@ -82,6 +87,8 @@ class Launcher {
   Output out_;
   Output err_;
   StandardInput input_;
+  const std::string secret_ = draw_secret();
+  std::vector<UniqueFd> lifelines_;  // to the hosts
   JobDirectory directory_;
   Warden warden_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with

@@ -2,10 +2,8 @@
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-
 #include "tools/run/descendants.hpp"
 #include "tools/run/launcher.hpp"
 #include "tools/text.hpp"
@@ -117,7 +115,7 @@ void Launcher::reap() {
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
     if (!outcome_.record(rank->rank, status, told_to_end_)) continue;
-    say("rank " + std::to_string(rank->rank) + " (pid " + std::to_string(rank->process.pid) + ") " + describe_end(status) +
+    say(name_of(rank->rank) + " (pid " + std::to_string(rank->process.pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
     enter(Stage::waiting);
   }
@@ -140,7 +138,7 @@ void Launcher::look_for_orphans() {
 }
 
 void Launcher::summarise() {
-  for (const std::string& line : outcome_.later()) say("then " + line);
+  for (const std::string& line : options_.hosts.empty() ? outcome_.later() : std::vector<std::string>()) say("then " + line);
   const auto end = Clock::now() + options_.grace;
   while (err_.pending() && Clock::now() < end) {
     pollfd writable{err_.fd(), POLLOUT, 0};
