@@ -1,15 +1,12 @@
 #include "core/engine/courier.hpp"
-
 #include <sys/eventfd.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <map>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
 #include <vector>
-
 #include "core/base/fd.hpp"
 #include "core/base/log.hpp"
 #include "core/base/per_process.hpp"
@@ -18,7 +15,7 @@ namespace symm::engine {
 
 constexpr uint64_t kLooks = 16;          // fewer of them are none who spins
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
-constexpr uint64_t kOwnEndMs = 20;       // for what is under way to end by itself on a line that other groups use
+constexpr uint64_t kOwnEndMs = 100;      // for what is under way to end by itself on a line that other groups use
 constexpr uint64_t kEndMs = 2'000;       // for what is under way to end on a line that was closed at once (measured: 0.06)
 constexpr uint64_t kReasonMs = 100;      // for the group to say why a peer was lost
 
@@ -128,7 +125,10 @@ class Office final : public Courier, public Sink {
   // What is under way to and from it ends before this returns. Where the engine does not end it, the engine goes.
   void end(Peer& peer) noexcept {
     peer.gone = true;
-    const auto ended = [&] { return (peer.sending == 0 && peer.receiving == 0) || (link->progress(), false); };
+    const auto ended = [&] {
+      for (int i = 0; i < 1'000 && peer.sending + peer.receiving != 0 && link->progress(); ++i) {}
+      return peer.sending + peer.receiving == 0;
+    };
     const auto line = lines.find(peer.line);
     const bool shared = line != lines.end() && line->second.users.size() > 1;
     if (retry_until(ended, shared ? Deadline::after_ms(kOwnEndMs) : Deadline::after_ms(Deadline::kNow))) return;
