@@ -10,7 +10,6 @@
 #include <memory>
 #include <span>
 #include <string>
-
 #include "core/engine/link.hpp"
 
 namespace symm::engine {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-
 #include "core/base/little_endian.hpp"
 #include "core/bootstrap/store.hpp"
 

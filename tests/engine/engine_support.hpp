@@ -3,7 +3,6 @@
 
 #include <mutex>
 #include <thread>
-
 #include "core/engine/courier.hpp"
 #include "tests/support/core.hpp"
 
