@@ -168,6 +168,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const P
   if (!is_huge) require_available(mapped);  // huge pages are set aside
   Fd fd = is_huge ? make_file_of_huge_pages(name, pages.bytes) : make_memfd(name);
   if (!fd) throw system_error(errno, "memfd_create", name);
+  SYMM_POINT("segment.create");
   require_file_size(mapped);
   if (ftruncate(fd.get(), static_cast<off_t>(mapped)) != 0) throw system_error(errno, "ftruncate", format("%zu bytes", mapped));
   if (placement.node != Placement::kNearest) bind_to_node(fd.get(), mapped, placement.node);
@@ -178,6 +179,7 @@ std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const P
     throw Error(Status::out_of_memory, format("options.page_bytes: %zu pages of %zu bytes are not free: %s", mapped / pages.bytes,
                                               pages.bytes, error.what()));
   }
+  SYMM_POINT("segment.seal");
   if (fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) throw system_error(errno, "fcntl(F_ADD_SEALS)", name);
   const Piece piece = piece_of(status_of(fd.get()), pages, 0, bytes);
   auto segment = map_segment(fd.get(), piece, pages, bytes, placement.alignment);
@@ -232,6 +234,7 @@ std::shared_ptr<Segment> Segment::import(Fd fd, const BlockExtent& extent, Descr
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
     throw Error(Status::peer_failed, "a peer sent a segment that could still shrink");
   const Piece piece = piece_of(status, pages, extent.offset, extent.bytes);
+  SYMM_POINT("segment.import");
   auto segment = find_or_map(fd.get(), piece, pages, extent.bytes);
   if (descriptor == Descriptor::keep) segment->keep(std::move(fd));
   return segment;

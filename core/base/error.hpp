@@ -66,4 +66,16 @@ Error not_known(const char* argument, int value);
 // EDQUOT become out_of_memory, everything else system.
 Error system_error(int error_number, const char* call, const std::string& what = {});
 
+#if defined(SYMM_POINTS)
+// A place that tests have a process fail, stop or die at: tests/points says what each leads to. Nothing, unless built so.
+#define SYMM_POINT(name) ::symm::at_point("point:" name)
+extern "C" [[gnu::weak]] int symm_at_point(const char* name);  // of the test: the errno that is met there, or 0
+inline void at_point(const char* name) {
+  if (symm_at_point == nullptr) return;
+  if (const int error = symm_at_point(name)) throw system_error(error, name);
+}
+#else
+#define SYMM_POINT(name) static_cast<void>(0)
+#endif
+
 }  // namespace symm

@@ -1,10 +1,7 @@
 #include "core/bootstrap/dir_store.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
-
 #include <cerrno>
-
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 
@@ -58,6 +55,7 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
   const std::string temporary = format("new.%016llx", static_cast<unsigned long long>(process::random64()));
   const Fd file(openat(rendezvous_.fd(), temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) throw system_error(errno, "open", rendezvous_.path() + "/" + temporary);
+  SYMM_POINT("store.set");
   int error = 0;
   try {
     write_all(file.get(), value, rendezvous_.path() + "/" + temporary);
@@ -67,12 +65,14 @@ void DirStore::set(const std::string& key, const Bytes& value, Deadline) {
     unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
     throw;
   }
+  SYMM_POINT("store.linked");
   unlinkat(rendezvous_.fd(), temporary.c_str(), 0);
   if (error == EEXIST) throw Error(Status::mismatch, "the key \"" + key + "\" was set twice in " + describe());
   if (error != 0) throw system_error(error, "link", rendezvous_.path() + "/" + name);
 }
 
 Bytes DirStore::get(const std::string& key, Deadline deadline) {
+  SYMM_POINT("store.get");
   const std::string name = file_name(key);
   Fd file;
   const auto look = [&] {

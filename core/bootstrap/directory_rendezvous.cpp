@@ -1,13 +1,10 @@
 #include "core/bootstrap/directory_rendezvous.hpp"
-
 #include <fcntl.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <vector>
-
 #include "core/base/failure_codec.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
@@ -107,11 +104,18 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   try {
     replace_older();
     if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
+    SYMM_POINT("directory.seal");
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
-  } catch (const Error& error) {
-    declare(fd(), error.failure());
-    throw;
+  } catch (...) {
+    Failure failure = current_failure();
+    if (failure.rank < 0 && failure.status != Status::timeout) {
+      failure.rank = 0;
+      failure.pid = getpid();
+      failure.message = format("rank 0 (pid %lld): ", static_cast<long long>(failure.pid)) + failure.message;
+    }
+    declare(fd(), failure);
+    throw Error(std::move(failure));
   }
 }
 
@@ -153,6 +157,7 @@ bool DirectoryRendezvous::follow(GracePeriod& grace_period) {
   const auto newest = newest_attempt();
   if (place_) {
     if (exists(fd(), kSealed)) {
+      SYMM_POINT("directory.sealed");
       if (rank_lock_) return true;
       if (grace_period.failure) throw Error(*grace_period.failure);  // whoever kept us out has got in
       go_out();

@@ -89,6 +89,7 @@ void Allocation::map(size_t alignment) {
   driver.require(driver.cuMemAddressReserve(&address_, mapped_, alignment, 0, 0), "cuMemAddressReserve",
                  format("%zu bytes%s", mapped_, alignment == 0 ? "" : format(" at a multiple of %zu", alignment).c_str()));
   is_reserved_ = true;
+  SYMM_POINT("cuda.map");
   driver.require(driver.cuMemMap(address_, mapped_, 0, handle_, 0), "cuMemMap", format("%zu bytes", mapped_));
   is_mapped_ = true;
   // The driver overlooks which node is named: the host is one.

@@ -1,9 +1,7 @@
 #include "core/cuda/control.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-
 #include "core/base/errands.hpp"
 
 namespace symm::cuda {
@@ -38,6 +36,7 @@ Tuning tuning_of(const PlanValues& values) {
 
 std::shared_ptr<Allocation> create_control(const std::shared_ptr<Device>& device, int size, const Layout& layout) {
   auto control = Allocation::create(device, layout.bytes);
+  SYMM_POINT("cuda.control");
   const Driver& driver = device->driver();
   const ContextGuard current(*device, ContextGuard::Capture::relaxed);
   const auto n = static_cast<uint64_t>(size);

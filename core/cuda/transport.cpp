@@ -130,6 +130,7 @@ void CudaTransport::connect(int peer, Message message, const PeerIdentity&) {
 }
 
 void CudaTransport::ready() {
+  SYMM_POINT("cuda.ready");
   int most_on_one = 1;
   for (int a = 0; a < context_.size; ++a) {
     const auto ranks = std::count(uuids_.begin(), uuids_.end(), uuids_[static_cast<size_t>(a)]);

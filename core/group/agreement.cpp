@@ -1,8 +1,6 @@
 #include "core/group/agreement.hpp"
-
 #include <algorithm>
 #include <new>
-
 #include "core/base/failure_codec.hpp"
 
 namespace symm {
@@ -103,6 +101,7 @@ class Agreement {
 
   void tell(bool decision) {
     const Bytes body = encode(mine_, decision);
+    SYMM_POINT("agreement.tell");
     for (size_t rank = 0; rank < size_; ++rank) {
       // Also to those that are late: should they come, they learn it.
       if (!am(rank) && !mine_.gone[rank]) group_.send_if_there(static_cast<int>(rank), topic_, body, deadline_);
@@ -167,11 +166,11 @@ View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadl
     throw Error(Status::unsupported, format("a group of %d ranks: at most %d can agree", group.size(), kMostRanksHere));
   try {
     return Agreement(group, topic, mine, deadline).run();
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
+    Failure own = current_failure();
+    if (own.rank >= 0) throw;
     // The others wait for this rank: once more, with that as its failure, which is news to them, so that they tell theirs again.
-    return Agreement(group, topic, {Status::out_of_memory, group.rank(), group.identity(group.rank()).pid, "out of memory"},
-                     deadline)
-        .run();
+    return Agreement(group, topic, group.blamed(std::move(own)), deadline).run();
   }
 }
 

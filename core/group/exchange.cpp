@@ -1,8 +1,6 @@
 #include "core/group/exchange.hpp"
-
 #include <algorithm>
 #include <optional>
-
 #include "core/base/failure_codec.hpp"
 
 namespace symm {
@@ -113,9 +111,11 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
 
   attempt([&] {
     offer = phases.prepare();
+    SYMM_POINT("exchange.prepare");
     std::copy(std::begin(offer.value), std::end(offer.value), std::begin(vote.value));
   });
   const std::vector<Vote> votes = commit(0);
+  SYMM_POINT("exchange.voted");
   try {
     phases.agree(votes);
   } catch (const Error& error) { throw Agreed(error.failure()); }
@@ -139,6 +139,7 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
     attempt([&] { phases.accept(peer, std::move(message)); });
   }
   attempt([&] { phases.finish(); });
+  SYMM_POINT("exchange.commit");
   commit(1);
 }
 

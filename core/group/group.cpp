@@ -1,14 +1,10 @@
 #include "core/group/group.hpp"
-
 #include <sys/eventfd.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-
 #include "core/backends.hpp"
-
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/log.hpp"
@@ -108,6 +104,7 @@ std::shared_ptr<Group> Group::form(const std::shared_ptr<Mesh>& mesh, std::vecto
     throw;
   }
   try {
+    SYMM_POINT("group.attached");
     group->connect_transport(deadline);
   } catch (...) {
     group->fail(group->blamed(current_failure()));  // a rank that already succeeded learns that this one did not
@@ -222,6 +219,7 @@ std::shared_ptr<Group> Group::form_part(uint64_t id, Deadline deadline, const Ch
   GroupConfig config;
   try {
     Part part = choose();
+    SYMM_POINT("part.form");
     members = std::move(part.ranks);
     for (int& rank : members) rank = members_[static_cast<size_t>(rank)];
     config = config_;
@@ -261,6 +259,7 @@ std::shared_ptr<Group> Group::split(int color, int key) {
     revocation_->throw_if_revoked();
     throw;
   }
+  SYMM_POINT("split.voted");
   if (color < 0) return nullptr;
   const uint64_t id = mix(mix(id_, sequence + 1), static_cast<uint64_t>(color) + 1);
   return part(id, deadline, [&] {
@@ -306,6 +305,7 @@ std::shared_ptr<Group> Group::shrink(uint64_t timeout_ms, const char* name) {
   }
   Topic topic{MessageKind::agreement, id_, call, 0};
   View view = agree(*this, topic, {}, deadline);
+  SYMM_POINT("shrink.agreed");
   if (view.by >= 0) throw Error(view.failure);
   for (;;) {
     ++topic.sequence;

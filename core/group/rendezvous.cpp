@@ -2,7 +2,6 @@
 // that all could. Nothing is visible before the last step, and a failure on one rank is the same failure on all.
 #include <algorithm>
 #include <cstring>
-
 #include "core/base/hash.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
@@ -123,6 +122,7 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   group->transport().device().add_multicast(*view, blocks, out_of_band);
 
   // Commit.
+  SYMM_POINT("rendezvous.commit");
   pads[me]->will_not_be_shared();
   group->addresses().insert(view, memory);
   buffer->become(memory);

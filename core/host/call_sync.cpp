@@ -26,12 +26,14 @@ void CallSync::await_former_call() {
 }
 
 void CallSync::enter(const void* payload, size_t size) {
+  SYMM_POINT("call.enter");
   controls_.mine().signature(op_) = prepared_.input;
   EntryLine& line = controls_.mine().entry(op_);
   if (size != 0) std::memcpy(line.payload, payload, size);
   line.hash = prepared_.hash;
   publish(line.op, op_, controls_.mine().waiters(), controls_.fencing());
   calls_.known[static_cast<size_t>(rank_)] = op_;
+  SYMM_POINT("call.entered");
   if (controls_.context().check) await_all_entries(size_);
 }
 

@@ -75,6 +75,7 @@ StreamWords* Exporter::stream_words(const Provider& provider) {
 Token Exporter::make_token(const Source& source, uint64_t bytes, const ExportOptions& options, void* stream) {
   // Without the lock: the driver may wait for room in the stream.
   StreamWords* words = stream_words(*source.provider);
+  SYMM_POINT("ipc.export");
   const Position position = words != nullptr ? words->mark(stream, source.device) : Position{};
   DeferredWork after;
   const std::lock_guard lock(mutex_);
@@ -252,6 +253,7 @@ void Exporter::withdraw(const std::byte* data, uint64_t offset, uint64_t bytes, 
     if (of == nullptr) return;
     id = of->id;
     exports_->withdraw(*of, offset, bytes);
+    SYMM_POINT("ipc.withdraw");
     ++waiters_;
     importers_->want_to_hear(true);
     tend(after);

@@ -65,8 +65,10 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
 std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& token, const std::string& directory,
                                                                 Deadline deadline) {
   PeerFd socket = dial_exporter(token, directory, deadline);
+  SYMM_POINT("ipc.dial");
   PeerProcess process = identify(socket.get());
   std::vector<Fd> shared = receive_welcome(socket, token.pid, deadline);
+  SYMM_POINT("ipc.welcome");
   auto ring = host::Segment::import(std::move(shared[0]), sizeof(LeaseRing));
   auto board = host::Segment::import(std::move(shared[1]), sizeof(ValidityBoard));
   auto made =
@@ -121,16 +123,22 @@ LeasedMapping ExporterConnection::claim(const Token& token, int device) {
     return {};
   }
   ++last_lease_;
-  // The claim is written, and only now may the board be looked at (see lease_ring.hpp): both are sequentially consistent.
-  if (!board_.is_valid(token, mapping->block->size())) {
-    event.kind = LeaseRing::Kind::cancel;
+  event.kind = LeaseRing::Kind::cancel;
+  try {
+    SYMM_POINT("ipc.claimed");
+    // The claim is written, and only now may the board be looked at (see lease_ring.hpp): both are sequentially consistent.
+    if (board_.is_valid(token, mapping->block->size())) {
+      nudge(false);
+      mappings_.add_piece(*mapping, token);
+      ++mapping->users;
+      return {mapping, event.lease};
+    }
+  } catch (...) {
     write_or_defer(event);
-    return {};
+    throw;
   }
-  nudge(false);
-  mappings_.add_piece(*mapping, token);
-  ++mapping->users;
-  return {mapping, event.lease};
+  write_or_defer(event);
+  return {};
 }
 
 bool ExporterConnection::release(const LeasedMapping& leased, const Token& token, Position position) noexcept {
@@ -168,6 +176,7 @@ LeasedMapping ExporterConnection::request(const Token& token, int device, const 
     if (sent == fdpass::Sent::closed) throw error_of(pid_, Status::peer_failed, "is gone");
     if (sent != fdpass::Sent::done) throw error_of(pid_, Status::timeout, "does not read what it is sent");
     may_be_granted = true;
+    SYMM_POINT("ipc.requested");
     while (reply->done.load(std::memory_order_acquire) == 0 && !deadline.expired())
       sleep_while(reply->done, 0, nullptr, 0, deadline);
     if (reply->done.load(std::memory_order_acquire) == 0) {

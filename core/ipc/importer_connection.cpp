@@ -67,6 +67,7 @@ const char* ImporterConnection::on_packet(std::span<const std::byte> bytes, fdpa
 }
 
 void ImporterConnection::serve(const Packet& request) {
+  SYMM_POINT("ipc.serve");
   drain();
   if (cancelled_.erase(request.lease) != 0) return;
   if (leases_.has(request.lease)) throw Error(Status::peer_failed, "it asked for a lease that it has");

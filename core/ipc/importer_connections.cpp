@@ -13,6 +13,7 @@ void ImporterConnections::admit(PeerFd socket, int board) {
   const int raw = socket.get();
   std::shared_ptr<ImporterConnection> importer;
   try {
+    SYMM_POINT("ipc.admit");
     PeerProcess process = identify(raw);
     LeaseRingReader ring;
     importer = std::make_shared<ImporterConnection>(exporter_, exports_, statistics_, ++last_serial_, std::move(socket),

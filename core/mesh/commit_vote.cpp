@@ -1,5 +1,4 @@
 #include "core/mesh/commit_vote.hpp"
-
 #include <algorithm>
 
 namespace symm {
@@ -66,6 +65,7 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   for (const auto& link : events.look([](Known& known) { return known.links; })) {
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
   }
+  SYMM_POINT("wireup.voted");
   Failure worst = mine;
   const uint64_t left_ms = std::max(deadline.remaining_ns() / 1'000'000, 2 * WireupRecords::kLookMs);
   const Deadline patience = Deadline::after_ms(well ? left_ms : std::min(left_ms, WireupRecords::kPatienceMs));

@@ -1,8 +1,6 @@
 #include "core/mesh/mesh.hpp"
-
 #include <algorithm>
 #include <cerrno>
-
 #include "core/base/process.hpp"
 #include "core/mesh/mesh_process.hpp"
 #include "core/mesh/peer_events.hpp"
@@ -59,6 +57,7 @@ void Mesh::send(int peer, const Topic& topic, std::span<const std::byte> body, s
     gone.message = known.peers.name(peer, gone.rank);
   });
   if (failure) throw Error(std::move(*failure));
+  SYMM_POINT("mesh.send");
   const fdpass::Sent sent = link ? link->send(topic, body, fds, deadline) : fdpass::Sent::closed;
   if (sent == fdpass::Sent::done) return;
   if (sent != fdpass::Sent::closed) {

@@ -1,11 +1,8 @@
 #include "core/mesh/wireup.hpp"
-
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
-
 #include "core/base/environment.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
@@ -41,11 +38,7 @@ std::shared_ptr<Mesh> Wireup::run() {
   // The others take a rank for dead that turned them away.
   const bool said_dead = mine.status == Status::peer_failed && mine.rank == rank_;
   if (said_dead && listener_ && listener_->trouble().status != Status::ok) mine = listener_->trouble();
-  if (mine.status != Status::ok && mine.rank < 0) {
-    mine.rank = rank_;
-    mine.pid = getpid();
-    mine.message = name_of_peer(rank_, mine.pid) + ": " + mine.message;
-  }
+  if (mine.status != Status::ok) mine = blamed(std::move(mine));
   if (listener_) {
     listener_->close_pending();
     mesh_->rejected_ = listener_->refused();
@@ -56,9 +49,24 @@ std::shared_ptr<Mesh> Wireup::run() {
   }
   if (mine.status == Status::ok) listener_.reset();
   spare_.reset();
-  const Failure worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
+  Failure worst;
+  try {
+    worst = commit_vote(events_, records_, rank_, size_, mine, deadline_);
+  } catch (...) {
+    const Failure own = blamed(current_failure());
+    mesh_->broadcast_failure(mesh_->nonce_, own);  // the others may be in the group already, which has that number
+    throw Error(own);
+  }
   if (worst.status != Status::ok) throw Error(worst);
   return mesh_;
+}
+
+Failure Wireup::blamed(Failure failure) const {
+  if (failure.rank >= 0) return failure;
+  failure.rank = rank_;
+  failure.pid = getpid();
+  failure.message = name_of_peer(rank_, failure.pid) + ": " + failure.message;
+  return failure;
 }
 
 bool Wireup::joined(int rank) const {
@@ -116,6 +124,7 @@ void Wireup::check(int rank, const wire::Identity& theirs) const {
 
 void Wireup::introduce() {
   mesh_->cookie_ = MeshProcess::current().enter(mesh_, mesh_->events_);
+  SYMM_POINT("wireup.introduce");
   const wire::Identity self = identities_[static_cast<size_t>(rank_)] = describe_self();
   records_.publish(Kind::identity, wire::Type::identity, self);
   for (int rank = 0; rank < size_; ++rank) {
@@ -168,6 +177,7 @@ void Wireup::open() {
   if (alone) return;
   if (by_file) enter_directory();
   mesh_->met_in_ = directory_.substr(0, directory_.rfind('/'));
+  SYMM_POINT("wireup.listen");
   wire::Address address;
   if (awaited) {
     address.name = format("r%d-%016llx", rank_, static_cast<unsigned long long>(process::random64()));
@@ -191,6 +201,7 @@ void Wireup::join() {
     }
   }
   join_by_accepting();
+  SYMM_POINT("wireup.join");
   // Only now: descriptors on their way to ranks that are not accepting yet could use up what the kernel allows a user.
   for (const auto& link : events_.look([](Known& known) { return known.links; })) {
     if (link) link->share_life(deadline_);
@@ -232,6 +243,7 @@ void Wireup::join_by_dialling(int rank) {
   try {
     const auto connected = [&] { return static_cast<bool>(socket = dial(directory_, record.address.name)); };
     if (!retry_until(connected, deadline_)) records_.throw_missing({rank});
+    SYMM_POINT("wireup.dial");
     process = identify(socket.get());
   } catch (const Error& error) {
     if (error.status() != Status::peer_failed) throw;
@@ -306,6 +318,7 @@ bool Wireup::admit(const wire::Hello& hello, PeerFd& socket) {
   if (hello.nonce != mesh_->nonce_ || hello.name_hash != name_hash_ || hello.size != static_cast<uint32_t>(size_) ||
       rank <= rank_ || same_process(rank) || !near(rank) || joined(rank) || hello.cookie != identity(rank).cookie)
     return false;
+  SYMM_POINT("wireup.admit");
   PeerProcess process = identify(socket.get());
   join_process(rank, std::move(socket), std::move(process));
   return true;

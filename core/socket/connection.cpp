@@ -1,10 +1,7 @@
 #include "core/socket/connection.hpp"
-
 #include <sys/socket.h>
-
 #include <array>
 #include <climits>
-
 #include "core/base/process.hpp"
 
 namespace symm {
@@ -111,6 +108,7 @@ void Connection::read(int packets) {
   for (int turn = 0; turn < packets && watching_socket_ != 0; ++turn) {
     fdpass::Received received = fdpass::receive(socket_.get(), {buffer.data(), longest_});
     if (received.what == fdpass::Received::What::nothing) return;
+    SYMM_POINT("socket.read");
     if (received.what == fdpass::Received::What::closed) return end(Receiver::End::closed, "");
     const char* fault =
         received.too_long ? "a packet longer than the longest" : receiver_.on_packet({buffer.data(), received.size}, received);

@@ -1,12 +1,9 @@
 #include "core/socket/life.hpp"
-
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
 #include <algorithm>
-
 #include "core/base/error.hpp"
 #include "core/base/memfd.hpp"
 #include "core/base/process.hpp"
@@ -104,6 +101,7 @@ void Life::ready(int fd) noexcept {
 }
 
 bool Life::hold(uint64_t& index) {
+  SYMM_POINT("life.hold");
   const Deadline deadline = Deadline::after_ms(kPatienceMs);
   while (holder_ == 0 && !deadline.expired()) sleep_while(holder_, 0, nullptr, 0, deadline);
   const uint32_t holder = holder_;

@@ -1,10 +1,7 @@
 #include "core/socket/monitor.hpp"
-
 #include <sys/epoll.h>
-
 #include <array>
 #include <cerrno>
-
 #include "core/base/error.hpp"
 #include "core/base/log.hpp"
 #include "core/base/process.hpp"
@@ -19,6 +16,7 @@ Monitor::Monitor() : epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))) {
 }
 
 uint64_t Monitor::watch(int fd, std::weak_ptr<Watched> watched) {
+  SYMM_POINT("monitor.watch");
   const std::lock_guard lock(mutex_);
   const uint64_t number = ++last_;
   entries_.emplace(number, Entry{fd, std::move(watched)});

@@ -6,9 +6,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <fstream>
-
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
 #include "tests/mesh/mesh_support.hpp"
@@ -86,26 +84,6 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
     });
     return std::string("ok");
   });
-}
-
-TEST_F(MeshProcess, DeathBeforeConnectingNamesTheRank) {
-  Processes ranks(3, [&](int rank) {
-    if (rank == 2) {
-      // Comes, but dies at its first look for another rank's socket.
-      struct Dying final : OtherStore {
-        using OtherStore::OtherStore;
-        Bytes get(const std::string& key, Deadline deadline) override {
-          if (key.find("address") != std::string::npos) raise(SIGKILL);
-          return files.get(key, deadline);
-        }
-      } store(directory.path());
-      Mesh::connect(store, rank, 3, "test", soon());
-    }
-    const Failure failure = failure_of([&] { connect(directory.path(), rank, 3, 20'000); });
-    return format("%d %d", static_cast<int>(failure.status), failure.rank);
-  });
-  EXPECT_EQ(ranks[0].result(), "-8 2");
-  EXPECT_EQ(ranks[1].result(), "-8 2");
 }
 
 TEST_F(MeshProcess, DescriptorsLostForWantOfRoomAreAnErrorOfTheReceiver) {
