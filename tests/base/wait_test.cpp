@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <unistd.h>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <deque>
+#include <set>
 #include <thread>
 #include "core/base/fd.hpp"
 
@@ -191,17 +194,70 @@ TEST(Revocation, TheEarliestReasonCounts) {
     EXPECT_EQ(error.status(), Status::timeout);
     EXPECT_STREQ(error.what(), "late");
   }
-  const auto revoke = [&](int rank, uint64_t when, int peer, bool seen) {
-    const Revocation::Effect effect = revocation.revoke({Status::peer_failed, rank, 0, "", 0, 0, when}, peer, seen);
-    return std::pair(effect.counts, effect.tell);
+}
+
+// All orders in which news may come, on the code itself: rank 0 aborts, rank 3 dies, which each of the others sees by its own
+// clock, perhaps after it told some of them, but not all, of a failure. Whether those that live say the same when nothing is on
+// its way.
+bool all_come_to_say_the_same(uint64_t clocks, bool aborts, uint64_t told_by_the_dead, bool tells_all_it_should) {
+  constexpr int kLiving = 3;
+  struct News {
+    Failure failure;
+    int from;
+    bool seen;
   };
-  using Pair = std::pair<bool, bool>;
-  EXPECT_EQ(revoke(1, 7, 1, true), Pair(true, true)) << "seen, and the others know of another";
-  EXPECT_EQ(revoke(0, 6, 2, false), Pair(true, false)) << "rank 2 has told all";
-  EXPECT_EQ(revoke(1, 8, 1, false), Pair(false, false));
-  EXPECT_EQ(revoke(2, 9, 2, true), Pair(false, true)) << "it may have died before it had told all";
-  EXPECT_EQ(revoke(3, 6, 3, false), Pair(false, false)) << "of two at one moment the lower rank";
-  EXPECT_EQ(revocation.failure().rank, 0);
+  const auto at = [&](Status status, int rank, int bit) {
+    return Failure{status, rank, 0, "", 0, 0, (clocks >> bit & 1) != 0 ? 10U : 20U};
+  };
+  std::set<std::vector<std::string>> known;  // by what each has heard, in its order
+  const auto explore = [&](const auto& self, const std::vector<std::pair<int, int>>& order) -> bool {
+    Revocation ranks[kLiving] = {Revocation(4), Revocation(4), Revocation(4)};
+    std::deque<News> queues[4][kLiving];  // from, to
+    std::vector<std::string> heard(kLiving);
+    if (aborts) queues[0][0].push_back({{Status::aborted, 0, 0, "", 0, 0, 15}, -1, false});
+    for (int rank = 0; rank < kLiving; ++rank) {
+      if ((told_by_the_dead >> rank & 1) != 0) queues[3][rank].push_back({at(Status::timeout, 2, 3), 3, false});
+      queues[3][rank].push_back({at(Status::peer_failed, 3, rank), 3, true});
+    }
+    for (const auto& [from, to] : order) {
+      const News news = queues[from][to].front();
+      queues[from][to].pop_front();
+      heard[static_cast<size_t>(to)] += format("%d%d%d ", from, news.failure.rank, news.seen ? 1 : 0);
+      const Revocation::Effect effect = ranks[to].revoke(news.failure, news.from, news.seen);
+      const bool tells = news.from < 0 ? effect.counts || effect.tell : effect.tell && tells_all_it_should;
+      for (int other = 0; other < kLiving && tells; ++other)
+        if (other != to) queues[to][other].push_back({ranks[to].failure(), to, false});
+    }
+    if (!known.insert(heard).second) return true;
+    bool at_rest = true;
+    for (int from = 0; from < 4; ++from) {
+      for (int to = 0; to < kLiving; ++to) {
+        if (queues[from][to].empty()) continue;
+        at_rest = false;
+        auto next = order;
+        next.emplace_back(from, to);
+        if (!self(self, next)) return false;
+      }
+    }
+    const auto same = [&](const Revocation& one) {
+      return one.failure().status == ranks[0].failure().status && one.failure().rank == ranks[0].failure().rank;
+    };
+    return !at_rest || std::all_of(std::begin(ranks), std::end(ranks), same);
+  };
+  return explore(explore, {});
+}
+
+TEST(Revocation, AllThatLiveComeToSayTheSame) {
+  bool mutant = true;
+  for (uint64_t clocks = 0; clocks < 16; ++clocks) {
+    for (const uint64_t told : {0, 1, 2, 6}) {
+      for (const bool aborts : {false, true}) {
+        EXPECT_TRUE(all_come_to_say_the_same(clocks, aborts, told, true)) << clocks << " " << told << " " << aborts;
+        mutant = mutant && all_come_to_say_the_same(clocks, aborts, told, false);
+      }
+    }
+  }
+  EXPECT_FALSE(mutant) << "the model finds nothing";
 }
 
 TEST(SleepWhile, ReturnsWhenEitherWordDiffers) {
