@@ -55,42 +55,39 @@ symm_status_t symm_collective_options_init(symm_collective_options_t* options, s
 
 symm_status_t symm_allreduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                              const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options, [&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); });
+  return quick(options, [&] { run(group, Collective::allreduce, send, recv, count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_reduce_scatter(symm_group_t* group, const void* send, void* recv, size_t recv_count, symm_dtype_t dtype,
                                   symm_op_t op, const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); });
+  return quick(options, [&] { run(group, Collective::reduce_scatter, send, recv, recv_count, dtype, op, 0, options, stream); });
 }
 
 symm_status_t symm_allgather(symm_group_t* group, const void* send, void* recv, size_t send_count, symm_dtype_t dtype,
                              const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
+  return quick(options,
+               [&] { run(group, Collective::allgather, send, recv, send_count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_broadcast(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                              const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
+  return quick(options, [&] { run(group, Collective::broadcast, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_reduce(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, symm_op_t op,
                           int32_t root, const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options, [&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); });
+  return quick(options, [&] { run(group, Collective::reduce, send, recv, count, dtype, op, root, options, stream); });
 }
 
 symm_status_t symm_alltoall(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype,
                             const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
+  return quick(options, [&] { run(group, Collective::alltoall, send, recv, count, dtype, SYMM_OP_SUM, 0, options, stream); });
 }
 
 symm_status_t symm_allgatherv(symm_group_t* group, const void* send, void* recv, const size_t* recv_counts,
                               const size_t* recv_displacements, symm_dtype_t dtype, const symm_collective_options_t* options,
                               void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     run(group, Collective::allgatherv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {.recv_counts = recv_counts, .recv_displacements = recv_displacements});
   });
@@ -99,7 +96,7 @@ symm_status_t symm_allgatherv(symm_group_t* group, const void* send, void* recv,
 symm_status_t symm_reduce_scatterv(symm_group_t* group, const void* send, const size_t* send_counts,
                                    const size_t* send_displacements, void* recv, symm_dtype_t dtype, symm_op_t op,
                                    const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     run(group, Collective::reduce_scatterv, send, recv, 0, dtype, op, 0, options, stream,
         {.send_counts = send_counts, .send_displacements = send_displacements});
   });
@@ -108,7 +105,7 @@ symm_status_t symm_reduce_scatterv(symm_group_t* group, const void* send, const 
 symm_status_t symm_alltoallv(symm_group_t* group, const void* send, const size_t* send_counts, const size_t* send_displacements,
                              void* recv, const size_t* recv_counts, const size_t* recv_displacements, symm_dtype_t dtype,
                              const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {send_counts, send_displacements, recv_counts, recv_displacements});
   });
@@ -118,7 +115,7 @@ symm_status_t symm_alltoallv_device(symm_group_t* group, const void* send, size_
                                     const uint64_t* send_displacements, void* recv, size_t recv_capacity,
                                     const uint64_t* recv_counts, const uint64_t* recv_displacements, symm_dtype_t dtype,
                                     const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     run(group, Collective::alltoallv, send, recv, 0, dtype, SYMM_OP_SUM, 0, options, stream,
         {.send_counts = send_counts,
          .send_displacements = send_displacements,
@@ -130,20 +127,18 @@ symm_status_t symm_alltoallv_device(symm_group_t* group, const void* send, size_
 
 symm_status_t symm_gather(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                           const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::gather, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
+  return quick(options, [&] { run(group, Collective::gather, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_scatter(symm_group_t* group, const void* send, void* recv, size_t count, symm_dtype_t dtype, int32_t root,
                            const symm_collective_options_t* options, void* stream) {
-  return quick_guard(options,
-                     [&] { run(group, Collective::scatter, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
+  return quick(options, [&] { run(group, Collective::scatter, send, recv, count, dtype, SYMM_OP_SUM, root, options, stream); });
 }
 
 symm_status_t symm_allgather_rows(symm_group_t* group, const void* send, void* recv, size_t rows, size_t row_count,
                                   size_t recv_stride, symm_dtype_t dtype, const symm_collective_options_t* options,
                                   void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     run(group, Collective::allgather_rows, send, recv, row_count, dtype, SYMM_OP_SUM, 0, options, stream,
         {.rows = rows, .recv_stride = recv_stride});
   });

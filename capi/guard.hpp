@@ -22,7 +22,7 @@ template <class Options> symm_failure_t* sink_of(const Options* options) noexcep
 
 // Of calls that take some ten nanoseconds: what they come to that a thread could be cancelled in sees to that itself. A look-up
 // says whether it has found something: that it has not costs no exception.
-template <class Options, class Function> symm_status_t quick_guard(const Options* options, Function&& function) noexcept {
+template <class Options, class Function> symm_status_t quick(const Options* options, Function&& function) noexcept {
   symm_failure_t* const sink = sink_of(options);
   try {
     if (sink != nullptr) require_sink(*sink);
@@ -34,14 +34,13 @@ template <class Options, class Function> symm_status_t quick_guard(const Options
     return SYMM_OK;
   } catch (...) { return fail(current_failure(), sink); }
 }
-
-template <class Function> symm_status_t quick_guard(Function&& function) noexcept {
-  return quick_guard<symm_wait_options_t>(nullptr, function);
+template <class Function> symm_status_t quick(Function&& function) noexcept {
+  return quick<symm_wait_options_t>(nullptr, function);
 }
 
 template <class Options, class Function> symm_status_t guard(const Options* options, Function&& function) noexcept {
   const process::Uncancelled whole;
-  return quick_guard(options, function);
+  return quick(options, function);
 }
 template <class Function> symm_status_t guard(Function&& function) noexcept {
   return guard<symm_wait_options_t>(nullptr, function);

@@ -19,7 +19,7 @@ symm_status_t symm_heap_create(symm_group_t* group, size_t bytes, const symm_hea
 }
 
 symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, void** out_pointer, size_t* out_offset) {
-  return quick_guard([&] {
+  return quick([&] {
     require(out_pointer, "out_pointer");
     const Heap::Piece piece = heap_of(heap)->take(size, alignment);
     *out_pointer = piece.pointer;
@@ -28,14 +28,14 @@ symm_status_t symm_heap_alloc(symm_heap_t* heap, size_t size, size_t alignment, 
 }
 
 symm_status_t symm_heap_free(symm_heap_t* heap, void* pointer) {
-  return quick_guard([&] {
+  return quick([&] {
     Heap& of = *heap_of(heap);
     if (pointer != nullptr) of.give(pointer);
   });
 }
 
 symm_status_t symm_heap_find(symm_heap_t* heap, const void* address, void** out_pointer, size_t* out_size) {
-  return quick_guard([&] {
+  return quick([&] {
     require(out_pointer, "out_pointer");
     const Heap::Piece piece = heap_of(heap)->find(address);
     if (piece.pointer == nullptr) throw Error(Status::not_found, "address: no piece in use contains it");
@@ -68,7 +68,7 @@ symm_status_t symm_heap_info(symm_heap_t* heap, symm_heap_info_t* out) {
 }
 
 symm_status_t symm_heap_retain(symm_heap_t* heap) {
-  return quick_guard([&] { retain<Heap>(heap, "heap"); });
+  return quick([&] { retain<Heap>(heap, "heap"); });
 }
 
 void symm_heap_release(symm_heap_t* heap) { release<Heap>(heap); }

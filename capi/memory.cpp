@@ -194,7 +194,7 @@ void symm_memory_release(symm_memory_t* memory) { release<Memory>(memory); }
 
 symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t count, int32_t channel,
                            const symm_wait_options_t* options, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     Group& of = *group_of(group);
     if (ranks == nullptr && count != 0) throw Error(Status::invalid_argument, "ranks: is NULL, but count is not 0");
     if (ranks != nullptr && count == 0) throw Error(Status::invalid_argument, "count: is 0, but ranks is not NULL");
@@ -203,22 +203,22 @@ symm_status_t symm_barrier(symm_group_t* group, const int32_t* ranks, size_t cou
 }
 
 symm_status_t symm_signal(symm_memory_t* memory, int32_t rank, int32_t channel, void* stream) {
-  return quick_guard([&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
+  return quick([&] { memory_of(memory)->send_signal(rank, channel, symm::SignalOp::add, 1, stream); });
 }
 
 symm_status_t symm_wait_signal(symm_memory_t* memory, int32_t rank, int32_t channel, const symm_wait_options_t* options,
                                void* stream) {
-  return quick_guard(options, [&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
+  return quick(options, [&] { memory_of(memory)->wait_signal(rank, channel, read_wait(options).timeout_ms, stream); });
 }
 
 symm_status_t symm_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_signal_op_t op, uint64_t value,
                                 void* stream) {
-  return quick_guard([&] { memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream); });
+  return quick([&] { memory_of(memory)->send_signal(rank, channel, static_cast<symm::SignalOp>(op), value, stream); });
 }
 
 symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value,
                                      const symm_wait_options_t* options, uint64_t* out_seen, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     const symm::SignalWait wait{rank, channel, static_cast<symm::Compare>(compare), value};
     memory_of(memory)->wait_signal_value(wait, read_wait(options).timeout_ms, out_seen, stream);
   });
@@ -226,7 +226,7 @@ symm_status_t symm_wait_signal_value(symm_memory_t* memory, int32_t rank, int32_
 
 symm_status_t symm_wait_signals(symm_memory_t* memory, const symm_signal_wait_t* waits, size_t count, int32_t any,
                                 const symm_wait_options_t* options, size_t* out_index, void* stream) {
-  return quick_guard(options, [&] {
+  return quick(options, [&] {
     Memory& of = *memory_of(memory);
     const size_t step = require(waits, "waits").struct_size;
     if (count == 0 || count > Memory::kMostWaits)
@@ -256,16 +256,16 @@ symm_status_t symm_test_signal_value(symm_memory_t* memory, int32_t rank, int32_
 }
 
 symm_status_t symm_put(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size, void* stream) {
-  return quick_guard([&] { memory_of(memory)->put(rank, offset, source, size, stream); });
+  return quick([&] { memory_of(memory)->put(rank, offset, source, size, stream); });
 }
 
 symm_status_t symm_get(symm_memory_t* memory, int32_t rank, size_t offset, void* destination, size_t size, void* stream) {
-  return quick_guard([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
+  return quick([&] { memory_of(memory)->get(rank, offset, destination, size, stream); });
 }
 
 symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset, const void* source, size_t size,
                               int32_t channel, void* stream) {
-  return quick_guard([&] {
+  return quick([&] {
     Memory& of = *memory_of(memory);
     of.require_channel(channel);  // before anything is written
     of.put(rank, offset, source, size, stream);
@@ -274,15 +274,15 @@ symm_status_t symm_put_signal(symm_memory_t* memory, int32_t rank, size_t offset
 }
 
 symm_status_t symm_fill32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, size_t count, void* stream) {
-  return quick_guard([&] { memory_of(memory)->fill32(rank, offset, value, count, stream); });
+  return quick([&] { memory_of(memory)->fill32(rank, offset, value, count, stream); });
 }
 
 symm_status_t symm_write_value32(symm_memory_t* memory, int32_t rank, size_t offset, uint32_t value, void* stream) {
-  return quick_guard([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+  return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
 }
 
 symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t offset, uint64_t value, void* stream) {
-  return quick_guard([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
+  return quick([&] { memory_of(memory)->write_value(rank, offset, value, sizeof value, stream); });
 }
 
 namespace {
@@ -296,10 +296,10 @@ void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return quick_guard(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
+  return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }
 
 symm_status_t symm_wait_value64(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint64_t value,
                                 const symm_wait_options_t* options, void* stream) {
-  return quick_guard(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
+  return quick(options, [&] { wait_value(memory, offset, sizeof value, compare, value, options, stream); });
 }

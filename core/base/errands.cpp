@@ -21,17 +21,14 @@ bool Errands::run(std::function<void()>& errand, size_t most) {
 }
 
 void Errands::work() noexcept {
-  for (;;) {
-    std::function<void()> next;
-    const auto take = [&] {
+  for (std::function<void()> next;; next = nullptr) {
+    {
       const std::lock_guard lock(mutex_);
       started_ = !waiting_.empty();
       if (!started_) return;
       next.swap(waiting_.front());
       waiting_.pop_front();
-    };
-    take();
-    if (!next) return;
+    }
     next();
   }
 }

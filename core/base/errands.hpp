@@ -1,6 +1,7 @@
 // What a thread may not wait for itself, done by another, which is there as long as there is something to do.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
@@ -36,9 +37,6 @@ template <class Errand> void do_elsewhere(Errand errand) noexcept {
 
 // A container whose elements take their time to go. It goes after the locks that were taken since it was made.
 template <class Container> struct DroppedElsewhere : Container {
-  DroppedElsewhere() = default;
-  DroppedElsewhere(const DroppedElsewhere&) = delete;
-  DroppedElsewhere& operator=(const DroppedElsewhere&) = delete;
   ~DroppedElsewhere() {
     if (!this->empty()) do_elsewhere([mine = std::move(static_cast<Container&>(*this))] {});
   }

@@ -180,22 +180,6 @@ TEST(WaitWord, WhatThePeerDidBeforeItLeftCounts) {
   EXPECT_EQ(w.wait(2), WaitEnd::peer_departed);
 }
 
-TEST(Revocation, TheEarliestReasonCounts) {
-  Revocation revocation(3);
-  EXPECT_FALSE(revocation.revoked());
-  EXPECT_NO_THROW(revocation.throw_if_revoked());
-  EXPECT_TRUE(revocation.revoke({Status::timeout, 2, 9, "late"}).counts);
-  EXPECT_FALSE(revocation.revoke({Status::aborted, 0, 0, "other"}).counts);
-  EXPECT_EQ(revocation.failure().rank, 2);
-  try {
-    revocation.throw_if_revoked();
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), Status::timeout);
-    EXPECT_STREQ(error.what(), "late");
-  }
-}
-
 // All orders in which news may come, on the code itself: rank 0 aborts, rank 3 dies, which each of the others sees by its own
 // clock, perhaps after it told some of them, but not all, of a failure. Whether those that live say the same when nothing is on
 // its way.

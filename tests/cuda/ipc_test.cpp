@@ -281,7 +281,6 @@ TEST_F(CudaIpc, MemoryOfAKilledHolderIsFreedButNotUsedAgain) {
 using ExternalAllocation = cuda::SomebodysMemory;
 
 // A buffer that was adopted: the token is for the allocation that the piece lies in, and ends with the buffer.
-// What was mapped here and is no more keeps nobody from hearing what comes after.
 TEST_F(CudaIpc, ADriverThatIsHeldUpHidesNoDeath) {
   const auto exporting = [&] {
     const Owned owned(4096);

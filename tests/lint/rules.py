@@ -85,7 +85,7 @@ def guards():
     never_fail = {"symm_version", "symm_build_info", "symm_status_string", "symm_last_error"}
     found = set()
     headers = "\n".join(line for name in files() if re.fullmatch(r"capi/\w+\.hpp", name) for _, line in code_lines(name))
-    guarded = "|".join(["guard", "quick_guard", *re.findall(r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept \{\s*return guard\(", headers, flags=re.M)])
+    guarded = "|".join(["guard", "quick", *re.findall(r"^(?:template <[^>]*> )?symm_status_t (\w+)\([^;{}]*\) noexcept \{\s*return guard\(", headers, flags=re.M)])
     for name in files():
         if not (name.startswith("capi/") and name.endswith(".cpp")):
             continue

@@ -143,30 +143,6 @@ TEST_F(MeshProcess, AForkedChildDoesNotHideADeath) {
   EXPECT_EQ(access((directory / "well").c_str(), F_OK), 0);
 }
 
-// The locks of the killed go some time after those who survive them have met again.
-TEST_F(MeshProcess, WhatAKilledRankHeldIsRemovedAtTheEndOfTheMesh) {
-  setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
-  Process dying([&] {
-    const SharedDirectory place = SharedDirectory::make(default_parent(), "g-0123456789abcdef");
-    tell();
-    sleep_for_ever();
-    return place.path();
-  });
-  ASSERT_TRUE(dying.told());
-  const uint64_t start = process::start_time_of(dying.pid());
-  expect_of_ranks(2, "1 0", [&](int rank) {
-    auto mesh = connect(directory.path(), rank, 2, 20'000, false);
-    greet(*mesh, 1);
-    const size_t left = entries(default_parent()).size();
-    greet(*mesh, 2);
-    kill(dying.pid(), SIGKILL);
-    retry_until([&] { return process::is_gone(dying.pid(), start); }, soon());
-    mesh.reset();
-    retry_until([&] { return entries(default_parent()).empty(); }, soon());  // the other rank may be at it
-    return format("%zu %zu", left, entries(default_parent()).size());
-  });
-}
-
 // Nothing but the word that it held can tell: what it became lives, with its sockets.
 TEST_F(MeshProcess, ARankThatBecomesAnotherProgramHasDied) {
   Processes ranks(2, [&](int rank) {

@@ -11,8 +11,6 @@ namespace support {
 namespace {
 
 enum class Action { fail, kill, stop, delay };
-constexpr const char* kActions[] = {"fails", "is killed", "is stopped", "is delayed"};
-
 enum class Hurt {  // whose call fails when the victim does at a point
   all,             // everybody's, for the same reason
   left,            // the same, of those that the last one leaves behind
@@ -182,7 +180,8 @@ void walk(const Row& row, const std::string& point, Action action, bool on_cuda)
   const Hurt hurt = on_cuda ? row.on_cuda : row.on_host;
   const bool fails = action == Action::fail;
   if (hurt == Hurt::absent || (hurt == Hurt::never && fails)) return;
-  SCOPED_TRACE((on_cuda ? "fake driver, " : "host, ") + std::to_string(row.victim) + " " + kActions[static_cast<int>(action)]);
+  const char* const how[] = {"fails", "is killed", "is stopped", "is delayed"};
+  SCOPED_TRACE((on_cuda ? "cuda, rank " : "host, rank ") + std::to_string(row.victim) + " " + how[static_cast<int>(action)]);
   const Bootstrap meeting;
   const Shared<Facts> facts;
   Processes ranks(kSize, [&](int rank) {
