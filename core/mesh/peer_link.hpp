@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <span>
-
 #include "core/mesh/mesh.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "core/socket/socket.hpp"
@@ -36,7 +35,7 @@ std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_
 std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
                                           std::weak_ptr<PeerEvents> events);
 // The same, on another machine. Who calls it in SecureListener::Admit returns it from there, else it is to be started.
-std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, std::shared_ptr<SecureConnection> connection,
+std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_ptr<SecureConnection>& connection,
                                           std::weak_ptr<PeerEvents> events);
 
 }  // namespace symm

@@ -159,7 +159,7 @@ std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, Pee
   return link;
 }
 
-std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, std::shared_ptr<SecureConnection> connection,
+std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_ptr<SecureConnection>& connection,
                                           std::weak_ptr<PeerEvents> events) {
   auto link = std::make_shared<TcpLink>(rank, peer, connection, std::move(events));
   connection->start(link);

@@ -72,7 +72,7 @@ struct SecureStream::State {
   std::array<unsigned char, kKey> mine{};
   Bytes said;  // both messages
   std::array<std::byte, kMac> keys[2];
-  crypto_secretstream_xchacha20poly1305_state out, in;
+  crypto_secretstream_xchacha20poly1305_state out{}, in{};
   bool accepts = false;
   bool began = false;
   ~State() {

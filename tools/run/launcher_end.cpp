@@ -114,7 +114,7 @@ void Launcher::reap() {
   for (const auto& end : ended) end.first->alive = false;
   for (const auto& [rank, status] : ended) {
     if (rank->rank == 0) input_.close();
-    if (!outcome_.record(rank->rank, status, told_to_end_)) continue;
+    if (!outcome_.record(job_.first + rank->rank, status, told_to_end_)) continue;
     say(name_of(rank->rank) + " (pid " + std::to_string(rank->process.pid) + ") " + describe_end(status) +
         (any_alive() ? "; the others have " + seconds(options_.grace) + " to end" : ""));
     enter(Stage::waiting);

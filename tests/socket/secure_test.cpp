@@ -1,0 +1,67 @@
+// Two ends of an encrypted stream, and whoever is between them.
+#include "core/socket/secure.hpp"
+#include "tests/support/core.hpp"
+
+namespace {
+
+using namespace symm;
+using namespace support;
+
+struct SecureEnds : testing::Test {
+  void SetUp() override {
+    setenv("SYMM_SECRET_FILE", (top / "secret").c_str(), 1);
+    try {
+      secret = read_secret();
+    } catch (const Error& error) { GTEST_SKIP() << error.what(); }
+    EXPECT_EQ(read_secret(), secret);  // made once
+  }
+  TemporaryDirectory top;
+  Secret secret{};
+};
+
+TEST_F(SecureEnds, ReadEachOtherAndNobodyElseChangesOrRepeatsAnything) {
+  SecureStream dials(secret), accepts(secret);
+  const auto answer = accepts.answer(dials.greet());
+  ASSERT_TRUE(answer && dials.finish(*answer));
+  for (const auto& [from, to] : {std::pair(&dials, &accepts), std::pair(&accepts, &dials)}) {
+    const Bytes first = from->seal(bytes_of("one"));
+    ASSERT_TRUE(to->begin(std::span(first).first(SecureStream::kHeader)));
+    const auto sealed = std::span(first).subspan(SecureStream::kHeader + SecureStream::kLength);
+    EXPECT_EQ(text_of(to->open(sealed).value()), "one");
+    EXPECT_FALSE(to->open(sealed));  // again
+    Bytes second = from->seal(bytes_of("two"));
+    const Bytes third = from->seal(Bytes(SecureStream::kLongestText));
+    EXPECT_FALSE(to->open(std::span(third).subspan(SecureStream::kLength)));  // too early
+    for (size_t at = SecureStream::kLength; at < second.size(); ++at) {
+      second[at] ^= std::byte{1};
+      EXPECT_FALSE(to->open(std::span(second).subspan(SecureStream::kLength))) << at;
+      second[at] ^= std::byte{1};
+    }
+    EXPECT_FALSE(from->open(std::span(second).subspan(SecureStream::kLength)));  // back to who said it
+    EXPECT_EQ(text_of(to->open(std::span(second).subspan(SecureStream::kLength)).value()), "two");
+    EXPECT_EQ(to->open(std::span(third).subspan(SecureStream::kLength))->size(), SecureStream::kLongestText);
+  }
+}
+
+TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
+  SecureStream dials(secret);
+  Bytes greeting = dials.greet();
+  Bytes answer = SecureStream(secret).answer(greeting).value();
+  for (std::byte& byte : greeting) {
+    byte ^= std::byte{0x80};
+    EXPECT_FALSE(SecureStream(secret).answer(greeting));
+    byte ^= std::byte{0x80};
+  }
+  for (std::byte& byte : answer) {
+    byte ^= std::byte{0x80};
+    EXPECT_FALSE(dials.finish(answer));
+    byte ^= std::byte{0x80};
+  }
+  EXPECT_NE(SecureStream(secret).answer(greeting).value(), answer);  // keys of its own
+  EXPECT_TRUE(dials.finish(answer));
+  Secret other = secret;
+  other[0] ^= 1;
+  EXPECT_FALSE(SecureStream(other).answer(greeting));
+}
+
+}  // namespace
