@@ -1,5 +1,4 @@
 #include "core/bootstrap/bootstrap.hpp"
-
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
@@ -19,12 +18,10 @@ constexpr std::string_view kThread = "thread://";
 
 void check_ranks(const BootstrapConfig& config) {
   if (config.size < 0) throw Error(Status::invalid_argument, format("config.size: %d is negative", config.size));
-  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size)) {
+  if (config.size > 0 && (config.rank < 0 || config.rank >= config.size))
     throw Error(Status::invalid_argument, format("config.rank: %d is not in 0 .. %d", config.rank, config.size - 1));
-  }
-  if (config.callbacks != nullptr && config.size == 0) {
+  if (config.callbacks != nullptr && config.size == 0)
     throw Error(Status::invalid_argument, "config.size: must be set with config.store");
-  }
 }
 
 // Rank and size as configured, else as the launcher says.
@@ -113,9 +110,8 @@ void bootstrap_by_environment(const BootstrapConfig& config, BootstrapResult& re
     return;
   }
   if (!launch.directory.empty()) {
-    if (launch.directory[0] != '/') {
+    if (launch.directory[0] != '/')
       throw Error(Status::invalid_argument, "SYMM_DIR is '" + launch.directory + "'; it must be an absolute path");
-    }
     result.store = open_directory(launch.directory, false, config.name, job_of_group(launch, result.size), result, deadline);
     return;
   }
@@ -154,9 +150,8 @@ void bootstrap_by_tcp(const BootstrapConfig& config, BootstrapResult& result, De
 
 void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& result, Deadline deadline) {
   const std::string path = config.url.substr(kDir.size());
-  if (path.empty() || path[0] != '/') {
+  if (path.empty() || path[0] != '/')
     throw Error(Status::invalid_argument, "bootstrap is '" + config.url + "'; dir:// needs an absolute path, as in dir:///path");
-  }
   take_ranks_without_default(config, result);
   result.store =
       result.size == 1 ? open_alone() : open_directory(path, false, config.name, job_of_group(result.size), result, deadline);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-
 #include "core/bootstrap/directory_rendezvous.hpp"
 #include "core/bootstrap/store.hpp"
 

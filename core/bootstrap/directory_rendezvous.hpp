@@ -10,7 +10,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
 #include "core/base/wait.hpp"
 #include "core/bootstrap/rank_lock.hpp"
 #include "core/socket/directory.hpp"

@@ -1,12 +1,9 @@
 #include "core/bootstrap/launch.hpp"
-
 #include <sys/socket.h>
-
 #include <cerrno>
 #include <charconv>
 #include <optional>
 #include <vector>
-
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
@@ -69,10 +66,9 @@ class Parser {
 
 std::optional<Source> from_symm(const Parser& parser) {
   if (!parser.has("SYMM_RANK") && !parser.has("SYMM_SIZE")) return std::nullopt;
-  for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")}) {
+  for (const Variable name : {Variable("SYMM_RANK"), Variable("SYMM_SIZE")})
     if (!parser.has(name))
       throw Error(Status::invalid_argument, format("%s is missing: SYMM_RANK and SYMM_SIZE go together", name.name()));
-  }
   Source found = parser.source("SYMM_*", "SYMM_RANK", "SYMM_SIZE");
   found.launch.job = "symm-" + parser.text("SYMM_JOB");
   return found;
@@ -106,9 +102,8 @@ std::optional<Source> from_torchrun(const Parser& parser) {
   found.launch.job = "torchrun";
   // A restart is a new job: workers of the former attempt may still be about.
   for (const Variable name : {Variable("TORCHELASTIC_RUN_ID"), Variable("MASTER_ADDR"), Variable("MASTER_PORT"),
-                              Variable("TORCHELASTIC_RESTART_COUNT")}) {
+                              Variable("TORCHELASTIC_RESTART_COUNT")})
     found.launch.job += "-" + parser.text(name);
-  }
   return found;
 }
 
@@ -154,18 +149,16 @@ void compare(const Source& used, const Source& other) {
 
 Environment current_environment() {
   Environment all;
-  for (const EnvironmentRow& row : kEnvironment) {
+  for (const EnvironmentRow& row : kEnvironment)
     if (row.fallback != nullptr) all.emplace(row.name, environment(Variable(row)));
-  }
   return all;
 }
 
 Launch parse_environment(const Environment& environment) {
   const Parser parser(environment);
   std::vector<Source> sources;
-  for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm}) {
+  for (const auto parse : {from_symm, from_open_mpi, from_pmi, from_torchrun, from_slurm})
     if (auto found = parse(parser)) sources.push_back(std::move(*found));
-  }
   bool several = false;
   for (const Source& source : sources) several = several || source.launch.size > 1;
   if (several)
@@ -181,9 +174,8 @@ Launch parse_environment(const Environment& environment) {
   launch.directory = parser.text("SYMM_DIR");
   look_for_several_machines(parser, launch);
   // srun may speak PMI-1 and says without being asked which step this is.
-  for (const Source& other : sources) {
+  for (const Source& other : sources)
     if (launch.job.empty()) launch.job = other.launch.job;
-  }
   if (parser.has("SYMM_JOB")) launch.job = "symm-" + parser.text("SYMM_JOB");
   return launch;
 }

@@ -1,12 +1,9 @@
 #include "core/bootstrap/rank_lock.hpp"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-
 #include <cerrno>
 #include <cstdio>
-
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string>
 #include <vector>
-
 #include "core/base/wait.hpp"
 
 namespace symm {

@@ -1,7 +1,5 @@
 #include "core/bootstrap/tcp_store.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -10,7 +8,6 @@
 #include <map>
 #include <optional>
 #include <set>
-
 #include "core/base/environment.hpp"
 #include "core/base/failure_codec.hpp"
 #include "core/base/per_process.hpp"
@@ -95,9 +92,8 @@ struct Guest final : SecureConnection::Receiver, std::enable_shared_from_this<Gu
 };
 
 void Meeting::tell(std::span<const std::byte> bytes) const {
-  for (const Guest* guest : guests) {
+  for (const Guest* guest : guests)
     if (guest != nullptr) guest->connection->post(bytes);
-  }
 }
 
 void Meeting::fail(Failure why) {

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <string>
-
 #include "core/bootstrap/store.hpp"
 
 namespace symm {

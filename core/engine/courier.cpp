@@ -146,9 +146,8 @@ class Office final : public Courier, public Sink {
   void give_up(const std::string& how) noexcept {
     link.reset();
     while (!lines.empty()) break_off(lines.begin()->first, how);
-    for (const auto& [key, group] : groups) {
+    for (const auto& [key, group] : groups)
       for (Peer& peer : group->peers) peer.receiving = 0;
-    }
     for (Parcel* parcel : std::exchange(under_way, {})) sent(*parcel, Transfer::broken);
   }
 
@@ -263,9 +262,8 @@ class OfficePost final : public Post {
       if (peer.receiving != 0) office_.end(peer);
       if (const auto line = office_.lines.find(peer.line); line != office_.lines.end()) std::erase(line->second.users, &peer);
     }
-    for (Parcel* parcel : office_.under_way) {
+    for (Parcel* parcel : office_.under_way)
       if (parcel->peer != nullptr && parcel->peer->group == &group_) parcel->peer = nullptr;
-    }
     office_.groups.erase({group_.number, group_.rank});
     office_.wake();
   }
@@ -275,9 +273,8 @@ class OfficePost final : public Post {
     Peer& peer = peer_of(rank);
     Link& link = office_.there();
     if (peer.gone || peer.line >= 0) return;
-    for (auto& [number, line] : office_.lines) {
+    for (auto& [number, line] : office_.lines)
       if (std::equal(address.begin(), address.end(), line.address.begin(), line.address.end())) peer.line = number;
-    }
     if (peer.line < 0) peer.line = link.connect(address);
     Line& line = office_.lines[peer.line];
     line.address.assign(address.begin(), address.end());

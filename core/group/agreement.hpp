@@ -17,7 +17,6 @@
 #pragma once
 
 #include <vector>
-
 #include "core/group/group.hpp"
 
 namespace symm {

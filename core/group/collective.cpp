@@ -1,5 +1,4 @@
 #include "core/group/collective.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,9 +22,8 @@ bool overlap(const Operand& a, const Operand& b) {
 void require_operand(const Operand& operand) {
   if (operand.bytes == 0) return;
   if (operand.begin == nullptr) throw Error(Status::invalid_argument, format("%s: is NULL", operand.name));
-  if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin)) {
+  if (operand.bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(operand.begin))
     throw Error(Status::invalid_argument, format("%s: %zu bytes reach beyond the address space", operand.name, operand.bytes));
-  }
 }
 
 // As the parameter is called in symm.h.
@@ -148,9 +146,8 @@ size_t lay(std::vector<Piece>& pieces, const std::string& operand, const size_t*
 
 void require_distinct(const std::vector<Piece>& pieces, const char* displacements) {
   std::vector<size_t> order;
-  for (size_t rank = 0; rank < pieces.size(); ++rank) {
+  for (size_t rank = 0; rank < pieces.size(); ++rank)
     if (pieces[rank].bytes != 0) order.push_back(rank);
-  }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return pieces[a].at < pieces[b].at; });
   for (size_t i = 1; i < order.size(); ++i) {
     const Piece& before = pieces[order[i - 1]];

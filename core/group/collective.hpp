@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-
 #include "core/group/group.hpp"
 
 namespace symm {

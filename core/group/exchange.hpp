@@ -5,7 +5,6 @@
 #include <functional>
 #include <span>
 #include <vector>
-
 #include "core/group/group.hpp"
 
 namespace symm {

@@ -1,8 +1,6 @@
 #include "core/group/heap.hpp"
-
 #include <algorithm>
 #include <bit>
-
 #include "core/base/hash.hpp"
 
 namespace symm {
@@ -14,9 +12,8 @@ constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by
 
 std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t bytes, Options options) {
   if (bytes == 0) throw Error(Status::invalid_argument, "bytes: must be at least 1");
-  if (bytes > Suballocator::kMostBytes) {
+  if (bytes > Suballocator::kMostBytes)
     throw Error(Status::unsupported, format("bytes: %zu is more than a heap can have, %zu", bytes, Suballocator::kMostBytes));
-  }
   bytes = (bytes + Suballocator::kUnit - 1) / Suballocator::kUnit * Suballocator::kUnit;
   size_t& alignment = options.placement.alignment;
   if (alignment == 0) alignment = kPage;

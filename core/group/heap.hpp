@@ -5,7 +5,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-
 #include "core/group/memory.hpp"
 #include "core/group/suballocator.hpp"
 

@@ -1,12 +1,9 @@
 #include "core/group/memory.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <bit>
 #include <map>
 #include <shared_mutex>
-
 #include "core/base/per_process.hpp"
 #include "core/ipc/ipc.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -88,11 +85,9 @@ std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement p
     throw Error(Status::invalid_argument, format("options.numa_node: %d %s", placement.node,
                                                  placement.node < 0 ? "is negative" : "goes with SYMM_ALLOC_HOST only"));
   }
-  for (const auto& [field, value] :
-       {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)}) {
+  for (const auto& [field, value] : {std::pair("alignment", placement.alignment), std::pair("page_bytes", placement.page_bytes)})
     if (value != 0 && !std::has_single_bit(value))
       throw Error(Status::invalid_argument, format("options.%s: %zu is no power of two", field, value));
-  }
   placement.unit = group.transport().device().block_unit();
   Backend& backend = group.backend();
   auto buffer = std::make_shared<Buffer>(allocate_block(backend.memory(), bytes, placement), bytes, backend.kind(),
@@ -172,9 +167,8 @@ void Buffer::require_no_stragglers(uint64_t patience_ms) const {
 std::vector<std::shared_ptr<Memory>> Buffer::memories() const {
   std::vector<std::shared_ptr<Memory>> living;
   const std::lock_guard lock(memories_mutex_);
-  for (const std::weak_ptr<Memory>& memory : memories_) {
+  for (const std::weak_ptr<Memory>& memory : memories_)
     if (auto held = memory.lock()) living.push_back(std::move(held));
-  }
   return living;
 }
 

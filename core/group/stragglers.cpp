@@ -1,8 +1,6 @@
 #include "core/group/stragglers.hpp"
-
 #include <algorithm>
 #include <new>
-
 #include "core/base/per_process.hpp"
 #include "core/group/group.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -33,9 +31,8 @@ void Stragglers::met(const Group& group) noexcept {
     {
       Everybody& everybody = PerProcess<Everybody>::current();
       const std::lock_guard lock(everybody.mutex);
-      for (const auto& of_group : everybody.of_groups) {
+      for (const auto& of_group : everybody.of_groups)
         if (auto other = of_group.lock()) others.push_back(std::move(other));
-      }
     }
     for (const auto& other : others) {
       const std::lock_guard lock(other->mutex_);

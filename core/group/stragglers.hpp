@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <vector>
-
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

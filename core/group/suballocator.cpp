@@ -1,5 +1,4 @@
 #include "core/group/suballocator.hpp"
-
 #include <algorithm>
 #include <bit>
 
@@ -20,9 +19,8 @@ Suballocator::Suballocator(size_t bytes) : units_(static_cast<uint32_t>(bytes / 
   // The pages that the first pieces need, so that no call waits for the kernel to find them.
   constexpr size_t kPage = 4096, kAtOnce = size_t{4} << 20;
   const size_t table = size_t{units_} * sizeof(Entry);
-  for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage) {
+  for (size_t at = 0; at < std::min(table, kAtOnce); at += kPage)
     *reinterpret_cast<volatile std::byte*>(reinterpret_cast<std::byte*>(entries_.get()) + at) = std::byte{};
-  }
   first_.fill(kEnd);
   start(0, units_, 0);
   link(0);
@@ -49,9 +47,8 @@ uint32_t Suballocator::find_free(uint32_t units, uint32_t alignment) const noexc
   }
   // One of its own class, or one that happens to start well.
   for (unsigned c = class_of(units); c < kClasses; ++c) {
-    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) {
+    for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next)
       if (uint64_t{round_up(at, alignment)} + units <= uint64_t{at} + entries_[at].units) return at;
-    }
   }
   return kEnd;
 }
@@ -113,9 +110,8 @@ Suballocator::Piece Suballocator::at(size_t offset) const {
 
 size_t Suballocator::largest_free() const noexcept {
   uint32_t largest = 0;
-  for (unsigned c = kClasses; largest == 0 && c-- > 0;) {
+  for (unsigned c = kClasses; largest == 0 && c-- > 0;)
     for (uint32_t at = first_[c]; at != kEnd; at = entries_[at].next) largest = std::max(largest, entries_[at].units);
-  }
   return size_t{largest} * kUnit;
 }
 
@@ -173,11 +169,8 @@ void Suballocator::unlink(uint32_t at) {
   const unsigned c = class_of(entries_[at].units);
   const auto [units, before, next, previous] = entries_[at];
   if (next != kEnd) entries_[next].previous = previous;
-  if (previous != kEnd) {
-    entries_[previous].next = next;
-  } else if ((first_[c] = next) == kEnd) {
-    filled_[c / 64] &= ~(uint64_t{1} << c % 64);
-  }
+  if (previous != kEnd) entries_[previous].next = next;
+  else if ((first_[c] = next) == kEnd) filled_[c / 64] &= ~(uint64_t{1} << c % 64);
   --free_pieces_;
 }
 

@@ -1,5 +1,4 @@
 #include "core/mesh/groups.hpp"
-
 #include <algorithm>
 #include <numeric>
 
@@ -166,9 +165,8 @@ Notices Groups::revoke(int peer, uint64_t group, Failure failure) {
 
 Notices Groups::leave_all(int peer) {
   Notices notices;
-  for (const uint64_t group : attached()) {
+  for (const uint64_t group : attached())
     for (Notice& notice : leave(peer, group)) notices.push_back(std::move(notice));
-  }
   return notices;
 }
 

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <vector>
-
 #include "core/base/wait.hpp"
 #include "core/mesh/peers.hpp"
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <list>
 #include <string>
-
 #include "core/base/wait.hpp"
 #include "core/mesh/wire.hpp"
 #include "core/socket/socket.hpp"

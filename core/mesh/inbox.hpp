@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <vector>
-
 #include "core/mesh/mesh.hpp"
 
 namespace symm {

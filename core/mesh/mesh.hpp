@@ -13,7 +13,6 @@
 #include <optional>
 #include <span>
 #include <vector>
-
 #include "core/base/fd.hpp"
 #include "core/base/wait.hpp"
 #include "core/bootstrap/store.hpp"

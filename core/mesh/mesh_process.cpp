@@ -1,7 +1,5 @@
 #include "core/mesh/mesh_process.hpp"
-
 #include <unistd.h>
-
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
@@ -30,9 +28,8 @@ std::shared_ptr<PeerEvents> MeshProcess::find(uint64_t cookie) {
 std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<Mesh>> meshes;
-  for (const auto& [cookie, entry] : meshes_) {
+  for (const auto& [cookie, entry] : meshes_)
     if (auto alive = entry.mesh.lock()) meshes.push_back(std::move(alive));
-  }
   return meshes;
 }
 

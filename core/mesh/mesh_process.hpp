@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <vector>
-
 #include "core/base/per_process.hpp"
 
 namespace symm {

@@ -1,5 +1,4 @@
 #include "core/mesh/peer_events.hpp"
-
 #include "core/base/log.hpp"
 
 namespace symm {
@@ -7,11 +6,8 @@ namespace symm {
 void PeerEvents::tell(Notices notices) {
   std::vector<const Notice*> disputed;
   for (Notice& notice : notices) {
-    if (!notice.failure) {
-      notice.revocation->depart(notice.rank, notice.pid);
-    } else if (notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen).tell) {
-      disputed.push_back(&notice);
-    }
+    if (!notice.failure) notice.revocation->depart(notice.rank, notice.pid);
+    else if (notice.revocation->revoke(std::move(*notice.failure), notice.peer, notice.seen).tell) disputed.push_back(&notice);
   }
   changes_.fetch_add(1);
   wake_all(changes_);
@@ -25,9 +21,7 @@ void PeerEvents::tell(Notices notices) {
 void PeerEvents::on_message(int peer, const Topic& topic, Arrival arrival) {
   bool kept = true;
   change([&](Known& known) -> Notices {
-    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) {
-      kept = known.inbox.put(peer, topic, std::move(arrival));
-    }
+    if (!known.peers.failed(peer) && !known.groups.detached(topic.group)) kept = known.inbox.put(peer, topic, std::move(arrival));
     return {};
   });
   if (!kept) on_gone(peer, "broke the protocol: it sent more than anybody reads");

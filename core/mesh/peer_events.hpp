@@ -5,7 +5,6 @@
 
 #include <mutex>
 #include <optional>
-
 #include "core/mesh/groups.hpp"
 #include "core/mesh/inbox.hpp"
 #include "core/mesh/peer_link.hpp"
@@ -21,9 +20,8 @@ class PeerEvents {
     bool joined(int peer) const { return links[static_cast<size_t>(peer)] != nullptr; }
     std::vector<std::shared_ptr<PeerLink>> links_of(const std::vector<int>& some) const {
       std::vector<std::shared_ptr<PeerLink>> found;
-      for (const int peer : some) {
+      for (const int peer : some)
         if (joined(peer) && !gone(peer)) found.push_back(links[static_cast<size_t>(peer)]);
-      }
       return found;
     }
     bool gone(int peer) const { return peers.left(peer) || peers.failed(peer); }

@@ -3,7 +3,6 @@
 
 #include <string>
 #include <vector>
-
 #include "core/base/error.hpp"
 #include "core/mesh/mesh.hpp"
 

@@ -1,8 +1,6 @@
 // To a rank that is a thread of this process: its events happen on our thread.
 #include <fcntl.h>
-
 #include <cerrno>
-
 #include "core/mesh/peer_events.hpp"
 #include "core/mesh/peer_link.hpp"
 

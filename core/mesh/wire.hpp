@@ -14,7 +14,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
 #include "core/base/failure_codec.hpp"
 #include "core/bootstrap/store.hpp"
 #include "core/socket/fdpass.hpp"

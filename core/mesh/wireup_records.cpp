@@ -1,5 +1,4 @@
 #include "core/mesh/wireup_records.hpp"
-
 #include <algorithm>
 #include <cerrno>
 
@@ -117,9 +116,8 @@ wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void(
     }
     if (deadline_.expired()) {
       std::vector<int> missing{rank};
-      for (int other = rank + 1; other < size_; ++other) {
+      for (int other = rank + 1; other < size_; ++other)
         if (other != rank_ && !packet(kind, other, Deadline::after_ms(kLookMs))) missing.push_back(other);
-      }
       throw_missing(std::move(missing));
     }
     look();

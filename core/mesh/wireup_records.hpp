@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/wire.hpp"
 

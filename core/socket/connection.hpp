@@ -12,7 +12,6 @@
 #include <memory>
 #include <span>
 #include <string>
-
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/life.hpp"

@@ -1,15 +1,12 @@
 #include "core/socket/directory.hpp"
-
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
-
 #include <cerrno>
 #include <memory>
 #include <string_view>
-
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
@@ -113,9 +110,8 @@ Fd open_private_directory(const std::string& path, bool create) {
     error = errno;
   }
   if (!directory) {
-    if (error == ELOOP || error == ENOTDIR) {
+    if (error == ELOOP || error == ENOTDIR)
       throw Error(Status::unavailable, format("%s is not a directory, or is a symbolic link: it is not used", path.c_str()));
-    }
     // In /tmp, another user may have made the one that this user's would be.
     struct stat theirs {};
     if (error != EACCES || stat(path.c_str(), &theirs) != 0 || theirs.st_uid == geteuid())
@@ -124,7 +120,7 @@ Fd open_private_directory(const std::string& path, bool create) {
   }
   struct stat status {};
   if (fstat(directory.get(), &status) != 0) throw system_error(errno, "fstat", path);
-  if (status.st_uid != geteuid()) { throw not_of_this_user(path, status.st_uid); }
+  if (status.st_uid != geteuid()) throw not_of_this_user(path, status.st_uid);
   if ((status.st_mode & 077) != 0) {
     throw Error(Status::unavailable, format("%s has mode %04o and so is open to others: it is not used; it needs mode 0700",
                                             path.c_str(), status.st_mode & 07777));
@@ -136,9 +132,8 @@ std::string default_parent() {
   const char* runtime = environment("XDG_RUNTIME_DIR");
   struct stat status {};
   if (runtime[0] == '/' && stat(runtime, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
-      (status.st_mode & 022) == 0) {
+      (status.st_mode & 022) == 0)
     return std::string(runtime) + "/symm";
-  }
   return "/tmp/symm-" + std::to_string(geteuid());
 }
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-
 #include "core/base/fd.hpp"
 
 namespace symm {

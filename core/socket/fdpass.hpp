@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <span>
 #include <vector>
-
 #include "core/base/fd.hpp"
 
 namespace symm::fdpass {

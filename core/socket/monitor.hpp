@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-
 #include "core/base/peer_fd.hpp"
 #include "core/base/per_process.hpp"
 

@@ -1,10 +1,7 @@
 #include "core/socket/secure.hpp"
-
 #include <fcntl.h>
 #include <sys/stat.h>
-
 #include <cerrno>
-
 #include "core/base/environment.hpp"
 #include "core/base/error.hpp"
 #include "core/base/fd.hpp"

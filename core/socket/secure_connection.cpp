@@ -1,18 +1,15 @@
 #include "core/socket/secure_connection.hpp"
-
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
-
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-
 #include "core/base/wait.hpp"
 #include "core/socket/fdpass.hpp"
 #include "core/socket/monitor.hpp"

@@ -1,12 +1,9 @@
 #include "core/socket/socket.hpp"
-
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
-
 #include "core/base/error.hpp"
 #include "core/base/process.hpp"
 #include "core/socket/directory.hpp"
@@ -40,9 +37,8 @@ Listener::Listener(const std::string& directory, std::string name)
     : directory_(open_private_directory(directory, false)), socket_(make_socket()), name_(std::move(name)),
       generation_(process::fork_generation()) {
   const sockaddr_un address = address_of(directory, directory_.get(), name_);
-  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     throw system_error(errno, "bind", directory + "/" + name_);
-  }
   if (listen(socket_.get(), kBacklog) != 0) {
     const int error = errno;
     unlinkat(directory_.get(), name_.c_str(), 0);
@@ -64,9 +60,8 @@ PeerFd Listener::accept(uint64_t& refused) {
     }
     ucred credentials{};
     socklen_t size = sizeof credentials;
-    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == geteuid()) {
+    if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &size) == 0 && credentials.uid == geteuid())
       return PeerFd(std::move(fd));
-    }
     ++refused;
   }
 }

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <sys/types.h>
-
 #include <cstdint>
 #include <string>
-
 #include "core/base/peer_fd.hpp"
 
 namespace symm {

@@ -6,9 +6,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cerrno>
-
 #include "core/base/error.hpp"
 #include "core/base/hash.hpp"
 #include "core/base/process.hpp"
@@ -57,13 +55,9 @@ PeerProcess identify(int socket) {
   peer.pid = credentials.pid;
   int fd = -1;
   size = sizeof fd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) {
-    peer.pidfd = PeerFd(Fd(fd));
-  } else if (errno == EMFILE || errno == ENFILE) {
-    throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
-  } else if (errno == ENOPROTOOPT && peer.pid > 0) {
-    peer.pidfd = PeerFd(open_pid(peer.pid));
-  }
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) peer.pidfd = PeerFd(Fd(fd));
+  else if (errno == EMFILE || errno == ENFILE) throw system_error(errno, "getsockopt(SO_PEERPIDFD)");
+  else if (errno == ENOPROTOOPT && peer.pid > 0) peer.pidfd = PeerFd(open_pid(peer.pid));
   return peer;
 }
 

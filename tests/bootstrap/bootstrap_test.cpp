@@ -1,9 +1,7 @@
+#include "core/bootstrap/bootstrap.hpp"
 #include <sys/socket.h>
 #include <unistd.h>
-
 #include <cstdlib>
-
-#include "core/bootstrap/bootstrap.hpp"
 #include "core/bootstrap/launch.hpp"
 #include "tests/support/core.hpp"
 

@@ -1,8 +1,6 @@
-#include "core/bootstrap/store.hpp"
-
 #include <cstring>
 #include <map>
-
+#include "core/bootstrap/store.hpp"
 #include "tests/support/core.hpp"
 
 namespace {

@@ -1,13 +1,10 @@
 // How ranks assemble in a directory, whatever others do or did in it, and what they keep there.
 #include "core/bootstrap/dir_store.hpp"
-
 #include <signal.h>
 #include <sys/resource.h>
-
 #include <filesystem>
 #include <memory>
 #include <thread>
-
 #include "tests/support/core.hpp"
 
 namespace {
@@ -48,9 +45,8 @@ class DirStoreTest : public ::testing::Test {
   bool came(int rank) const {
     return retry_until(
         [&] {
-          for (const auto& entry : std::filesystem::recursive_directory_iterator(top_.path())) {
+          for (const auto& entry : std::filesystem::recursive_directory_iterator(top_.path()))
             if (entry.path().filename() == "rank." + std::to_string(rank)) return true;
-          }
           return false;
         },
         soon());
@@ -80,9 +76,8 @@ TEST_F(DirStoreTest, SuccessiveCreationsNeverMix) {
       const std::string text = std::to_string(round);
       store->set("value." + std::to_string(rank), bytes_of(text), soon());
       // Others are left behind by a round now and then.
-      for (int peer = 0; peer < (round % 3 == rank ? 0 : 3); ++peer) {
+      for (int peer = 0; peer < (round % 3 == rank ? 0 : 3); ++peer)
         ASSERT_EQ(text_of(store->get("value." + std::to_string(peer), soon())), text);
-      }
     }
   });
   EXPECT_TRUE(entries(base_).empty());
@@ -125,13 +120,9 @@ TEST_F(DirStoreTest, OneOfManyRankZerosWins) {
   std::vector<Failure> failures(4);
   as_threads(4, [&](int thread) { failures[static_cast<size_t>(thread)] = failure_of([&] { open(0, 2, 3'000); }); });
   int timed_out = 0;
-  for (const Failure& failure : failures) {
-    if (failure.status == Status::timeout) {
-      ++timed_out;
-    } else {
-      EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
-    }
-  }
+  for (const Failure& failure : failures)
+    if (failure.status == Status::timeout) ++timed_out;
+    else EXPECT_EQ(failure.status, Status::mismatch) << failure.message;
   EXPECT_EQ(timed_out, 1);
 }
 

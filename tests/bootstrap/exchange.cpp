@@ -4,10 +4,8 @@
 //
 //   exchange [url [rounds [libmpi.so]]]
 #include <dlfcn.h>
-
 #include <cstdio>
 #include <cstdlib>
-
 #include "core/bootstrap/bootstrap.hpp"
 #include "tests/support/core.hpp"
 
@@ -23,11 +21,9 @@ symm::BootstrapResult exchange(const std::string& url, int rounds) {
     meeting = symm::bootstrap({url, nullptr, 0, 0, "exchange"}, deadline);
     const auto value = [&](int rank) { return bytes_of("round " + std::to_string(round) + " rank " + std::to_string(rank)); };
     meeting.store->set("address." + std::to_string(meeting.rank), value(meeting.rank), deadline);
-    for (int rank = 0; rank < meeting.size; ++rank) {
-      if (meeting.store->get("address." + std::to_string(rank), deadline) != value(rank)) {
+    for (int rank = 0; rank < meeting.size; ++rank)
+      if (meeting.store->get("address." + std::to_string(rank), deadline) != value(rank))
         throw symm::Error(symm::Status::internal, "wrong value from rank " + std::to_string(rank));
-      }
-    }
   }
   return meeting;
 }

@@ -1,5 +1,4 @@
 #include "core/bootstrap/launch.hpp"
-
 #include "tests/support/core.hpp"
 
 namespace {

@@ -1,16 +1,13 @@
 // Ranks that meet at rank 0 by TCP, among strangers.
+#include "core/bootstrap/tcp_store.hpp"
 #include <arpa/inet.h>
 #include <sys/socket.h>
-
 #include <csignal>
-
 #include <filesystem>
 #include <fstream>
 #include <thread>
-
 #include "core/base/fd.hpp"
 #include "core/bootstrap/bootstrap.hpp"
-#include "core/bootstrap/tcp_store.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/support/core.hpp"
 
@@ -103,9 +100,8 @@ TEST_F(TcpStores, ADeadRankIsNamedWithItsHostAlsoIfItIsRankZero) {
 
 TEST_F(TcpStores, ARankZeroThatDoesNotComeIsNamedAndPlacesAreChecked) {
   EXPECT_EQ(expect_failure(Status::timeout, {"rank 0", "tcp://here", "cannot be reached"}, [&] { open(1, 2, 200); }).rank, 0);
-  for (const char* bad : {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"}) {
+  for (const char* bad : {"tcp://", "tcp://a", "tcp://a:0", "tcp://:7", "tcp://a:70000", "tcp://a:7x"})
     expect_failure(Status::invalid_argument, {bad}, [&] { bootstrap({bad, nullptr, 0, 2, ""}, soon()); });
-  }
   EXPECT_EQ(parse_tcp_place("[::1]:7").host, "::1");
 }
 

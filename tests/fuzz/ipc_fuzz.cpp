@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
-
 #include "core/base/hash.hpp"
 #include "core/ipc/protocol.hpp"
 

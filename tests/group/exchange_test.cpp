@@ -1,11 +1,9 @@
 // A failure on one rank is the same failure on all, whatever was thrown, and nobody waits for the deadline to learn it.
 #include "core/group/exchange.hpp"
-
 #include <chrono>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
-
 #include "core/group/memory.hpp"
 #include "core/host/transport.hpp"
 #include "tests/support/core.hpp"

@@ -4,10 +4,8 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <unistd.h>
-
 #include <csignal>
 #include <fstream>
-
 #include "core/bootstrap/bootstrap.hpp"
 #include "core/socket/secure_connection.hpp"
 #include "tests/mesh/mesh_support.hpp"

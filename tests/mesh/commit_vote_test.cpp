@@ -1,6 +1,5 @@
 // What a rank concludes from the votes of the others, and from their silence.
 #include "core/mesh/commit_vote.hpp"
-
 #include <gtest/gtest.h>
 
 namespace symm {

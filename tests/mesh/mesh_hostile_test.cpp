@@ -3,9 +3,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-
 #include <thread>
-
 #include "core/socket/fdpass.hpp"
 #include "core/socket/socket.hpp"
 #include "tests/mesh/mesh_support.hpp"

@@ -1,7 +1,5 @@
 #include "tests/mesh/mesh_support.hpp"
-
 #include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -67,9 +65,8 @@ std::string hear(Mesh& mesh, int peer, const Topic& topic, size_t size, const Re
 void greet(Mesh& mesh, uint64_t tag) {
   const Topic topic{MessageKind::control, 7, tag, 0};
   const auto words = [](int from, int to) { return format("%03d to %03d", from, to); };
-  for (int peer = 0; peer < mesh.size(); ++peer) {
+  for (int peer = 0; peer < mesh.size(); ++peer)
     if (peer != mesh.rank()) say(mesh, peer, topic, words(mesh.rank(), peer));
-  }
   for (int peer = 0; peer < mesh.size(); ++peer) {
     if (peer == mesh.rank()) continue;
     const std::string heard = hear(mesh, peer, topic, 10);

@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-
 #include "core/bootstrap/store.hpp"
 #include "core/mesh/mesh.hpp"
 #include "tests/support/core.hpp"

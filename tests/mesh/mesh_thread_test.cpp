@@ -1,9 +1,7 @@
 // Ranks that are threads of one process: mailboxes, no sockets.
 #include <unistd.h>
-
 #include <chrono>
 #include <thread>
-
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
@@ -83,11 +81,10 @@ TEST_F(MeshThreads, ManyThreadsReceiveDifferentTopicsAtOnce) {
   constexpr int kTopics = 16;
   as_threads(2 * kTopics, [&](int index) {
     const Topic topic{MessageKind::vote, 9, static_cast<uint64_t>(index / 2), 0};
-    if (index % 2 == 0) {
+    if (index % 2 == 0)
       for (int i = 0; i < 50; ++i) EXPECT_EQ(hear(*meshes[1], 0, topic, 4), format("%04d", i));
-    } else {
+    else
       for (int i = 0; i < 50; ++i) say(*meshes[0], 1, topic, format("%04d", i));
-    }
   });
 }
 

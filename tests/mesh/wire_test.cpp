@@ -1,7 +1,5 @@
 #include "core/mesh/wire.hpp"
-
 #include <gtest/gtest.h>
-
 #include <random>
 
 namespace {

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <random>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
@@ -59,18 +58,14 @@ void run_all(const Group& group, const Block& block, const Case& c, symm_algorit
     Operand recv(block, c.recv[r], rank, half + c.recv_offset, all_out ? all : c.count);
     float* in = send.data();
     float* out = recv.data();
-    if (c.in_place && all_in && !all_out) {
-      out = in + r * c.count;
-    } else if (c.in_place) {
-      in = out + (all_out && !all_in ? r * c.count : 0);
-    }
+    if (c.in_place && all_in && !all_out) out = in + r * c.count;
+    else if (c.in_place) in = out + (all_out && !all_in ? r * c.count : 0);
     for (size_t i = 0; i < (all_in ? all : c.count); ++i) in[i] = value(rank, i);
     check(call(in, out));
-    for (size_t i = 0; i < (all_out ? all : c.count); ++i) {
+    for (size_t i = 0; i < (all_out ? all : c.count); ++i)
       if (const std::optional<float> right = expected(i / c.count, i % c.count)) {
         ASSERT_EQ(out[i], *right) << name << " at " << i;
       }
-    }
   };
   const auto of_all = [&](size_t i, const auto& op) {
     float result = value(0, i);
@@ -130,9 +125,8 @@ void run_many(const Group& group, const std::vector<size_t>& counts, symm_algori
 const std::vector<size_t> kCounts = {0, 1, 13, 14, 15, 1000, 5000, 33333};
 
 TEST(Collective, AllOfThemWithAnyMixtureOfOperands) {
-  for (const int size : {1, 2, 3, 8}) {
+  for (const int size : {1, 2, 3, 8})
     as_threads(size, [](int, const Group& group) { run_many(group, kCounts, SYMM_ALGORITHM_AUTO, true); });
-  }
 }
 
 TEST(Collective, BetweenProcesses) {
@@ -318,8 +312,8 @@ TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
     symm_group_t* g = group.get();
     EXPECT_EQ(symm_allgather(g, data, data, 10, SYMM_DTYPE_F32, nullptr, nullptr),
               group.rank() == 0 ? SYMM_OK : SYMM_ERR_INVALID_ARGUMENT);
-    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of rank 1
-    // goes on.
+    // Rank 0 made a legal call (its own part in place) and is now one ahead; this is the contract, and a matching call of
+    // rank 1 goes on.
     if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
   });
 }

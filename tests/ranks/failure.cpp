@@ -1,8 +1,6 @@
 #include "tests/ranks/failure.hpp"
-
 #include <signal.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cctype>
 #include <stdexcept>
@@ -162,9 +160,8 @@ std::ostream& operator<<(std::ostream& out, const Operation& operation) { return
 std::string name_of(const testing::TestParamInfo<Operation>& info) { return info.param.name; }
 
 symm_status_t until_failure(const std::function<void()>& call) {
-  for (;;) {
+  for (;;)
     if (const Outcome outcome = outcome_of(call); outcome.status != SYMM_OK) return outcome.status;
-  }
 }
 symm_status_t until_failure(Member& member, const Operation& operation) {
   return until_failure([&] { operation.call(member); });

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-
 #include "tests/support/group.hpp"
 
 namespace support {

@@ -1,11 +1,9 @@
 // Two failures at once: once the news has gone round, all that live report the same one.
 #include <signal.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 
@@ -45,9 +43,8 @@ void fail_twice(const std::vector<int>& dying, const int (&delays_us)[2]) {
   const auto lives = [&](int rank) { return std::find(dying.begin(), dying.end(), rank) == dying.end(); };
   const bool agreed = eventually(
       [&] {
-        for (int rank = 0; rank < kSize; ++rank) {
+        for (int rank = 0; rank < kSize; ++rank)
           if (lives(rank) && (reports->of[rank] == 0 || reports->of[rank] != reports->of[0])) return false;
-        }
         return true;
       },
       5'000);
@@ -66,9 +63,8 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   const int trials = asked != nullptr ? std::atoi(asked) : kTrials;
   std::mt19937 random(815);  // NOLINT(bugprone-random-generator-seed,cert-msc32-c,cert-msc51-cpp)
   const std::vector<int> dying[] = {{1, 2}, {2}, {}};
-  for (int trial = 0; trial < trials && !HasFailure(); ++trial) {
+  for (int trial = 0; trial < trials && !HasFailure(); ++trial)
     fail_twice(dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
-  }
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 // wait.
 #include <signal.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 #include "tests/support/options.hpp"
 
@@ -146,13 +144,12 @@ TEST(Exit, FromAnotherThreadThanTheFirst) {
 
 TEST(Exit, WhileThreadsAreInsideTheLibrary) {
   as_processes(1, [](int, const Group& group) {
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 3; ++i)
       std::thread([&group] {
         float one = 1;
         float sum = 0;
         while (allreduce(group, &one, &sum, 1) == SYMM_OK) continue;
       }).detach();
-    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     std::exit(0);
   });

@@ -2,7 +2,6 @@
 // all.
 #include <stdlib.h>
 #include <unistd.h>
-
 #include "tests/ranks/failure.hpp"
 
 namespace support {

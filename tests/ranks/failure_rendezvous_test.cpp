@@ -2,12 +2,10 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 #include "tests/support/sanitizers.hpp"
 

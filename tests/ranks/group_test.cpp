@@ -1,7 +1,6 @@
+#include "tests/support/group.hpp"
 #include <algorithm>
 #include <vector>
-
-#include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
 namespace support {

@@ -4,14 +4,12 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
 #include <atomic>
 #include <barrier>
 #include <cstring>
 #include <numeric>
 #include <random>
 #include <thread>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 #include "tests/support/sanitizers.hpp"

@@ -1,7 +1,6 @@
 // What is made and released again and again leaves descriptors, mappings, threads and shared memory as they were.
 #include <cstdio>
 #include <map>
-
 #include "tests/ranks/failure.hpp"
 
 namespace support {
@@ -133,9 +132,8 @@ void rendezvous_on(const Group& group, int rank, uint64_t tag, int rounds) {
     uint64_t* own = block.at<uint64_t>(rank);
     *own = tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(rank);
     group.barrier({}, static_cast<int>(tag));
-    for (int peer = 0; peer < group.size(); ++peer) {
+    for (int peer = 0; peer < group.size(); ++peer)
       EXPECT_EQ(*block.at<uint64_t>(peer), tag * 1000 + static_cast<uint64_t>(round) * 10 + static_cast<uint64_t>(peer));
-    }
     group.barrier({}, static_cast<int>(tag));
   }
 }

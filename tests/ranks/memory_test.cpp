@@ -1,9 +1,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
 #include <cstring>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
@@ -303,10 +301,9 @@ TEST(Data, PutGetFillWrite) {
     for (const size_t size : {size_t{0}, size_t{1}, size_t{3}, size_t{64}, size_t{1001}, bytes - 5}) {
       block.memory.put_signal(peer, 5, symm::Span(pattern.data(), size), 3);
       block.memory.wait_signal(peer, 3);
-      for (size_t i = 0; i < size; ++i) {
+      for (size_t i = 0; i < size; ++i)
         ASSERT_EQ(block.at<unsigned char>(rank)[5 + i], static_cast<unsigned char>(i * 7 + static_cast<size_t>(peer)))
             << size << " at " << i;
-      }
       std::vector<unsigned char> back(size + 1, 0xEE);
       block.memory.get(peer, 5, symm::Span(back.data(), size));
       group.barrier();

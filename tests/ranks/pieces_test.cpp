@@ -1,7 +1,6 @@
 // The collectives whose blocks have lengths of their own, through the whole library.
 #include <cstring>
 #include <numeric>
-
 #include "tests/support/options.hpp"
 #include "tests/support/pieces_calls.hpp"
 
@@ -54,9 +53,8 @@ TEST(Pieces, BackToBack) {
       check(symm_alltoallv(group.get(), send, out.data(), nullptr, got.data(), in.data(), nullptr, SYMM_DTYPE_I32, nullptr,
                            nullptr));
       size_t i = 0;
-      for (size_t r = 0; r < 3; ++r) {
+      for (size_t r = 0; r < 3; ++r)
         for (const size_t end = i + in[r]; i < end; ++i) ASSERT_EQ(got[i], static_cast<int32_t>(r + call)) << i;
-      }
     }
   });
 }

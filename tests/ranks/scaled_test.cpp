@@ -3,7 +3,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-
 #include "tests/support/group.hpp"
 #include "tools/bench/reference.hpp"
 
@@ -94,10 +93,9 @@ int compare(const Group& group, const Block& block, const Scaled& c) {
   for (size_t i = 0; i < c.count * blocks; ++i) store_bits(c.dtype, operand(c, rank, i), send + i * size_of(c.dtype));
   std::vector<std::byte> right(c.count * element);
   const size_t first = blocks == 1 ? 0 : static_cast<size_t>(rank) * c.count;
-  for (size_t i = 0; i < c.count; ++i) {
+  for (size_t i = 0; i < c.count; ++i)
     if (i < kPeriod) store_bits(c.result(), expected(c, rank, size, first + i), &right[i * element]);
     else std::memcpy(&right[i * element], &right[(i - kPeriod) * element], element);
-  }
 
   int done = 0;
   const float factor = kFactors[rank];

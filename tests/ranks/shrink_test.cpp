@@ -2,11 +2,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
-
 #include <cstdlib>
 #include <random>
 #include <thread>
-
 #include "tests/ranks/failure.hpp"
 
 namespace support {

@@ -1,9 +1,6 @@
-#include <atomic>
-
 #include <unistd.h>
-
+#include <atomic>
 #include <thread>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
@@ -82,11 +79,9 @@ TEST(Signal, SeveralThreadsWaitForDifferentSources) {
     std::atomic<int> taken{0};
     as_threads(5, [&](int from) {
       for (int i = 0; i < 50; ++i) {
-        if (from < 4) {
-          taken += wait_signal(block, from, 1) == SYMM_OK;
-        } else {
+        if (from < 4) taken += wait_signal(block, from, 1) == SYMM_OK;
+        else
           for (int to = 0; to < 4; ++to) signal(block, (to + rank) % 4, 1);
-        }
       }
     });
     EXPECT_EQ(taken, 200);
@@ -178,11 +173,9 @@ TEST(Now, SignalsAndBarriersAreLookedFor) {
         EXPECT_NE(std::string(symm_last_error()).find("is not here"), std::string::npos) << symm_last_error();
       }
       group.barrier();
-      if (rank == 0) {
+      if (rank == 0)
         while (look(some) == SYMM_ERR_TIMEOUT) usleep(1000);
-      } else if (!some || rank == 1) {
-        group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
-      }
+      else if (!some || rank == 1) group.barrier(some ? symm::Span<const int32_t>(pair) : symm::Span<const int32_t>(), 3);
     }
     EXPECT_EQ(symm_wait_signal(block.memory.get(), (rank + 2) % 3, 1, support::within(SYMM_TIMEOUT_NOW), nullptr),
               SYMM_ERR_TIMEOUT);

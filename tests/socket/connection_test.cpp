@@ -1,6 +1,5 @@
 // The order in which a receiver hears of packets, the end and a death, whatever the kernel tells first.
 #include "core/socket/connection.hpp"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -9,13 +8,11 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <mutex>
 #include <thread>
-
 #include "core/base/memfd.hpp"
 #include "tests/support/core.hpp"
 
@@ -107,9 +104,8 @@ struct Ends {
 };
 
 void say(int socket, int from, int to) {
-  for (int number = from; number < to; ++number) {
+  for (int number = from; number < to; ++number)
     ASSERT_EQ(fdpass::send(socket, packet_of(number), {}), fdpass::Sent::done) << number;
-  }
 }
 
 std::vector<std::string> numbers(int count) {
@@ -382,11 +378,8 @@ struct Holder {
 TEST(Life, ThreadsAndChildrenThatEndAreNoDeath) {
   Holder holder([] {
     std::thread([] {}).join();
-    if (const pid_t child = fork(); child == 0) {
-      _exit(0);
-    } else {
-      waitpid(child, nullptr, 0);
-    }
+    if (const pid_t child = fork(); child == 0) _exit(0);
+    else waitpid(child, nullptr, 0);
     pid_t child = 0;
     char name[] = "true";
     char* arguments[] = {name, nullptr};
