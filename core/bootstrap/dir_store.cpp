@@ -90,9 +90,8 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
     }
     return false;
   };
-  if (!retry_until(look, deadline)) {
+  if (!retry_until(look, deadline))
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + describe() + " before the deadline");
-  }
   return read_all(file.get(), rendezvous_.path() + "/" + name);
 }
 

@@ -306,9 +306,8 @@ void DirectoryRendezvous::throw_if_declared() const {
   const ssize_t size = read(file.get(), text, sizeof text);
   if (size < 0) throw system_error(errno, "read", path() + "/" + kFailedFile);
   Failure failure;
-  if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr) {
+  if (decode(Reader({text, static_cast<size_t>(size)}), failure, kMaxDeclared) != nullptr)
     throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
-  }
   throw Error(std::move(failure));
 }
 

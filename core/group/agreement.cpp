@@ -20,9 +20,8 @@ Bytes encode(const View& view, bool decided) {
   out.number(static_cast<uint32_t>(view.by));
   for (size_t rank = 0; rank < view.gone.size(); rank += 4) {
     unsigned bits = 0;
-    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(4, view.gone.size() - rank); ++i)
       bits |= (view.gone[rank + i] ? 1U : 0U) << 2 * i | (view.late[rank + i] ? 2U : 0U) << 2 * i;
-    }
     out.number(static_cast<uint8_t>(bits));
   }
   encode(out, view.failure);
@@ -93,9 +92,8 @@ class Agreement {
   bool am(size_t rank) const { return static_cast<int>(rank) == group_.rank(); }
 
   bool all_agree() const {
-    for (size_t rank = 0; rank < size_; ++rank) {
+    for (size_t rank = 0; rank < size_; ++rank)
       if (!am(rank) && left_in(rank) && !(told_[rank] && *told_[rank] == mine_)) return false;
-    }
     return true;
   }
 
@@ -111,9 +109,8 @@ class Agreement {
   void look() {
     const View before = mine_;
     std::vector<int> awaited;
-    for (size_t rank = 0; rank < size_; ++rank) {
+    for (size_t rank = 0; rank < size_; ++rank)
       if (!am(rank) && left_in(rank)) awaited.push_back(static_cast<int>(rank));
-    }
     if (auto news = group_.receive_any(awaited, topic_, size_of_view(group_.size()), deadline_)) {
       hear(static_cast<size_t>(news->peer), news->message);
     } else {

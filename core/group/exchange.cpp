@@ -30,9 +30,8 @@ Vote decode(int rank, const Bytes& body) {
 
 std::string list(const Group& group, const std::vector<int>& ranks) {
   std::string text;
-  for (const int rank : ranks) {
+  for (const int rank : ranks)
     text += format("%srank %d (pid %lld)", text.empty() ? "" : ", ", rank, static_cast<long long>(group.identity(rank).pid));
-  }
   return text;
 }
 
@@ -66,9 +65,8 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
 
 std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
   const Bytes body = encode(mine);
-  for (int peer = 0; peer < group.size(); ++peer) {
+  for (int peer = 0; peer < group.size(); ++peer)
     if (peer != group.rank()) group.send(peer, topic, body, {}, deadline);
-  }
   std::vector<Vote> votes(static_cast<size_t>(group.size()));
   votes[static_cast<size_t>(group.rank())] = mine;
   std::vector<int> missing;
@@ -124,9 +122,8 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   const auto fds_for = [&](int peer) {
     return std::span<const int>(offer.message.fds).first(group.maps(peer) ? offer.message.fds.size() : 0);
   };
-  for (int peer = 0; peer < group.size(); ++peer) {
+  for (int peer = 0; peer < group.size(); ++peer)
     if (peer != group.rank()) group.send(peer, topic, offer.message.body, fds_for(peer), deadline);
-  }
   for (int peer = 0; peer < group.size(); ++peer) {
     if (peer == group.rank()) continue;
     Message message;

@@ -134,9 +134,8 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
                                            uint64_t tag, uint64_t timeout_ms, int channels) {
   group->require_usable();
-  if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device()) {
+  if (buffer->kind() != group->backend().kind() || buffer->device() != group->backend().device())
     throw Error(Status::invalid_argument, "buffer: lies on another device than the group's");
-  }
   if (std::shared_ptr<Memory> met = buffer->memory_on(*group)) return met;
   constexpr uint64_t kMostMs = 30'000;  // a process that became another program is never certain to be dead
   const uint64_t patience = std::min(kMostMs, (timeout_ms != 0 ? timeout_ms : group->create_timeout_ms()) / 2);

@@ -48,9 +48,8 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
   if (!joined) return {};
   const int64_t pid = events.identity(rank).pid;
   const std::string name = name_of_peer(rank, pid, events.identity(rank).host);
-  if (!is_gone()) {
+  if (!is_gone())
     return {Status::timeout, rank, pid, name + format(" did not finish connecting within %llu ms", records.allowed_ms())};
-  }
   const std::string how =
       events.look([&](Known& known) { return known.peers.failed(rank) ? known.peers.failure(rank, rank).message : ""; });
   const bool died = how.empty() || how.starts_with(name + " died");
@@ -62,9 +61,8 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline) {
   const bool well = mine.status == Status::ok;
   if (!well) records.publish_failure(mine);
-  for (const auto& link : events.look([](Known& known) { return known.links; })) {
+  for (const auto& link : events.look([](Known& known) { return known.links; }))
     if (link) link->post(wire::Type::commit_vote, 0, &mine);
-  }
   SYMM_POINT("wireup.voted");
   Failure worst = mine;
   const uint64_t left_ms = std::max(deadline.remaining_ns() / 1'000'000, 2 * WireupRecords::kLookMs);

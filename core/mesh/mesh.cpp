@@ -21,9 +21,8 @@ Mesh::~Mesh() {
   if (in_child()) return;
   say_bye();
   for (const auto& link :
-       events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); })) {
+       events_->look([](Known& known) { return std::exchange(known.links, decltype(known.links)(known.links.size())); }))
     if (link) link->stop();
-  }
   if (cookie_ != 0) MeshProcess::current().leave(cookie_);
   // What ranks that were killed held when the others met there, they may have held still.
   if (!met_in_.empty()) sweep(met_in_);
@@ -178,9 +177,8 @@ void Mesh::detach(uint64_t group) noexcept {
 void Mesh::broadcast_failure(uint64_t group, const Failure& failure) noexcept {
   if (in_child()) return;
   try {
-    for (const int member : events_->look([&](Known& known) { return known.groups.concerned(group); })) {
+    for (const int member : events_->look([&](Known& known) { return known.groups.concerned(group); }))
       post(member, wire::Type::failure, group, &failure);
-    }
   } catch (const std::bad_alloc&) {
     return;  // their deadlines remain
   }
@@ -207,9 +205,8 @@ void Mesh::say_bye() noexcept {
   } catch (const std::bad_alloc&) {
     // Without the reasons, then.
   }
-  for (int peer = 0; peer < size_; ++peer) {
+  for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) post(peer, wire::Type::bye, 0, nullptr);
-  }
 }
 
 }  // namespace symm

@@ -75,9 +75,8 @@ bool Wireup::joined(int rank) const {
 
 void Wireup::look_for_failures() {
   const std::optional<Failure> bad = events_.look([](Known& known) -> std::optional<Failure> {
-    for (const auto& vote : known.votes) {
+    for (const auto& vote : known.votes)
       if (vote && vote->status != Status::ok) return vote;
-    }
     return std::nullopt;
   });
   if (bad) throw Error(*bad);
@@ -117,9 +116,8 @@ void Wireup::check(int rank, const wire::Identity& theirs) const {
     throw Error({Status::mismatch, rank, theirs.pid,
                  format("rank %d has a group of %u ranks, rank %d one of %d", rank, theirs.size, rank_, size_)});
   }
-  if (theirs.name_hash != name_hash_) {
+  if (theirs.name_hash != name_hash_)
     throw Error({Status::mismatch, rank, theirs.pid, format("ranks %d and %d use different names for the group", rank, rank_)});
-  }
 }
 
 void Wireup::introduce() {
@@ -194,18 +192,14 @@ void Wireup::open() {
 void Wireup::join() {
   for (int rank = 0; rank < size_; ++rank) {
     if (rank == rank_) continue;
-    if (same_process(rank)) {
-      join_thread(rank);
-    } else if (rank < rank_) {
-      join_by_dialling(rank);
-    }
+    if (same_process(rank)) join_thread(rank);
+    else if (rank < rank_) join_by_dialling(rank);
   }
   join_by_accepting();
   SYMM_POINT("wireup.join");
   // Only now: descriptors on their way to ranks that are not accepting yet could use up what the kernel allows a user.
-  for (const auto& link : events_.look([](Known& known) { return known.links; })) {
+  for (const auto& link : events_.look([](Known& known) { return known.links; }))
     if (link) link->share_life(deadline_);
-  }
 }
 
 Error Wireup::died(int rank, const std::string& how) {
@@ -234,9 +228,8 @@ void Wireup::join_by_dialling(int rank) {
   const int64_t pid = identity(rank).pid;
   const wire::Packet record = records_.fetch(Kind::address, rank, [this] { look_for_failures(); });
   const bool by_name = near(rank) && !record.address.name.empty();
-  if (record.header.type != wire::Type::address || (!by_name && (near(rank) || record.address.port == 0))) {
+  if (record.header.type != wire::Type::address || (!by_name && (near(rank) || record.address.port == 0)))
     throw Error({Status::mismatch, rank, pid, format("rank %d published no socket", rank)});
-  }
   if (!near(rank)) return join_machine(rank, record.address.port);
   PeerFd socket;
   PeerProcess process;
@@ -328,17 +321,14 @@ void Wireup::join_by_accepting() {
   Deadline next_look = Deadline::after_ms(WireupRecords::kSliceMs);
   for (;;) {
     std::vector<int> missing;
-    for (int rank = rank_ + 1; rank < size_; ++rank) {
+    for (int rank = rank_ + 1; rank < size_; ++rank)
       if (!same_process(rank) && !joined(rank)) missing.push_back(rank);
-    }
     if (missing.empty()) return;
     if (deadline_.expired()) records_.throw_missing(std::move(missing));
     const Deadline until = next_look.remaining_ns() < deadline_.remaining_ns() ? next_look : deadline_;
-    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); })) {
+    if (std::any_of(missing.begin(), missing.end(), [this](int rank) { return near(rank); }))
       listener_->admit(until, [this](const wire::Hello& hello, PeerFd& socket) { return admit(hello, socket); });
-    } else {
-      events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
-    }
+    else events_.await(nullptr, until, [&](Known& known) { return known.joined(missing.front()); });
     if (!next_look.expired()) continue;
     look_for_failures();
     next_look = Deadline::after_ms(WireupRecords::kSliceMs);

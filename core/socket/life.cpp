@@ -27,9 +27,8 @@ LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
   struct stat status {};
   const int seals = fcntl(fd.get(), F_GET_SEALS);
   if (index >= Life::kWords || seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd.get(), &status) != 0 ||
-      status.st_size != static_cast<off_t>(Life::kBytes)) {
+      status.st_size != static_cast<off_t>(Life::kBytes))
     return nullptr;
-  }
   void* const start = mmap(nullptr, Life::kBytes, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (start == MAP_FAILED) return nullptr;
   try {
@@ -50,9 +49,8 @@ Life::Life() : fd_(make_memfd("symm-life")), bell_(Fd(eventfd(0, EFD_CLOEXEC | E
   if (start == MAP_FAILED) throw system_error(errno, "mmap");
   slots_ = static_cast<Slot*>(start);
   const int seals = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {  // Linux < 5.1
+  if (fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)  // Linux < 5.1
     fcntl(fd_.get(), F_ADD_SEALS, seals | F_SEAL_SEAL);
-  }
   list_.list.next = &list_.list;
   list_.futex_offset = reinterpret_cast<char*>(slots_) - reinterpret_cast<char*>(links_.data());
   Monitor::current().watch(bell_.get(), self_);

@@ -32,9 +32,8 @@ TEST_P(MeshProcesses, AllTalkToAllAndLeaveNoFile) {
     setenv("XDG_RUNTIME_DIR", directory.path().c_str(), 1);
     const auto mesh = connect(directory.path(), rank, 5, 20'000, GetParam());
     greet(*mesh, 1);
-    for (int peer = 0; peer < 5; ++peer) {
+    for (int peer = 0; peer < 5; ++peer)
       if (peer != rank && (mesh->peer(peer).same_process || !mesh->peer(peer).watched)) return std::string("not watched");
-    }
     greet(*mesh, 2);
     return format("%d rejected", static_cast<int>(mesh->rejected_connections()));
   });
@@ -63,9 +62,8 @@ TEST_F(MeshProcess, MemoryTravels) {
     const Message message = mesh->receive(0, kTopic, 0, 4, nullptr, soon());
     char text[4];
     if (pread(message.fds[0].get(), text, 4, 0) != 4) return std::string("no read");
-    for (const Fd& fd : message.fds) {
+    for (const Fd& fd : message.fds)
       if ((fcntl(fd.get(), F_GETFD) & FD_CLOEXEC) == 0) return std::string("survives exec");
-    }
     say(*mesh, 0, kTopic, std::string(text, 4));
     return std::string("data");
   });
@@ -77,9 +75,8 @@ TEST_F(MeshProcess, ThreadsAndProcessesMix) {
       const int rank = 2 * thread + process;
       const auto mesh = connect(directory.path(), rank, 6);
       greet(*mesh, 1);
-      for (int peer = 0; peer < 6; ++peer) {
+      for (int peer = 0; peer < 6; ++peer)
         if (mesh->peer(peer).same_process != (peer % 2 == process)) throw Error(Status::internal, "wrong process");
-      }
       greet(*mesh, 2);
     });
     return std::string("ok");

@@ -30,12 +30,11 @@ class Abort : public testing::TestWithParam<Operation> {};
 TEST_P(Abort, ReleasesEveryWait) {
   as_members(kRanks, [&](Member& member) {
     std::thread watchdog;
-    if (member.rank == 0) {
+    if (member.rank == 0)
       watchdog = std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         for (int i = 0; i < 2; ++i) EXPECT_EQ(symm_group_abort(member.group.get(), kReason), SYMM_OK) << "once more does no harm";
       });
-    }
     if (member.rank == 2) {
       EXPECT_TRUE(eventually([&] { return member.facts.failed == 2; }));
     }
@@ -69,11 +68,9 @@ TEST(AbortAlone, OfAPartLeavesTheWhole) {
   as_threads(4, [](int rank, const Group& whole) {
     const Group part = whole.split(rank / 2, 0);
     if (rank == 0) part.abort(kReason);
-    if (rank < 2) {
-      expect_aborted(part, until_failure([&] { part.barrier(); }), 0);
-    } else {
+    if (rank < 2) expect_aborted(part, until_failure([&] { part.barrier(); }), 0);
+    else
       for (int i = 0; i < 10; ++i) part.barrier();
-    }
     EXPECT_EQ(whole.status().status, SYMM_OK);
     whole.barrier();
   });

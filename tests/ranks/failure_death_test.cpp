@@ -129,11 +129,9 @@ TEST(Several, EveryGroupNamesTheDeadByItsOwnNumbers) {
     };
     expect_dead(reversed, 0);
     expect_dead(member.group, 3);
-    if (member.rank == 1) {
-      expect_dead(half, 1);
-    } else {
+    if (member.rank == 1) expect_dead(half, 1);
+    else
       for (int i = 0; i < 100; ++i) half.barrier();  // the dead rank was none of it
-    }
   };
   as_members(4, body, {3});
 }

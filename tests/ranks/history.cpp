@@ -15,9 +15,8 @@ class Checker {
   explicit Checker(uint32_t struck) : struck_(struck) {}
 
   std::vector<std::string> problems(const std::vector<std::vector<Event>>& ranks) {
-    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
       for (const Event& event : ranks[rank]) sort({rank, event});
-    }
     for (const auto& [where, calls] : calls_) compare(calls);
     for (const auto& [number, token] : tokens_) linearize(token);
     return std::move(problems_);
@@ -66,13 +65,11 @@ class Checker {
       const Event& event = one.event;
       if (event.arguments != calls[0].event.arguments) complain(one, "other arguments than the others");
       if (event.ended_ns == 0 || event.status != 0 || !event.all_wait_for_all) continue;
-      for (auto last = last_.lower_bound({event.epoch, 0}); last != last_.end() && last->first.first == event.epoch; ++last) {
+      for (auto last = last_.lower_bound({event.epoch, 0}); last != last_.end() && last->first.first == event.epoch; ++last)
         if (last->second < event.number)
           complain(one, "succeeded without " + name(last->first.second) + ", which never began it");
-      }
-      for (const Of& other : calls) {
+      for (const Of& other : calls)
         if (other.event.begun_ns > event.ended_ns) complain(one, "was through before " + name(other.rank) + " had begun");
-      }
     }
   }
 

@@ -19,9 +19,8 @@ Event event(Event::Kind kind, int32_t epoch, int64_t number, int64_t begun, int6
 // Ranks 0 to 2, of which the last dies in call 2; a group of the others; and tokens 0 and 1 of rank 0, which the others import.
 Ranks right() {
   Ranks ranks(3);
-  for (int32_t rank = 0; rank < 3; ++rank) {
+  for (int32_t rank = 0; rank < 3; ++rank)
     for (int64_t call = 0; call < 2; ++call) ranks[rank].push_back(event(Event::call, 1, call, 10 * call + rank, 10 * call + 5));
-  }
   for (int32_t rank = 0; rank < 2; ++rank) {
     ranks[rank].push_back(event(Event::call, 1, 2, 20, 25, SYMM_ERR_PEER_FAILED, 2));
     ranks[rank].push_back(event(Event::verdict, 1, 0, 30, 31, SYMM_ERR_PEER_FAILED, 2));

@@ -306,9 +306,8 @@ void borrow(const Trial& trial, int rank) {
 void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
   const auto pause = [&](uint64_t most_us) { std::this_thread::sleep_for(std::chrono::microseconds(random() % most_us)); };
   const auto all = [&](int signal) {
-    for (int rank = 0; rank < trial.size; ++rank) {
+    for (int rank = 0; rank < trial.size; ++rank)
       if (trial.is_struck(rank)) processes[rank].kill(signal);
-    }
   };
   Stage& stage = trial.stage;
   pause(10'000);

@@ -40,9 +40,8 @@ TEST(Kill, TwoHundredAtRandomMoments) {
 }
 
 TEST(Kill, AttacksOfOtherKinds) {
-  for (const auto& [name, what] : kAttacks) {
+  for (const auto& [name, what] : kAttacks)
     if (what != Attack::kill) attack(what, 8);
-  }
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "tools/run/descendants.hpp"
-
 #include <unistd.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

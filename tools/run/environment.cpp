@@ -31,9 +31,8 @@ bool foreign(std::string_view entry) {
 
 std::string random_job_id() {
   uint64_t value = 0;
-  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value)) {
+  if (::getrandom(&value, sizeof value, 0) != static_cast<ssize_t>(sizeof value))
     throw std::system_error(errno, std::generic_category(), "getrandom");
-  }
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;

@@ -1,7 +1,5 @@
 #include "tools/run/outcome.hpp"
-
 #include <algorithm>
-
 #include "tools/run/rank_process.hpp"
 #include "tools/text.hpp"
 

@@ -1,10 +1,8 @@
 #include "tools/run/output.hpp"
-
 #include <poll.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 
@@ -31,11 +29,8 @@ void LineAssembler::feed(std::string_view bytes, std::string& out) {
     }
     partial_ += bytes.substr(0, end);
     const bool windows = terminal_ && bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
-    if (bytes[end] == '\n' || windows) {
-      emit(partial_, '\n', out);
-    } else if (!partial_.empty()) {
-      emit(partial_, '\r', out);
-    }
+    if (bytes[end] == '\n' || windows) emit(partial_, '\n', out);
+    else if (!partial_.empty()) emit(partial_, '\r', out);
     partial_.clear();
     bytes.remove_prefix(end + (windows ? 2 : 1));
   }

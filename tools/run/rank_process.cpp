@@ -1,14 +1,11 @@
 #include "tools/run/rank_process.hpp"
-
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <system_error>
-
 #include "tools/text.hpp"
 
 namespace symm::tool {

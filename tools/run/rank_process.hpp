@@ -3,13 +3,11 @@
 
 #include <sched.h>
 #include <sys/types.h>
-
 #include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
-
 #include "tools/run/output.hpp"
 #include "tools/unique_fd.hpp"
 

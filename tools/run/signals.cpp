@@ -1,7 +1,5 @@
 #include "tools/run/signals.hpp"
-
 #include <sys/signalfd.h>
-
 #include <cerrno>
 #include <system_error>
 

@@ -3,7 +3,6 @@
 
 #include <csignal>
 #include <vector>
-
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {

@@ -1,8 +1,6 @@
 #include "tools/run/standard_input.hpp"
-
 #include <fcntl.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <system_error>
 

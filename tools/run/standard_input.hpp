@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {

@@ -1,16 +1,13 @@
 #include "tools/run/warden.hpp"
-
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <system_error>
 #include <vector>
-
 #include "tools/run/job_directory.hpp"
 
 namespace symm::tool {

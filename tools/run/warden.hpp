@@ -2,9 +2,7 @@
 #pragma once
 
 #include <sys/types.h>
-
 #include <string>
-
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
