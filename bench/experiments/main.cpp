@@ -15,7 +15,7 @@ constexpr struct {
   void (*ask)(const Setup&);
 } kQuestions[] = {{"fence", fence},          {"exporter", exporter_killed},  {"unread", unread_descriptor},
                   {"abort", abort_latency},  {"polling", abort_polling},     {"graph", aborted_group},
-                  {"kills", killed_imports}, {"turns", barriers_on_streams}, {"override", override_of_wait}};
+                  {"kills", killed_imports}, {"override", override_of_wait}};
 
 constexpr struct {
   const char* name;

@@ -22,7 +22,6 @@ void abort_latency(const Setup& setup);
 void abort_polling(const Setup& setup);
 void aborted_group(const Setup& setup);
 void killed_imports(const Setup& setup);
-void barriers_on_streams(const Setup& setup);
 void override_of_wait(const Setup& setup);
 
 void counter_role(long device);   // counts words of another process up until it is killed
