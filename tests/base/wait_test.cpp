@@ -234,7 +234,7 @@ bool all_come_to_say_the_same(uint64_t clocks, bool aborts, uint64_t told_by_the
 TEST(Revocation, AllThatLiveComeToSayTheSame) {
   bool mutant = true;
   for (uint64_t clocks = 0; clocks < 16; ++clocks) {
-    for (const uint64_t told : {0, 1, 2, 6}) {
+    for (const uint64_t told : {0U, 1U, 2U, 6U}) {
       for (const bool aborts : {false, true}) {
         EXPECT_TRUE(all_come_to_say_the_same(clocks, aborts, told, true)) << clocks << " " << told << " " << aborts;
         mutant = mutant && all_come_to_say_the_same(clocks, aborts, told, false);

@@ -137,7 +137,7 @@ class Life {
     const symm::Span<float> all(many), few(many.data(), 4);
     const int size = group_.size();
     const int next = (group_.rank() + 1) % size;
-    auto& [token_size, token] = plan.facts->token[group_.rank()];
+    auto& token = plan.facts->token[group_.rank()];
     const auto meet = [&] { group_.split(0); };
     const auto take = [&] {
       const auto& theirs = plan.facts->token[next];
@@ -153,7 +153,9 @@ class Life {
         [&] { EXPECT_TRUE(on_cuda_ || many[3] == static_cast<float>(size)) << many[3]; },
         [&] { group_.allreduce(all, all, SYMM_OP_MAX); },
         [&] { group_.barrier(); },
-        [&] { check(symm_ipc_export(buffer.span().data(), 4096, nullptr, token, sizeof token, &token_size, nullptr)); },
+        [&] {
+          check(symm_ipc_export(buffer.span().data(), 4096, nullptr, token.bytes, sizeof token.bytes, &token.size, nullptr));
+        },
         meet,
         take,
         take,
