@@ -96,10 +96,11 @@ class UcxLink final : public Link {
     Config config = nullptr;
     require(ucx_.ucp_config_read(nullptr, nullptr, &config), "ucp_config_read");
     const std::unique_ptr<ucp_config, void (*)(Config)> held(config, ucx_.ucp_config_release);
+    require(ucx_.ucp_config_modify(config, "LOG_LEVEL", "fatal"), "LOG_LEVEL");  // or it writes to stderr
     require(ucx_.ucp_config_modify(config, "TLS", environment("SYMM_UCX_TLS")), "SYMM_UCX_TLS");
     const Params params;
     Context context = nullptr;
-    require(ucx_.ucp_init_version(1, 13, &params, config, &context), "ucp_init");
+    require(ucx_.ucp_init_version(1, 13, &params, config, &context), "ucp_init, with what SYMM_UCX_TLS says");
     context_ = {context, ucx_.ucp_cleanup};
     const WorkerParams worker_params;
     Worker worker = nullptr;
