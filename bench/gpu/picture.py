@@ -114,7 +114,7 @@ def shorten(name):
     text = re.sub(r">\s+<", "><", ElementTree.tostring(root, encoding="unicode")).replace("  ", " ")
     text = re.sub(r"(font-family: '[^']*')[^;\"]*", r"\1, sans-serif", text)
     with open(name, "w", encoding="utf-8") as file:
-        file.write(re.sub(r"(.{300,}?>)(?=<)", r"\1\n", text) + "\n")
+        file.write(re.sub(r"(.{3000,}?>)(?=<)", r"\1\n", text) + "\n")
 
 
 def main():
