@@ -107,6 +107,15 @@ TEST(JobDirectory, IsPrivateAndGoesWithItsOwner) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+TEST(JobDirectory, ItsWardenIsThereFirst) {
+  std::string seen;
+  const JobDirectory directory([&](const std::string& path) {
+    seen = path;
+    EXPECT_FALSE(std::filesystem::exists(path)) << "a launcher that is killed now leaves it for ever";
+  });
+  EXPECT_EQ(seen, directory.path());
+}
+
 TEST(JobDirectory, WhatNobodyHoldsIsStale) {
   std::string path = runtime_parent() + "/symm-run-XXXXXX";
   ASSERT_NE(::mkdtemp(path.data()), nullptr);

@@ -1,15 +1,13 @@
 #include "tools/run/job_directory.hpp"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
-
 #include "tools/environment.hpp"
+#include "tools/run/environment.hpp"
 
 namespace symm::tool {
 namespace {
@@ -34,15 +32,14 @@ std::string runtime_parent() {
   return *temporary == '/' ? temporary : "/tmp";
 }
 
-JobDirectory::JobDirectory() {
-  // Of a launcher that was killed before it had a warden. One that was made just now is not locked yet.
+JobDirectory::JobDirectory(const std::function<void(const std::string& path)>& before) {
+  // Of a launcher that was killed and whose warden was, too. One that was made just now is not locked yet.
   constexpr time_t kSettledSeconds = 60;
   for (const std::string& left : stale_job_directories(runtime_parent(), kSettledSeconds)) remove_tree(left);
-  std::string path = runtime_parent() + "/" + prefix + "XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
-    throw std::system_error(errno, std::generic_category(), "cannot make a private directory like " + path);
-  }
-  path_ = path;
+  path_ = runtime_parent() + "/" + prefix + random_job_id();
+  if (before) before(path_);
+  if (::mkdir(path_.c_str(), 0700) != 0)
+    throw std::system_error(errno, std::generic_category(), "cannot make the private directory " + path_);
   lock_ = open_directory(path_);
   if (!lock_ || ::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;

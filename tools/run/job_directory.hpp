@@ -2,9 +2,9 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <string>
 #include <vector>
-
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
@@ -16,7 +16,8 @@ std::string runtime_parent();
 // a killed job left behind from what is in use.
 class JobDirectory {
  public:
-  JobDirectory();  // removes those that are stale. Throws std::system_error
+  // Removes those that are stale; `before` is called before it is made. Throws std::system_error.
+  explicit JobDirectory(const std::function<void(const std::string& path)>& before = {});
   ~JobDirectory();
   JobDirectory(const JobDirectory&) = delete;
   JobDirectory& operator=(const JobDirectory&) = delete;

@@ -25,8 +25,8 @@ void open_missing_standard_streams() {
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options)
-    : options_((open_missing_standard_streams(), options)), out_(STDOUT_FILENO), err_(STDERR_FILENO), warden_(directory_.path()),
-      not_ours_(inherited_children()) {
+    : options_((open_missing_standard_streams(), options)), out_(STDOUT_FILENO), err_(STDERR_FILENO),
+      directory_([this](const std::string& path) { warden_.emplace(path); }), not_ours_(inherited_children()) {
   job_.id = random_job_id();
   job_.directory = directory_.path();
   job_.ranks = options_.ranks;
@@ -97,7 +97,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
   if (!options_.hosts.empty()) {
     const auto& [host, ranks] = options_.hosts[static_cast<size_t>(rank)];
     JobPart part{0, 0, job_.id,
-              options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
+                 options_.hosts[0].first.substr(options_.hosts[0].first.find('@') + 1) + ":" + std::to_string(options_.port)};
     for (int i = 0; i < options_.ranks; ++i) {
       const int here = options_.hosts[static_cast<size_t>(i)].second;
       part.size += here;
@@ -114,7 +114,7 @@ void Launcher::start_rank(int rank, const std::vector<cpu_set_t>& cores) {
     request.standard_input = input_.for_rank_0();
   }
   // By the rank itself: were this process killed first, nobody would know of what the rank starts.
-  request.announce = [this](pid_t self, bool runs) { runs ? warden_.watch(self) : warden_.forget(self); };
+  request.announce = [this](pid_t self, bool runs) { runs ? warden_->watch(self) : warden_->forget(self); };
   Spawned process = spawn(request);
   const auto lines = [&](int fd) { return LineAssembler(prefix(rank, wants_colour(fd)), options_.prefix && ::isatty(fd) != 0); };
   ranks_.push_back(std::make_unique<Rank>(Rank{rank, std::move(process), true, lines(STDOUT_FILENO), lines(STDERR_FILENO)}));

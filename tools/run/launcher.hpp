@@ -89,8 +89,8 @@ class Launcher {
   StandardInput input_;
   const std::string secret_ = draw_secret();
   std::vector<UniqueFd> lifelines_;  // to the hosts
+  std::optional<Warden> warden_;     // is there before the directory, which it removes if we are killed
   JobDirectory directory_;
-  Warden warden_;
   std::set<pid_t> not_ours_;  // the warden, and children that we were born with
   Job job_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -104,7 +104,7 @@ void Launcher::reap() {
   while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
     const pid_t pid = info.si_pid;
     const auto found = std::find_if(ranks_.begin(), ranks_.end(), [&](const auto& rank) { return rank->process.pid == pid; });
-    if (found != ranks_.end()) warden_.forget(pid);
+    if (found != ranks_.end()) warden_->forget(pid);
     int status = 0;
     ::waitpid(pid, &status, 0);
     if (found != ranks_.end()) ended.emplace_back(found->get(), status);
