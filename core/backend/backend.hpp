@@ -292,6 +292,8 @@ class Transport {
   virtual uint64_t scratch_bytes() const noexcept = 0;  // of this rank, and of a lender's
   virtual uint64_t lent_bytes() const noexcept { return 0; }
   virtual int max_ranks() const noexcept { return kMostRanks; }
+  // The group has failed: when this returns, nothing from another machine touches memory of this rank any more.
+  virtual void let_go() noexcept {}
   virtual std::string engine() const { return ""; }  // that carries bytes between machines
 
   // What it does beside. Asked in every call, so it is no virtual function.
@@ -299,7 +301,8 @@ class Transport {
   GroupStats& stats() noexcept { return stats_; }
  protected:
   GroupStats stats_;
-  explicit Transport(DeviceTransport& device) noexcept : device_(&device) {}
+  // `device`: null for none.
+  explicit Transport(DeviceTransport* device) noexcept : device_(device != nullptr ? device : &no_device_) {}
  private:
   DeviceTransport no_device_;
   DeviceTransport* device_ = &no_device_;

@@ -40,7 +40,7 @@ size_t pad_bytes(int size, int channels) {
 }
 
 CudaTransport::CudaTransport(TransportContext context, std::shared_ptr<Device> device, const PlanValues& values)
-    : Transport(static_cast<DeviceTransport&>(*this)), context_(std::move(context)), device_(std::move(device)),
+    : Transport(static_cast<DeviceTransport*>(this)), context_(std::move(context)), device_(std::move(device)),
       lender_(static_cast<const CudaTransport*>(context_.lender)), values_(values),
       tuning_(choose_tuning()), facts_{.size = context_.size, .max_blocks = device_->multiprocessors()},
       layout_(layout_of(context_.size, tuning_, lender_ != nullptr ? &lender_->layout_ : nullptr)),

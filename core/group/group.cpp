@@ -12,6 +12,7 @@
 #include "core/group/agreement.hpp"
 #include "core/group/exchange.hpp"
 #include "core/group/memory.hpp"
+#include "core/span/transport.hpp"
 
 namespace symm {
 namespace {
@@ -21,6 +22,8 @@ constexpr uint64_t kCreation = INT64_MAX;  // sequence of the first exchange, wi
 // Groups made of one by different calls have different ids.
 constexpr uint64_t kFromRanks = 0x66726f6d'72616e6b;
 constexpr uint64_t kShrunk = 0x73687275'6e6b656e;
+
+struct SeveralMachines {};  // found by all ranks alike, which begin anew
 
 PeerFacts own_facts(const Backend& backend) {
   PeerFacts facts;
@@ -128,6 +131,7 @@ uint64_t Group::machine_key() const {
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
   machines_.of.resize(members_.size());
+  bool knows_machines = false;
   Phases phases;
   phases.prepare = [&] {
     if (!backend_) backend_ = open_backend(config_.backend, config_.device, rank_);
@@ -154,7 +158,7 @@ void Group::connect_transport(Deadline deadline) {
     context.revocation = revocation_;
     context.fail = [this](const Failure& failure) { fail(failure); };
     context.directory = &addresses_;
-    transport_ = backend_->make_transport(std::move(context));
+    transport_ = machines_.count > 1 ? span::open(std::move(context)) : backend_->make_transport(std::move(context));
     facts_[static_cast<size_t>(rank_)] = own_facts(*backend_);
     OutgoingMessage share = transport_->share();
     const auto facts = std::as_bytes(std::span(&facts_[static_cast<size_t>(rank_)], 1));
@@ -164,12 +168,12 @@ void Group::connect_transport(Deadline deadline) {
                  std::move(share)};
   };
   phases.agree = [&](std::span<const Vote> votes) {
-    std::vector<uint64_t> keys;
+    machines_.count = 0;  // nothing is allocated here, which would fail on this rank alone
     for (size_t peer = 0; peer < votes.size(); ++peer) {
       const int rank = static_cast<int>(peer);
-      const auto key = std::find(keys.begin(), keys.end(), votes[peer].value[1]);
-      machines_.of[peer] = static_cast<int>(key - keys.begin());
-      if (key == keys.end()) keys.push_back(votes[peer].value[1]);
+      size_t first = 0;
+      while (votes[first].value[1] != votes[peer].value[1]) ++first;
+      machines_.of[peer] = first == peer ? machines_.count++ : machines_.of[first];
       if (votes[peer].value[0] != votes[0].value[0])
         throw Error({Status::mismatch, rank, 0, format("config.backend: rank %d has another back end than rank 0", rank)});
       if (votes[peer].value[2] != votes[0].value[2])
@@ -183,11 +187,12 @@ void Group::connect_transport(Deadline deadline) {
                     rank, static_cast<unsigned long long>(votes[peer].value[value]))});
       }
     }
-    machines_.count = static_cast<int>(keys.size());
-    if (machines_.count > 1) {
+    if (machines_.count > 1 && votes[0].value[0] != static_cast<uint64_t>(BackendKind::host)) {
       const int other = static_cast<int>(std::find(machines_.of.begin(), machines_.of.end(), 1) - machines_.of.begin());
-      throw Error({Status::unavailable, other, 0, format("rank %d is on another machine than rank 0", other)});
+      throw Error({Status::unsupported, other, 0,
+                   format("rank %d is on another machine than rank 0, and there is no engine for GPUs yet (NCCL)", other)});
     }
+    if (machines_.count > 1 && !knows_machines) throw SeveralMachines();
   };
   phases.accept = [&](int peer, Message message) {
     PeerFacts& facts = facts_[static_cast<size_t>(peer)];
@@ -197,7 +202,12 @@ void Group::connect_transport(Deadline deadline) {
     transport_->connect(peer, std::move(message), identity(peer));
   };
   phases.finish = [&] { transport_->ready(); };
-  exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
+  try {
+    exchange(*this, MessageKind::control, 0, kCreation, phases, deadline);
+  } catch (const SeveralMachines&) {
+    knows_machines = true;
+    exchange(*this, MessageKind::control, 0, kCreation - 1, phases, deadline);
+  }
 }
 
 // While a part is formed, a rank that has heard what ended the whole may never come to it.
@@ -355,7 +365,9 @@ std::vector<int> Group::gone_ranks() const {
 
 std::vector<Straggler> Group::stragglers() const {
   std::vector<Straggler> found;
+  if (revocation_->revoked() && transport_) transport_->let_go();
   for (int rank = 0; rank < size_ && revocation_->revoked(); ++rank) {
+    if (!maps(rank)) continue;  // what it sends is not taken any more
     if (auto link = mesh_->link_if_in(members_[static_cast<size_t>(rank)], id_))
       found.push_back({rank, identity(rank), std::move(link)});
   }

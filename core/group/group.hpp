@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-
 #include "core/backend/address_map.hpp"
 #include "core/backend/backend.hpp"
 #include "core/base/peer_fd.hpp"

@@ -47,42 +47,13 @@ const std::byte* CallSync::await_entry(int peer) {
   return entry.payload;
 }
 
-// All ranks that find it shall say the same, so they look at what all make: what most make is right, of equals what the lowest
-// rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
 void CallSync::report_mismatch() {
-  constexpr uint64_t kSoonMs = 200;
-  const Revocation& revocation = *controls_.context().revocation;
-  const auto entered = [&](int rank) { return rank == rank_ || reached(controls_[rank].entry(op_).op, op_); };
-  const auto all_entered = [&] {
-    for (int rank = 0; rank < size_; ++rank)
-      if (!entered(rank) && !revocation.departed(rank)) return revocation.revoked();
-    return true;
-  };
-  retry_until(all_entered, Deadline::after_ms(std::min(kSoonMs, deadline_.get().remaining_ns() / 1'000'000)));
-  std::vector<int> ranks;
-  for (int rank = 0; rank < size_; ++rank)
-    if (entered(rank)) ranks.push_back(rank);
-  const auto hash_of = [&](int rank) { return rank == rank_ ? prepared_.hash : controls_[rank].entry(op_).hash; };
-  const auto like = [&](int rank) {
-    return std::count_if(ranks.begin(), ranks.end(), [&](int other) { return hash_of(other) == hash_of(rank); });
-  };
-  const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
-  const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return hash_of(rank) != hash_of(right); });
-  const auto text_of = [&](int rank) {
-    const CallSignature& mine = prepared_.input;
-    return (rank == rank_ ? mine : controls_[rank].signature(op_)).text();
-  };
-  controls_.fail({Status::mismatch, wrong, controls_.context().pids[static_cast<size_t>(wrong)],
-                  format("call %u of the group: rank %d makes %s, rank %d makes %s", op_, right, text_of(right).c_str(), wrong,
-                         text_of(wrong).c_str())});
+  controls_.fail_mismatch(
+      op_, [&](int rank) { return rank == rank_ || reached(controls_[rank].entry(op_).op, op_); },
+      [&](int rank) { return controls_[rank].signature(op_); }, deadline_.get());
 }
 
-void CallSync::disagree(int peer, size_t sent, size_t expected) {
-  const size_t element = size_of(prepared_.input.dtype);
-  controls_.fail({Status::mismatch, peer, controls_.context().pids[static_cast<size_t>(peer)],
-                  format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(prepared_.input.collective),
-                         peer, sent / element, rank_, expected / element)});
-}
+void CallSync::disagree(int peer, size_t sent, size_t expected) { controls_.fail_piece(prepared_.input, peer, sent, expected); }
 
 void CallSync::prefetch_next_for_write(size_t bytes) const noexcept {
   prefetch_for_write(&controls_.mine().entry(op_ + 1));

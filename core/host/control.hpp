@@ -66,9 +66,10 @@ class Control {
   static size_t scratch_half(int size, uint64_t most);
   static size_t bytes(int size, int channels, size_t half);
 
-  Control() = default;
+  Control() = default;  // of a rank on another machine
   Control(std::shared_ptr<Segment> segment, int size, int channels, size_t half);
 
+  bool is_mapped() const noexcept { return base_ != nullptr; }
   ControlHeader& header() const { return at<ControlHeader>(0)[0]; }
   EntryLine& entry(uint32_t op) const { return at<EntryLine>(kEntries)[op & 1U]; }
   CallSignature& signature(uint32_t op) const { return at<SignatureLine>(kSignatures)[op & 1U].signature; }

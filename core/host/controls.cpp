@@ -1,4 +1,5 @@
 #include "core/host/controls.hpp"
+#include <algorithm>
 #include <cstring>
 
 namespace symm::host {
@@ -13,9 +14,10 @@ struct TransportShare {
 
 }  // namespace
 
-Controls::Controls(TransportContext context, const PlanValues& values)
-    : context_(std::move(context)), values_(values), half_(Control::scratch_half(context_.size, context_.scratch_bytes)),
-      processors_(usable_processors()), spin_(SpinPolicy::for_ranks(context_.size, processors_)),
+Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
+    : context_(std::move(context)), far_(far), values_(values),
+      half_(Control::scratch_half(context_.size, context_.scratch_bytes)), processors_(usable_processors()),
+      spin_(SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_)),
       registered_(register_for_asymmetric_fences()), fencing_(fencing_of_group()), controls_(static_cast<size_t>(context_.size)),
       mine_(controls_[static_cast<size_t>(context_.rank)]) {
   mine_ = Control(Segment::create(Control::bytes(context_.size, context_.channels, half_), "symm-control"), context_.size,
@@ -50,7 +52,7 @@ void Controls::connect(int peer, Message message) {
     throw Error({Status::peer_failed, peer, 0, format("the control segment of rank %d is not of this group or version", peer)});
   controls_[static_cast<size_t>(peer)] = std::move(control);
   for (size_t i = 0; i < processors_.size(); ++i) processors_[i] |= body.processors[i];
-  spin_ = SpinPolicy::for_ranks(context_.size, processors_);
+  spin_ = SpinPolicy::for_ranks(context_.machines.local_size(context_.rank), processors_);
   registered_ = registered_ && body.registered != 0;
   fencing_ = fencing_of_group();
 }
@@ -58,7 +60,7 @@ void Controls::connect(int peer, Message message) {
 // What the last to connect leaves is the same on all ranks: the processors of all, and whether all are registered. Ranks that
 // share processors sleep in nearly every call, where the kernel's barrier would cost more than the writer's.
 Fencing Controls::fencing_of_group() const noexcept {
-  return registered_ && count_of(processors_) >= context_.size ? Fencing::asymmetric : Fencing::symmetric;
+  return far_ == nullptr && registered_ && count_of(processors_) >= context_.size ? Fencing::asymmetric : Fencing::symmetric;
 }
 
 // This rank leaves the call, and its caller may overwrite the operands. A peer that is late and still reads them learns by this
@@ -73,6 +75,7 @@ void Controls::give_up() noexcept {
 void Controls::require_nobody_gave_up(LazyDeadline& deadline, const char* what) {
   fence();
   for (int peer = 0; peer < context_.size; ++peer) {
+    if (!(*this)[peer].is_mapped()) continue;
     Word& word = (*this)[peer].gave_up();
     if (word.load(std::memory_order_relaxed) == 0 || peer == context_.rank) continue;
     // Why, the mesh is about to tell: wait for that.
@@ -94,12 +97,13 @@ void Controls::fail(Failure failure) {
 int Controls::culprit(int peer) const noexcept {
   int suspect = peer;
   for (int hop = 0; hop < context_.size; ++hop) {
+    if (!(*this)[suspect].is_mapped()) return suspect;
     const WaitLine& its = (*this)[suspect].waiting();
     const uint32_t next = its.peer.load(std::memory_order_acquire);
     if (next == 0 || next > static_cast<uint32_t>(context_.size)) return suspect;
     const Control& holder =
         controls_[its.in_own_segment.load(std::memory_order_relaxed) != 0 ? static_cast<size_t>(suspect) : next - 1];
-    const Word* word = holder.word_at(its.offset.load(std::memory_order_relaxed));
+    const Word* word = !holder.is_mapped() ? nullptr : holder.word_at(its.offset.load(std::memory_order_relaxed));
     if (word == nullptr || reached(*word, its.target.load(std::memory_order_relaxed))) return suspect;
     suspect = static_cast<int>(next) - 1;
     if (suspect == context_.rank) return peer;
@@ -107,14 +111,59 @@ int Controls::culprit(int peer) const noexcept {
   return peer;
 }
 
+// All ranks that find it shall say the same, so they look at what all make: what most make is right, of equals what the lowest
+// rank makes; the lowest rank that makes something else is to blame. Ranks that do not come soon are left out.
+void Controls::fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
+                             const std::function<CallSignature(int)>& said, Deadline deadline) {
+  constexpr uint64_t kSoonMs = 200;
+  const auto all_entered = [&] {
+    for (int rank = 0; rank < context_.size; ++rank)
+      if (!entered(rank) && !context_.revocation->departed(rank)) return context_.revocation->revoked();
+    return true;
+  };
+  retry_until(all_entered, Deadline::after_ms(std::min(kSoonMs, deadline.remaining_ns() / 1'000'000)));
+  std::vector<int> ranks;
+  for (int rank = 0; rank < context_.size; ++rank)
+    if (entered(rank)) ranks.push_back(rank);
+  const auto like = [&](int rank) {
+    return std::count_if(ranks.begin(), ranks.end(), [&](int other) { return said(other).hash() == said(rank).hash(); });
+  };
+  const int right = *std::max_element(ranks.begin(), ranks.end(), [&](int a, int b) { return like(a) < like(b); });
+  const int wrong = *std::find_if(ranks.begin(), ranks.end(), [&](int rank) { return said(rank).hash() != said(right).hash(); });
+  fail({Status::mismatch, wrong, context_.pids[static_cast<size_t>(wrong)],
+        format("call %u of the group: rank %d makes %s, rank %d makes %s", call, right, said(right).text().c_str(), wrong,
+               said(wrong).text().c_str())});
+}
+
+void Controls::fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected) {
+  const size_t element = size_of(call.dtype);
+  fail({Status::mismatch, peer, context_.pids[static_cast<size_t>(peer)],
+        format("%s: rank %d sends %zu elements to rank %d, which expects %zu", name_of(call.collective), peer, sent / element,
+               context_.rank, expected / element)});
+}
+
+WaitEnd Controls::await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const {
+  const auto holds = [&] { return condition.holds() || (far_ != nullptr && far_->progress() && condition.holds()); };
+  return wait_condition({holds, condition.in_vain, condition.bells, condition.all_ring}, waiter, *context_.revocation, spin_,
+                        deadline);
+}
+
 void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what) {
   const bool own = mine_.contains(word);
   WaitLine& waiting = mine_.waiting();
   waiting.in_own_segment.store(own ? 1 : 0, std::memory_order_relaxed);
-  waiting.offset.store((own ? mine_ : (*this)[peer]).offset_of(word), std::memory_order_relaxed);
+  const Control& holder = own ? mine_ : (*this)[peer];
+  waiting.offset.store(holder.is_mapped() ? holder.offset_of(word) : 0, std::memory_order_relaxed);
   waiting.target.store(target, std::memory_order_relaxed);
   waiting.peer.store(static_cast<uint32_t>(peer) + 1, std::memory_order_release);
-  const WaitEnd end = wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_);
+  const auto end_of_far_wait = [&] {
+    const auto is_there = [&] { return reached(word, target); };
+    const auto has_left = [&] { return far_->has_left(peer); };
+    const Word* const words[] = {&word};
+    return await_condition({is_there, has_left, words}, waiter, deadline);
+  };
+  const WaitEnd end = far_ != nullptr ? end_of_far_wait()
+                                      : wait_word(word, target, waiter, peer, *context_.revocation, spin_, deadline, fencing_);
   // After a failure it stays: peers that time out a moment later shall come to the same rank.
   if (end == WaitEnd::reached) waiting.peer.store(0, std::memory_order_relaxed);
   if (end == WaitEnd::timed_out) peer = culprit(peer);

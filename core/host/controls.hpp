@@ -9,9 +9,17 @@
 
 namespace symm::host {
 
+// The ranks on other machines, of a group that has such. There every wait asks them for progress while it looks.
+class Far : public DeviceTransport {
+ public:
+  virtual bool progress() noexcept = 0;          // what has come from them is taken in; false: nothing had
+  virtual bool has_left(int rank) noexcept = 0;  // any rank; and what it sent before is here
+};
+
 class Controls {
  public:
-  Controls(TransportContext context, const PlanValues& values);
+  // `far`: null on one machine. The segments of ranks on others stay as they are now, not mapped.
+  Controls(TransportContext context, const PlanValues& values, Far* far);
 
   OutgoingMessage share() const;
   void connect(int peer, Message message);
@@ -22,6 +30,9 @@ class Controls {
   size_t scratch_half() const noexcept { return half_; }
   Fencing fencing() const noexcept { return fencing_; }
   const SpinPolicy& spin() const noexcept { return spin_; }
+  Far* far() const noexcept { return far_; }
+  bool has_left(int rank) const noexcept { return far_ != nullptr ? far_->has_left(rank) : context_.revocation->departed(rank); }
+  WaitEnd await_condition(const Condition& condition, Waiter& waiter, LazyDeadline& deadline) const;
 
   // Wait, or revoke the group and throw: `what` says what was awaited.
   void await(Word& word, uint32_t target, Waiter& waiter, int peer, LazyDeadline& deadline, const char* what);
@@ -32,12 +43,18 @@ class Controls {
   }
   void require_nobody_gave_up(LazyDeadline& deadline, const char* what);
   [[noreturn]] void fail(Failure failure);
+  // Ranks make different calls: what each of those that have entered it has `said`.
+  [[noreturn]] void fail_mismatch(uint32_t call, const std::function<bool(int)>& entered,
+                                  const std::function<CallSignature(int)>& said, Deadline deadline);
+  // In bytes.
+  [[noreturn]] void fail_piece(const CallSignature& call, int peer, size_t sent, size_t expected);
  private:
   Fencing fencing_of_group() const noexcept;
   void give_up() noexcept;
   int culprit(int peer) const noexcept;
 
   TransportContext context_;
+  Far* far_;
   PlanValues values_;
   size_t half_;            // of the scratch
   Processors processors_;  // that any rank known so far may use

@@ -41,12 +41,15 @@ bool HostTransport::stream_done(void* stream) {
   return true;
 }
 
-HostTransport::HostTransport(TransportContext context, const PlanValues& values)
-    : controls_(std::move(context), values),
+HostTransport::HostTransport(TransportContext context, const PlanValues& values, Far* far)
+    : Transport(far), controls_(std::move(context), values, far),
       context_(controls_.context()), facts_{context_.size, controls_.scratch_half(), last_level_cache_bytes(), tuning_of(values)},
       calls_(context_.size), scratch_(static_cast<size_t>(context_.size)),
       operands_(context_.directory, context_.rank, context_.size), barriers_(static_cast<size_t>(context_.channels) + 1) {
   stats_.barriers = std::vector<Counter>(barriers_.size());
+  if (far == nullptr) return;
+  everybody_.resize(static_cast<size_t>(context_.size));
+  std::iota(everybody_.begin(), everybody_.end(), 0);
 }
 
 // ---- barriers and signals
@@ -54,20 +57,22 @@ HostTransport::HostTransport(TransportContext context, const PlanValues& values)
 void HostTransport::barrier(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms, void* stream) {
   require_no_stream(stream);
   const TimedLock turn(barriers_[static_cast<size_t>(channel)].turn, timeout_ms, "barrier");
-  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel) : -1; peer >= 0) {
+  if (ranks.empty()) ranks = everybody_;
+  const bool all = everybody_.empty() && (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size));
+  if (const int peer = timeout_ms == Deadline::kNow ? missing(ranks, channel, all) : -1; peer >= 0) {
     const int64_t pid = context_.pids[static_cast<size_t>(peer)];
     throw Error(
         {Status::timeout, peer, pid, format("barrier: rank %d (pid %lld) is not here", peer, static_cast<long long>(pid))});
   }
-  if (ranks.empty() || ranks.size() == static_cast<size_t>(context_.size)) barrier_of_all(channel, timeout_ms);
+  if (all) barrier_of_all(channel, timeout_ms);
   else barrier_of_some(ranks, channel, timeout_ms);
   stats_.barriers[static_cast<size_t>(channel)].add(1);
 }
 
 // The first who is not here; -1: all are.
-int HostTransport::missing(std::span<const int32_t> ranks, int channel) {
+int HostTransport::missing(std::span<const int32_t> ranks, int channel, bool all) {
+  if (Far* far = controls_.far(); far != nullptr) far->progress();
   const BarrierState& state = barriers_[static_cast<size_t>(channel)];
-  const bool all = ranks.empty() || ranks.size() == static_cast<size_t>(context_.size);
   for (int i = 0; i < (all ? context_.size : static_cast<int>(ranks.size())); ++i) {
     const int peer = all ? i : ranks[static_cast<size_t>(i)];
     if (peer == context_.rank) continue;
@@ -89,6 +94,11 @@ void HostTransport::barrier_of_all(int channel, uint64_t timeout_ms) {
   controls_.require_nobody_gave_up(deadline, "barrier");
 }
 
+void HostTransport::note_arrival(const Control& owner, int channel, int source, uint32_t count, uint32_t set) const {
+  owner.pair_set(channel, source, count).store(set, std::memory_order_relaxed);  // in view with the count
+  publish(owner.pair(channel, source), count, owner.pair_waiter(), controls_.fencing());
+}
+
 void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms) {
   BarrierState& state = barriers_[static_cast<size_t>(channel)];
   state.sent.resize(static_cast<size_t>(context_.size));
@@ -96,10 +106,7 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
   const uint32_t set = set_of(ranks);
   for (const int peer : ranks) {
     if (peer == context_.rank) continue;
-    const Control& theirs = controls_[peer];
-    const uint32_t count = ++state.sent[static_cast<size_t>(peer)];
-    theirs.pair_set(channel, context_.rank, count).store(set, std::memory_order_relaxed);  // in view with the count
-    publish(theirs.pair(channel, context_.rank), count, theirs.pair_waiter(), controls_.fencing());
+    arrive(peer, channel, ++state.sent[static_cast<size_t>(peer)], set, timeout_ms);
   }
   LazyDeadline deadline(timeout_ms);
   for (const int peer : ranks) {
@@ -147,28 +154,35 @@ uint64_t load(const void* word, size_t bytes) {
 
 }  // namespace
 
-// Only this rank writes the word, but several of its threads may, so it is added to atomically.
 void HostTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
   require_no_stream(stream);
-  const Pad pad = pad_of(memory, rank);
-  Pad::SignalWord& word = pad.word(channel, context_.rank);
+  note_signal(memory, rank, channel, context_.rank, op, value);
+}
+
+// Only the source writes the word, but several of its threads may, so it is added to atomically.
+void HostTransport::note_signal(const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value) {
+  const Pad pad = pad_of(memory, owner);
+  Pad::SignalWord& word = pad.word(channel, source);
   if (op == SignalOp::add) word.fetch_add(value, std::memory_order_seq_cst);
   else word.store(value, std::memory_order_seq_cst);
-  ring(pad.bell(context_.rank), pad.waiter());
+  ring(pad.bell(source), pad.waiter());
 }
 
 void HostTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
   require_no_stream(stream);
-  store(memory.blocks[static_cast<size_t>(rank)] + offset, value, bytes);
-  const Pad pad = pad_of(memory, rank);
-  ring(pad.bell(context_.rank), pad.waiter());
+  note_value(memory, rank, context_.rank, offset, value, bytes);
+}
+
+void HostTransport::note_value(const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes) {
+  store(memory.blocks[static_cast<size_t>(owner)] + offset, value, bytes);
+  const Pad pad = pad_of(memory, owner);
+  ring(pad.bell(source), pad.waiter());
 }
 
 // `ranks` bring it about; of a wait in vain for one of them, that one is to blame.
 void HostTransport::await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks,
                           LazyDeadline& deadline, const std::function<std::string()>& what) {
-  const WaitEnd end =
-      wait_condition(condition, pad_of(memory, context_.rank).waiter(), *context_.revocation, controls_.spin(), deadline);
+  const WaitEnd end = controls_.await_condition(condition, pad_of(memory, context_.rank).waiter(), deadline);
   if (end == WaitEnd::reached) return;
   if (end == WaitEnd::revoked) throw Error(context_.revocation->failure());
   const bool is_one = !ranks.empty() && std::count(ranks.begin(), ranks.end(), ranks[0]) == std::ssize(ranks);
@@ -193,7 +207,7 @@ void HostTransport::take_signal(const MemoryView& memory, int rank, int channel,
   };
   if (takes()) return;
   LazyDeadline deadline(timeout_ms);
-  const auto has_left = [&] { return context_.revocation->departed(rank); };
+  const auto has_left = [&] { return controls_.has_left(rank); };
   const Word* const bells[] = {&pad.bell(rank)};
   await(memory, {takes, has_left, bells}, {&rank, 1}, deadline, [&] {
     return format("wait_signal: no signal from rank %d (pid %lld) on channel %d", rank,
@@ -229,7 +243,7 @@ void HostTransport::wait_signals(const MemoryView& memory, std::span<const Signa
     for (const SignalWait& wait : some) ranks.push_back(wait.rank);
     const auto is_there = [&] { return holds_one(some); };
     const auto have_left = [&] {
-      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return context_.revocation->departed(rank); });
+      return std::all_of(ranks.begin(), ranks.end(), [&](int rank) { return controls_.has_left(rank); });
     };
     await(memory, {is_there, have_left, bells_of(pad, ranks)}, ranks, deadline, [&]() -> std::string {
       if (some.size() > 1) return format("wait_signals: none of %zu signals was as awaited", some.size());
@@ -272,8 +286,12 @@ void HostTransport::fill32(void* to, uint32_t value, size_t count, void* stream)
 }
 
 void HostTransport::require_possible(const CollectiveCall& call) const {
-  if (const std::string reason = refuse({call, facts_}, operands_.symmetric_here(call)); !reason.empty())
+  if (const std::string reason = why_impossible(call); !reason.empty())
     throw Error(Status::invalid_argument, "options.algorithm: " + reason);
+}
+
+std::string HostTransport::why_impossible(const CollectiveCall& call) const {
+  return refuse({call, facts_}, operands_.symmetric_here(call));
 }
 
 const PreparedCall& HostTransport::prepare(const CollectiveCall& call) {

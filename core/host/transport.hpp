@@ -9,9 +9,10 @@
 
 namespace symm::host {
 
-class HostTransport final : public Transport {
+// Of a group on several machines core/span has the rest: `far`, and what is virtual here.
+class HostTransport : public Transport {
  public:
-  HostTransport(TransportContext context, const PlanValues& values);
+  HostTransport(TransportContext context, const PlanValues& values, Far* far = nullptr);
 
   OutgoingMessage share() const override { return controls_.share(); }
   void connect(int peer, Message message, const PeerIdentity&) override { controls_.connect(peer, std::move(message)); }
@@ -32,26 +33,37 @@ class HostTransport final : public Transport {
   void stream_wait(void* stream, void* after) override;
   bool stream_done(void* stream) override;
   uint64_t scratch_bytes() const noexcept override { return 2 * controls_.scratch_half(); }
- private:
-  int missing(std::span<const int32_t> ranks, int channel);
-  void barrier_of_all(int channel, uint64_t timeout_ms);
-  void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
+ protected:
   static void require_no_stream(void* stream);
-  void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
-             const std::function<std::string()>& what);
-  // The turn is this call's.
-  void plain_collective(const CollectiveCall& call);
-  void scaled_collective(const CollectiveCall& call);
-  PlanReport plan_plain(const CollectiveCall& call) const;
-  const PreparedCall& prepare(const CollectiveCall& call);
+  // `source` has come for the `count`th time for the owner of a segment, or stores a word of a pad for its owner.
+  void note_arrival(const Control& owner, int channel, int source, uint32_t count, uint32_t set) const;
+  static void note_signal(const MemoryView& memory, int owner, int channel, int source, SignalOp op, uint64_t value);
+  static void note_value(const MemoryView& memory, int owner, int source, size_t offset, uint64_t value, size_t bytes);
+  // This rank has come for `peer`.
+  virtual void arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t) {
+    note_arrival(controls_[peer], channel, context_.rank, count, set);
+  }
+  // The turn is this call's, and prepared_ is to say by which algorithm.
+  virtual void plain_collective(const CollectiveCall& call);
+  virtual PlanReport plan_plain(const CollectiveCall& call) const;
+  virtual std::string why_impossible(const CollectiveCall& call) const;
   void require_possible(const CollectiveCall& call) const;
 
   Controls controls_;
   const TransportContext& context_;  // of controls_
   Facts facts_;
-
-  TimedMutex collective_mutex_;
   PreparedCall prepared_;  // the last one
+ private:
+  int missing(std::span<const int32_t> ranks, int channel, bool all);
+  void barrier_of_all(int channel, uint64_t timeout_ms);
+  void barrier_of_some(std::span<const int32_t> ranks, int channel, uint64_t timeout_ms);
+  void await(const MemoryView& memory, const Condition& condition, std::span<const int> ranks, LazyDeadline& deadline,
+             const std::function<std::string()>& what);
+  void scaled_collective(const CollectiveCall& call);
+  const PreparedCall& prepare(const CollectiveCall& call);
+
+  std::vector<int32_t> everybody_;  // where barriers of all are those of a set
+  TimedMutex collective_mutex_;
   CallCounters calls_;
   std::vector<std::byte*> scratch_;
   std::vector<std::byte> wide_;  // of scaled calls: their operands, wide; empty before the first

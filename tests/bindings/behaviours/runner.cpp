@@ -109,8 +109,15 @@ class Runner {
     if (auto array = things_->arrays.find(name); array != things_->arrays.end()) return array->second.data() + offset;
     const symm::Memory& block = things_->memories.at(name);
     const int32_t own = block.info().rank;
-    return block.span(key == "at" ? line.integer32("rank", own) : own).data() + offset;
+    const int32_t rank = key == "at" ? line.integer32("rank", own) : own;
+    if (rank == own || !is_far(rank)) return block.span(rank).data() + offset;
+    copy_.resize(block.info().bytes);
+    symm::check(symm_get(block.get(), rank, 0, copy_.data(), copy_.size(), nullptr), "symm_get");
+    return copy_.data() + offset;
   }
+  // On another machine: its memory is not mapped here, and a copy of its block stands for it. Only in the group of the scenario.
+  bool is_far(int32_t rank) { return things_->groups.at("group").peer_info(rank).mapped == 0; }
+  bool is_far(const Line& line) { return line.has("rank") && is_far(rank(line)); }
   std::span<std::byte> bytes(const Line& line, const std::string& key) { return {address(line, key), line.size("bytes")}; }
 
   symm::Span<std::byte> piece(const Line& line) { return {address(line, "at"), line.size("bytes")}; }
@@ -205,6 +212,7 @@ class Runner {
   }
 
   void find(const Line& line) {
+    if (is_far(line)) return line.use_all();  // and found by no address
     const auto place = group(line).find(address(line, "at"));
     const auto own = symm::find_buffer(address(line, "at"));
     if (!line.has("memory")) {
@@ -222,12 +230,18 @@ class Runner {
 
   void write(const Line& line) {
     const auto dtype = line.constant("dtype");
-    std::byte* to = address(line, "at");
+    std::byte* const begin = address(line, "at");
+    std::byte* to = begin;
     for (int64_t i = 0; i < line.integer("count"); ++i, to += symm::reference::size_of(dtype))
       symm::reference::store_bits(dtype, symm::reference::encode_integer(dtype, line.formula(rank_, i)), to);
+    if (!is_far(line)) return;
+    const auto [name, offset] = line.address("at");
+    symm::check(symm_put(things_->memories.at(name).get(), rank(line), offset, begin, static_cast<size_t>(to - begin), nullptr),
+                "symm_put");
   }
 
   void expect(const Line& line) {
+    if (is_far(line) && group(line).status().status != SYMM_OK) return line.use_all();  // what a dead machine had is gone
     const auto dtype = line.constant("dtype");
     const std::byte* at = address(line, "at");
     const int64_t shift = line.integer("shift", 0);
@@ -462,6 +476,7 @@ class Runner {
   };
 
   int rank_;
+  std::vector<std::byte> copy_;
   std::unique_ptr<Things> things_;
 };
 

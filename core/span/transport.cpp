@@ -1,0 +1,314 @@
+#include "core/span/transport.hpp"
+#include <algorithm>
+#include <cstring>
+#include "core/backend/hardware.hpp"
+
+namespace symm::span {
+namespace {
+
+using engine::Head;
+
+enum Kind : uint16_t {
+  kArrival = 2,  // at a barrier: `value` times on `channel`, last for the set `call`
+  kSignal,       // `value` by the operation `call`
+  kValue,        // `value` into a word of `channel` bytes
+  kPut,
+  kFetch,   // `value` bytes, for the answer `call`
+  kAnswer,  // `value`: 1, or 0 if the memory is not there any more
+};
+
+constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
+constexpr size_t kMostAddress = 2048;
+
+// Behind what the host back end shares.
+struct EngineShare {
+  char name[64] = "";
+  uint32_t address_bytes = 0;
+  std::byte address[kMostAddress] = {};
+};
+
+TransportContext with_rounds(TransportContext context) {
+  ++context.channels;
+  return context;
+}
+
+Deadline deadline_of(uint64_t timeout_ms) { return LazyDeadline(timeout_ms).get(); }
+
+Head head_of(Kind kind, const MemoryView& memory, size_t offset) {
+  Head head;
+  head.kind = kind;
+  head.memory = memory.id;
+  head.offset = offset;
+  return head;
+}
+
+}  // namespace
+
+// What a rank waits for: the bytes of a block on another machine.
+struct SpanTransport::Fetch {
+  int rank;
+  std::byte* to;
+  size_t bytes;
+  bool found = false;
+  Word done{0};
+  Waiter waiter{0};
+};
+
+std::unique_ptr<Transport> open(TransportContext context) {
+  const PlanTable table = PlanTable::from_environment(BackendKind::host);
+  const PlanValues values = table.values(BackendKind::host, context.size, host::processor_name);
+  return std::make_unique<SpanTransport>(std::move(context), values);
+}
+
+SpanTransport::SpanTransport(TransportContext context, const PlanValues& values)
+    : HostTransport(with_rounds(std::move(context)), values, this), losses_(static_cast<size_t>(context_.size)),
+      nowhere_(new std::byte[kMessage]),
+      post_(engine::open_post(context_.group, context_.rank, context_.size, *this, context_.revocation)) {
+  engine_ = engine::engine_name();
+  address_ = engine::engine_address();
+  if (address_.size() > kMostAddress)
+    throw Error(Status::unsupported,
+                format("%s: its address has %zu bytes, and %zu fit", engine_.c_str(), address_.size(), kMostAddress));
+}
+
+// ---- creation
+
+OutgoingMessage SpanTransport::share() const {
+  OutgoingMessage share = HostTransport::share();
+  EngineShare mine;
+  write_text(mine.name, engine_);
+  mine.address_bytes = static_cast<uint32_t>(address_.size());
+  std::copy(address_.begin(), address_.end(), mine.address);
+  const auto bytes = std::as_bytes(std::span(&mine, 1));
+  share.body.insert(share.body.end(), bytes.begin(), bytes.end());
+  return share;
+}
+
+void SpanTransport::connect(int peer, Message message, const PeerIdentity& identity) {
+  EngineShare theirs;
+  std::memcpy(&theirs, message.body.data() + message.body.size() - sizeof theirs, sizeof theirs);
+  message.body.resize(message.body.size() - sizeof theirs);
+  theirs.name[sizeof theirs.name - 1] = '\0';
+  if (theirs.name != engine_ || theirs.address_bytes > kMostAddress) {
+    throw Error({Status::mismatch, peer, 0,
+                 format("engine: rank %d has %s, rank %d has %s", context_.rank, engine_.c_str(), peer, theirs.name)});
+  }
+  if (maps(peer)) return HostTransport::connect(peer, std::move(message), identity);
+  const Bytes mine = HostTransport::share().body;
+  if (std::memcmp(mine.data(), message.body.data(), sizeof(uint64_t)) != 0)
+    throw Error({Status::mismatch, peer, 0,
+                 format("rank %d has a control segment of another size: different versions of the library?", peer)});
+  post_->connect(peer, {theirs.address, theirs.address_bytes});
+}
+
+void SpanTransport::let_go() noexcept {
+  for (int rank = 0; rank < context_.size; ++rank)
+    if (!maps(rank)) post_->cut(rank);
+}
+
+// ---- to ranks of other machines
+
+void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what) {
+  constexpr uint64_t kReasonMs = 100;  // that the mesh takes at most to say why a line broke
+  const Revocation& revocation = *context_.revocation;
+  if (revocation.departed(rank)) return;  // as into memory that nobody looks at
+  try {
+    post_->send(rank, head, payload, deadline_of(timeout_ms));
+  } catch (const Error& error) {
+    retry_until([&] { return revocation.revoked() || revocation.departed(rank); }, Deadline::after_ms(kReasonMs));
+    revocation.throw_if_revoked();
+    if (revocation.departed(rank)) return;
+    const int64_t pid = context_.pids[static_cast<size_t>(rank)];
+    controls_.fail(
+        {error.status(), rank, pid, format("%s: rank %d (pid %lld): %s", what, rank, static_cast<long long>(pid), error.what())});
+  }
+}
+
+void SpanTransport::arrive(int peer, int channel, uint32_t count, uint32_t set, uint64_t timeout_ms) {
+  if (maps(peer)) return HostTransport::arrive(peer, channel, count, set, timeout_ms);
+  Head head;
+  head.kind = kArrival;
+  head.channel = static_cast<uint16_t>(channel);
+  head.value = count;
+  head.call = set;
+  send(peer, head, {}, timeout_ms == Deadline::kNow ? context_.timeout_ms : timeout_ms, "barrier");
+}
+
+void SpanTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
+  if (maps(rank)) return HostTransport::send_signal(memory, rank, channel, op, value, stream);
+  require_no_stream(stream);
+  Head head = head_of(kSignal, memory, 0);
+  head.channel = static_cast<uint16_t>(channel);
+  head.value = value;
+  head.call = static_cast<uint64_t>(op);
+  send(rank, head, {}, context_.timeout_ms, "signal");
+}
+
+void SpanTransport::write_value(const MemoryView& memory, int rank, size_t offset, uint64_t value, size_t bytes, void* stream) {
+  if (maps(rank)) return HostTransport::write_value(memory, rank, offset, value, bytes, stream);
+  require_no_stream(stream);
+  Head head = head_of(kValue, memory, offset);
+  head.channel = static_cast<uint16_t>(bytes);
+  head.value = value;
+  send(rank, head, {}, context_.timeout_ms, "write_value");
+}
+
+void SpanTransport::put(const MemoryView& memory, int rank, size_t offset, const void* from, size_t bytes, void* stream) {
+  if (maps(rank)) return HostTransport::put(memory, rank, offset, from, bytes, stream);
+  require_no_stream(stream);
+  for (size_t at = 0; at < bytes; at += kMessage) {
+    const std::span<const std::byte> part{static_cast<const std::byte*>(from) + at, std::min(kMessage, bytes - at)};
+    send(rank, head_of(kPut, memory, offset + at), part, context_.timeout_ms, "put");
+  }
+}
+
+void SpanTransport::fill(const MemoryView& memory, int rank, size_t offset, uint32_t value, size_t count, void* stream) {
+  if (maps(rank)) return HostTransport::fill(memory, rank, offset, value, count, stream);
+  const std::vector<uint32_t> words(std::min(count, kMessage / sizeof value), value);
+  for (size_t at = 0; at < count; at += words.size())
+    put(memory, rank, offset + at * sizeof value, words.data(), std::min(words.size(), count - at) * sizeof value, stream);
+}
+
+void SpanTransport::get(const MemoryView& memory, int rank, size_t offset, void* to, size_t bytes, void* stream) {
+  if (maps(rank)) return HostTransport::get(memory, rank, offset, to, bytes, stream);
+  require_no_stream(stream);
+  for (size_t at = 0; at < bytes; at += kMessage) {
+    Fetch fetch{.rank = rank, .to = static_cast<std::byte*>(to) + at, .bytes = std::min(kMessage, bytes - at)};
+    Head head = head_of(kFetch, memory, offset + at);
+    head.value = fetch.bytes;
+    {
+      const std::lock_guard lock(mutex_);
+      head.call = ++next_fetch_;
+      fetches_[head.call] = &fetch;
+    }
+    const auto forget = [&] {
+      const std::lock_guard lock(mutex_);  // whoever ends it has let go of it
+      fetches_.erase(head.call);
+    };
+    LazyDeadline deadline(context_.timeout_ms);
+    try {
+      send(rank, head, {}, context_.timeout_ms, "get");
+      controls_.await(fetch.done, 1, fetch.waiter, rank, deadline, "get");
+    } catch (...) {
+      post_->cut(rank);
+      forget();
+      throw;
+    }
+    forget();
+    if (!fetch.found) throw Error(Status::unavailable, format("rank: %d has released the memory", rank));
+  }
+}
+
+// ---- from ranks of other machines
+
+// Null if it was released here, or, `refused`, if the range does not lie in it.
+std::shared_ptr<const MemoryView> SpanTransport::numbered(uint64_t id, uint64_t offset, uint64_t bytes, bool* refused) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = memories_.find(id);
+  std::shared_ptr<const MemoryView> view = found == memories_.end() ? nullptr : found->second.lock();
+  *refused = view && (offset > view->bytes || bytes > view->bytes - offset);
+  return *refused ? nullptr : view;
+}
+
+std::byte* SpanTransport::place(int from, const Head& head) noexcept {
+  if (head.kind == kRound) return place_of_round(from, head);
+  if (head.kind == kAnswer) {
+    const std::lock_guard lock(mutex_);
+    const auto found = fetches_.find(head.call);
+    return found != fetches_.end() && found->second->rank == from && found->second->bytes == head.bytes ? found->second->to
+                                                                                                        : nullptr;
+  }
+  bool refused = false;
+  std::shared_ptr<const MemoryView> view = numbered(head.memory, head.offset, head.bytes, &refused);
+  if (head.kind != kPut || refused || head.bytes > kMessage) return nullptr;
+  if (!view) return nowhere_.get();
+  std::byte* const to = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
+  try {
+    landing_[{from, head.sequence}] = std::move(view);
+  } catch (const std::bad_alloc&) { return nullptr; }
+  return to;
+}
+
+void SpanTransport::arrived(int from, const Head& head) noexcept {
+  bool refused = false;
+  switch (head.kind) {
+    case kRound: return arrived_of_round(from, head);
+    case kArrival:
+      if (head.channel >= context_.channels) return;
+      return note_arrival(controls_.mine(), head.channel, from, static_cast<uint32_t>(head.value),
+                          static_cast<uint32_t>(head.call));
+    case kSignal: {
+      const auto view = numbered(head.memory, 0, 0, &refused);
+      if (!view || head.channel >= view->channels || !is_valid(static_cast<SignalOp>(head.call))) return;
+      return note_signal(*view, context_.rank, head.channel, from, static_cast<SignalOp>(head.call), head.value);
+    }
+    case kValue: {
+      const auto view = numbered(head.memory, head.offset, head.channel, &refused);
+      if (!view || (head.channel != 4 && head.channel != 8) || head.offset % head.channel != 0) return;
+      return note_value(*view, context_.rank, from, head.offset, head.value, head.channel);
+    }
+    case kPut: landing_.erase({from, head.sequence}); return;
+    case kFetch: return answer(from, head);
+    case kAnswer: {
+      const std::lock_guard lock(mutex_);
+      const auto found = fetches_.find(head.call);
+      if (found == fetches_.end() || found->second->rank != from) return;
+      found->second->found = head.value != 0;
+      return publish(found->second->done, 1, {&found->second->waiter, 1});
+    }
+    default: return;
+  }
+}
+
+void SpanTransport::answer(int from, const Head& head) noexcept {
+  bool refused = false;
+  const auto view = numbered(head.memory, head.offset, head.value, &refused);
+  Head reply;
+  reply.kind = kAnswer;
+  reply.call = head.call;
+  if (!view) return post_->answer(from, reply, {}, nullptr);
+  reply.value = 1;
+  const std::byte* const at = view->blocks[static_cast<size_t>(context_.rank)] + head.offset;
+  post_->answer(from, reply, {at, static_cast<size_t>(head.value)}, view);
+}
+
+void SpanTransport::memory_added(const std::shared_ptr<const MemoryView>& memory) {
+  const std::lock_guard lock(mutex_);
+  memories_[memory->id] = memory;
+}
+
+void SpanTransport::memory_removed(const MemoryView& memory) noexcept {
+  const std::lock_guard lock(mutex_);
+  memories_.erase(memory.id);
+}
+
+// ---- who is there
+
+void SpanTransport::lost(int peer, const std::string& how) noexcept {
+  constexpr uint64_t kReasonMs = 100;
+  const std::lock_guard lock(mutex_);
+  Loss& loss = losses_[static_cast<size_t>(peer)];
+  loss.how = how;
+  loss.until = Deadline::after_ms(kReasonMs);
+}
+
+// The mesh tells of a departure, and of a death, by another way than what was sent before; where the engine breaks and the mesh
+// says nothing, whoever waits for the rank says so.
+bool SpanTransport::has_left(int rank) noexcept {
+  constexpr uint64_t kOnTheWayMs = 1'000;
+  const bool departed = context_.revocation->departed(rank);
+  if (maps(rank)) return departed;
+  Failure failure{Status::peer_failed, rank, context_.pids[static_cast<size_t>(rank)], ""};
+  {
+    const std::lock_guard lock(mutex_);
+    Loss& loss = losses_[static_cast<size_t>(rank)];
+    if (departed && !loss.until) loss.until = Deadline::after_ms(kOnTheWayMs);
+    if (departed) return !loss.how.empty() || loss.until->expired();
+    if (!loss.until || !loss.until->expired()) return false;
+    failure.message = format("%s lost rank %d: %s", engine_.c_str(), rank, loss.how.c_str());
+  }
+  context_.fail(failure);
+  return false;
+}
+
+}  // namespace symm::span

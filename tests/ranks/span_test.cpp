@@ -1,0 +1,194 @@
+// Groups across machines, which SYMM_MACHINE makes of this host, over the engine that is found here. tests/bindings/behaviours
+// has what all calls mean; here the bits of collectives are compared with those of one machine.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string_view>
+
+#include "tests/support/group.hpp"
+#include "tests/support/options.hpp"
+
+namespace support {
+namespace {
+
+// Ranks on machines by their letters; what each said.
+std::vector<std::string> on_machines(const std::string& layout,
+                                     const std::function<std::string(int rank, const Group& group)>& body) {
+  const Bootstrap meeting;
+  const Config config = meeting.processes();
+  Processes ranks(static_cast<int>(layout.size()), [&](int rank) {
+    setenv("SYMM_MACHINE", layout.substr(static_cast<size_t>(rank), 1).c_str(), 1);
+    try {
+      const Group group = create(config, rank, static_cast<int>(layout.size()));
+      std::string said = body(rank, group);
+      group.finalize();
+      return said;
+    } catch (const Error& error) { return std::string("failed: ") + error.what(); }
+  });
+  std::vector<std::string> said;
+  for (Process& rank : ranks) said.push_back(rank.result());
+  return said;
+}
+
+class Span : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string said = on_machines("ab", [](int, const Group&) { return ""; })[0];
+    if (said.find("no engine") != std::string::npos) GTEST_SKIP() << said;
+  }
+};
+
+TEST_F(Span, AreToldByInfoAndPointers) {
+  for (const std::string& said : on_machines("abba", [](int rank, const Group&group) {
+         const symm_group_info_t info = group.info();
+         const int here[] = {0, 1, 1, 0}, local[] = {0, 0, 1, 1};
+         EXPECT_EQ(info.machines, 2);
+         EXPECT_EQ(info.machine, here[rank]);
+         EXPECT_EQ(info.local_rank, local[rank]);
+         EXPECT_EQ(info.local_size, 2);
+         EXPECT_EQ(std::string(info.engine).substr(0, 3), "ucx");
+         const Block block = allocate(group, 4096);
+         void* const* table = nullptr;
+         check(symm_memory_pointer_table(block.memory.get(), &table));
+         for (int peer = 0; peer < 4; ++peer) {
+           const bool mapped = here[peer] == here[rank];
+           EXPECT_EQ(group.peer_info(peer).machine_index, here[peer]);
+           EXPECT_EQ(group.peer_info(peer).mapped, mapped ? 1 : 0);
+           EXPECT_EQ(table[peer] != nullptr, mapped);
+           void* at = nullptr;
+           EXPECT_EQ(symm_memory_pointer(block.memory.get(), peer, &at), mapped ? SYMM_OK : SYMM_ERR_UNAVAILABLE);
+         }
+         // The ranks of one machine are a group as any, without an engine.
+         EXPECT_STREQ(group.split(info.machine).info().engine, "");
+         return std::string(testing::Test::HasFailure() ? symm_last_error() : "well");
+       }))
+    EXPECT_EQ(said, "well");
+}
+
+// Puts of several messages, signals that come behind them, and what is fetched.
+TEST_F(Span, MoveLargeBlocks) {
+  constexpr size_t kWords = 700'001;
+  for (const std::string& said : on_machines("aba", [](int rank, const Group&group) {
+         const Block block = allocate(group, 3 * kWords * sizeof(uint32_t));
+         std::vector<uint32_t> words(kWords), back(kWords);
+         for (int round = 0; round < 5; ++round) {
+           for (size_t i = 0; i < kWords; ++i)
+             words[i] = static_cast<uint32_t>(i * 2654435761U) + static_cast<uint32_t>(rank + round);
+           const size_t bytes = kWords * sizeof(uint32_t), own = static_cast<size_t>(rank) * bytes;
+           for (int peer = 0; peer < 3; ++peer)
+             check(symm_put_signal(block.memory.get(), peer, own, words.data(), bytes, 1, nullptr));
+           for (int peer = 0; peer < 3; ++peer) check(symm_wait_signal(block.memory.get(), peer, 1, nullptr, nullptr));
+           for (int peer = 0; peer < 3; ++peer) {
+             const uint32_t* from = block.at<uint32_t>(rank) + static_cast<size_t>(peer) * kWords;
+             for (size_t i = 0; i < kWords; i += 997) EXPECT_EQ(from[i], words[i] - static_cast<uint32_t>(rank - peer));
+             check(symm_get(block.memory.get(), peer, own, back.data(), bytes, nullptr));
+             EXPECT_EQ(back, words);
+           }
+           group.barrier();
+         }
+         check(symm_fill32(block.memory.get(), (rank + 1) % 3, 4, 7, kWords, nullptr));
+         group.barrier({}, 2);
+         EXPECT_EQ(block.at<uint32_t>(rank)[1], 7U);
+         EXPECT_EQ(block.at<uint32_t>(rank)[kWords], 7U);
+         return std::string(testing::Test::HasFailure() ? "wrong" : "well");
+       }))
+    EXPECT_EQ(said, "well");
+}
+
+// What was called, and a hash of what this rank got.
+std::string bits_of_all(int rank, const Group& group) {
+  std::string lines;
+  const auto size = static_cast<size_t>(group.size());
+  const auto me = static_cast<size_t>(rank);
+  constexpr size_t kMost = 2'500'000;  // bytes of all blocks
+  std::vector<std::byte> in(kMost), out(kMost);
+  std::mt19937 random(static_cast<unsigned>(rank) + 1);
+  for (std::byte& byte : in) byte = static_cast<std::byte>(random() & 0x7F);  // of floats few are not finite
+  const std::vector<std::byte> first = in;
+  size_t used = 0;  // of both, by the calls under way
+  const auto run = [&](const std::string& name, bool in_place, const auto& call) {
+    std::memcpy(in.data(), first.data(), used);
+    std::memset(out.data(), 0, used);
+    std::byte* const to = in_place ? in.data() : out.data();
+    const symm_status_t status = call(in.data(), to);
+    const size_t hash = std::hash<std::string_view>()({reinterpret_cast<const char*>(to), used});
+    lines += " " + name + "=" + (status == SYMM_OK ? std::to_string(hash % 1'000'000) : symm_last_error());
+  };
+  symm_group_t* const g = group.get();
+  const symm_dtype_t types[] = {SYMM_DTYPE_F32,    SYMM_DTYPE_BF16, SYMM_DTYPE_F16, SYMM_DTYPE_F64, SYMM_DTYPE_F8E4M3,
+                                SYMM_DTYPE_F8E5M2, SYMM_DTYPE_I8,   SYMM_DTYPE_I16, SYMM_DTYPE_I32, SYMM_DTYPE_I64,
+                                SYMM_DTYPE_U8,     SYMM_DTYPE_U16,  SYMM_DTYPE_U32, SYMM_DTYPE_U64, SYMM_DTYPE_BOOL};
+  const symm_op_t ops[] = {SYMM_OP_SUM, SYMM_OP_MAX, SYMM_OP_PROD, SYMM_OP_MIN, SYMM_OP_AVG};
+  size_t turn = 0;
+  for (const symm_dtype_t dtype : types) {
+    const size_t element = static_cast<size_t>(dtype & 0xFF) / 8;
+    for (const size_t bytes : {0, 8, 64, 16'384, 16'448, 140'000, 600'000}) {
+      if (bytes > 200'000 && element != 4) continue;
+      used = size * bytes + 64;
+      const size_t count = bytes / element;
+      const symm_op_t op = dtype == SYMM_DTYPE_BOOL ? SYMM_OP_SUM : ops[turn++ % 5];
+      const int root = static_cast<int>(turn % size);
+      for (const bool in_place : {false, true}) {
+        lines += "\ntype " + std::to_string(dtype) + " op " + std::to_string(op) + " count " + std::to_string(count) +
+                 (in_place ? " in place" : "");
+        const size_t at = in_place ? me * count * element : 0;
+        run("allreduce", in_place, [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, op, nullptr, nullptr); });
+        run("reduce", in_place, [&](auto* a, auto* b) { return symm_reduce(g, a, b, count, dtype, op, root, nullptr, nullptr); });
+        run("reduce_scatter", in_place, [&](auto* a, auto* b) {
+          return symm_reduce_scatter(g, a, in_place ? a + at : b, count, dtype, op, nullptr, nullptr);
+        });
+        run("allgather", in_place,
+            [&](auto* a, auto* b) { return symm_allgather(g, a + at, b, count, dtype, nullptr, nullptr); });
+        run("broadcast", in_place,
+            [&](auto* a, auto* b) { return symm_broadcast(g, a, b, count, dtype, root, nullptr, nullptr); });
+        run("alltoall", in_place, [&](auto* a, auto* b) { return symm_alltoall(g, a, b, count, dtype, nullptr, nullptr); });
+        if (in_place) continue;
+        // What rank r sends to rank p is (r + 2 p) % 4 parts of the count.
+        std::vector<size_t> send(size), recv(size), equal(size);
+        for (size_t p = 0; p < size; ++p) {
+          send[p] = count / 4 * ((me + 2 * p) % 4);
+          recv[p] = count / 4 * ((p + 2 * me) % 4);
+          equal[p] = count / 4 * (p % 3);
+        }
+        run("alltoallv", false, [&](auto* a, auto* b) {
+          return symm_alltoallv(g, a, send.data(), nullptr, b, recv.data(), nullptr, dtype, nullptr, nullptr);
+        });
+        run("allgatherv", false,
+            [&](auto* a, auto* b) { return symm_allgatherv(g, a, b, equal.data(), nullptr, dtype, nullptr, nullptr); });
+        run("reduce_scatterv", false,
+            [&](auto* a, auto* b) { return symm_reduce_scatterv(g, a, equal.data(), nullptr, b, dtype, op, nullptr, nullptr); });
+        run("gather", false, [&](auto* a, auto* b) { return symm_gather(g, a, b, count, dtype, root, nullptr, nullptr); });
+        run("scatter", false, [&](auto* a, auto* b) { return symm_scatter(g, a, b, count, dtype, root, nullptr, nullptr); });
+        run("rows", false, [&](auto* a, auto* b) {
+          return symm_allgather_rows(g, a, b, 3, count / 3, count / 3 * size + 1, dtype, nullptr, nullptr);
+        });
+        symm_collective_options_t scaled = SYMM_COLLECTIVE_OPTIONS_INIT;
+        scaled.scale_position = SYMM_SCALE_BEFORE;
+        scaled.scale = 0.3;
+        run("scaled", false,
+            [&](auto* a, auto* b) { return symm_allreduce(g, a, b, count, dtype, SYMM_OP_SUM, &scaled, nullptr); });
+      }
+    }
+  }
+  return lines;
+}
+
+TEST_F(Span, GiveTheBitsOfOne) {
+  const std::vector<std::string> expected = on_machines("aaaa", bits_of_all);
+  EXPECT_NE(expected[0].find("allreduce"), std::string::npos) << expected[0];
+  for (const std::string layout : {"aabb", "abcd", "aaab", "abab"}) {
+    const std::vector<std::string> said = on_machines(layout, bits_of_all);
+    for (size_t rank = 0; rank < said.size(); ++rank) {
+      const auto [at, other] = std::mismatch(said[rank].begin(), said[rank].end(), expected[rank].begin(), expected[rank].end());
+      const size_t from = said[rank].rfind("type", static_cast<size_t>(at - said[rank].begin()));
+      EXPECT_EQ(said[rank].substr(from == std::string::npos ? 0 : from, 400),
+                expected[rank].substr(from == std::string::npos ? 0 : from, 400))
+          << layout << ", rank " << rank;
+      EXPECT_EQ(said[rank].size(), expected[rank].size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace support
