@@ -41,17 +41,6 @@ bool is_loopback(const sockaddr* address) {
   return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-std::string name_of(int socket, int (*ask)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  char text[NI_MAXHOST];
-  if (ask(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
-    return {};
-  const std::string name = text;
-  return name.starts_with("::ffff:") ? name.substr(7) : name;
-}
-
 PeerFd tcp_socket(int family) {
   Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
   return fd ? PeerFd(std::move(fd)) : PeerFd();
@@ -71,8 +60,16 @@ std::string host_name() {
   return text;
 }
 
-std::string address_of_peer(int socket) { return name_of(socket, getpeername); }
-std::string own_address(int socket) { return name_of(socket, getsockname); }
+std::string own_address(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  char text[NI_MAXHOST];
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) != 0)
+    return {};
+  const std::string name = text;
+  return name.starts_with("::ffff:") ? name.substr(7) : name;
+}
 
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt) {
   const Addresses all = addresses_of(host, port);
@@ -131,10 +128,9 @@ void SecureConnection::stop() noexcept {
 }
 
 std::string SecureConnection::reason(int error) const {
-  const std::string other = host_.empty() ? address_of_peer(socket_.get()) : host_;
   if (stage_ == Stage::connecting) return "cannot be reached at " + host_ + ": " + strerror(error != 0 ? error : ETIMEDOUT);
   if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH) {
-    return format("is cut off: %s has not answered %s for %.1f s", other.c_str(), host_name().c_str(),
+    return format("is cut off: %s has not answered %s for %.1f s", host_.c_str(), host_name().c_str(),
                   static_cast<double>(silence_ms_) / 1e3);
   }
   return "died: its connection closed";

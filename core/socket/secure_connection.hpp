@@ -16,9 +16,7 @@
 namespace symm {
 
 std::string host_name();
-// Of the other machine, or this one; "" if the socket is not connected. Numbers, as dial_tcp() takes them.
-std::string address_of_peer(int socket);
-std::string own_address(int socket);
+std::string own_address(int socket);  // in numbers, as dial_tcp() takes them; "" if the socket is not connected
 // Begins to connect. `attempt` counts through the addresses that the host has. Throws Error(unavailable): there is no such host.
 PeerFd dial_tcp(const std::string& host, uint16_t port, unsigned attempt = 0);
 

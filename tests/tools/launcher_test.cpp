@@ -281,7 +281,7 @@ TEST(Launcher, ARankThatFailsEndsTheJobOnAllHosts) {
 
 TEST(Launcher, APartEndsWithWhoeverStartedIt) {
   const std::string part = std::string(SYMM_TOOL) + " run --part 0:1:0123456789abcdef:localhost:1 -n 1 -- sleep 60";
-  const Captured result = capture({"sh", "-c", "head -c 64 /dev/zero | tr '\\0' a | " + part}, limit);
+  const Captured result = capture({"sh", "-c", "head -c 32 /dev/zero | tr '\\0' a | " + part}, limit);
   EXPECT_TRUE(contains(result.err, "the launcher of the job is gone")) << result.err;
   EXPECT_EQ(result.status, 128 + SIGTERM);
   for (const char* bad : {"a", "a:", "a:0", ":2", "a:2,,b:1", "-o:1", "a:x"}) {

@@ -12,7 +12,7 @@
 namespace symm::tool {
 namespace {
 
-constexpr size_t kSecretDigits = 64;
+constexpr size_t kSecretBytes = 32;
 
 // Of `text`, which they are all of.
 int number(std::string_view text) {
@@ -77,20 +77,11 @@ std::string line_for_shell(const std::vector<std::string>& arguments) {
   return line;
 }
 
-std::string draw_secret() {
-  std::string secret;
-  while (secret.size() < kSecretDigits) secret += random_job_id();
-  return secret;
-}
-
 void keep_secret(const std::string& path) {
-  std::string bytes;
-  for (char digits[2]; bytes.size() < kSecretDigits / 2;) {
-    unsigned value = 0;
-    if (::read(STDIN_FILENO, &digits[0], 1) != 1 || ::read(STDIN_FILENO, &digits[1], 1) != 1 ||
-        std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2)
+  std::string bytes(kSecretBytes, '\0');
+  for (char& byte : bytes) {
+    if (::read(STDIN_FILENO, &byte, 1) != 1)
       throw std::runtime_error("no secret came on standard input: this is what symm run --hosts starts, not people");
-    bytes += static_cast<char>(value);
   }
   const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file || ::write(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))

@@ -12,7 +12,7 @@ namespace symm::tool {
 using Hosts = std::vector<std::pair<std::string, int>>;  // and how many ranks each has
 Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws std::invalid_argument
 
-// A part is told what all know in one argument, "first rank:ranks of all:job:host:port", and the secret in the first line of its
+// A part is told what all know in one argument, "first rank:ranks of all:job:host:port", and the secret at the beginning of its
 // standard input: arguments are for everybody to read. The end of that input is the end of whoever started it.
 struct JobPart {
   int first = 0;
@@ -28,8 +28,7 @@ std::vector<std::string> command_on(const std::string& host, const std::string& 
 // This program with these options, in the directory where it is now, for a shell.
 std::string line_for_shell(const std::vector<std::string>& arguments);
 
-std::string draw_secret();                  // in hexadecimal digits
-void keep_secret(const std::string& path);  // reads its line from standard input. Throws std::runtime_error
+void keep_secret(const std::string& path);                         // reads it from standard input. Throws std::runtime_error
 UniqueFd pipe_with(const std::string& text, UniqueFd& write_end);  // the other end, which can be read
 
 }  // namespace symm::tool

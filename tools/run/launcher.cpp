@@ -39,7 +39,8 @@ Launcher::Launcher(const RunOptions& options)
     keep_secret(job_.directory + "/secret");
   }
   // One of those that the kernel does not give to others, if nobody says which.
-  if (options_.port == 0) options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
+  if (!options_.hosts.empty() && options_.port == 0)
+    options_.port = 20'000 + static_cast<int>(std::stoul(job_.id.substr(8), nullptr, 16) % 10'000);
   // From here on nothing below us can get away by losing its parent.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }

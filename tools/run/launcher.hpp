@@ -87,7 +87,7 @@ class Launcher {
   Output out_;
   Output err_;
   StandardInput input_;
-  const std::string secret_ = draw_secret();
+  const std::string secret_ = random_job_id() + random_job_id();
   std::vector<UniqueFd> lifelines_;  // to the hosts
   std::optional<Warden> warden_;     // is there before the directory, which it removes if we are killed
   JobDirectory directory_;
