@@ -120,10 +120,11 @@ void Revocation::announce() noexcept {
 }
 
 std::shared_ptr<void> Revocation::listen(std::function<void()> event) {
-  const std::lock_guard lock(listeners_->mutex);
+  std::unique_lock lock(listeners_->mutex);
   const uint64_t id = listeners_->next++;
   event();
   listeners_->functions.emplace(id, std::move(event));
+  lock.unlock();  // what is made here is destroyed where memory lacks, and takes it
   return {nullptr, [listeners = listeners_, id](void*) {
             const std::lock_guard held(listeners->mutex);
             listeners->functions.erase(id);

@@ -58,6 +58,7 @@ PeerFacts checked(PeerFacts facts) {
 Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
     : mesh_(std::move(mesh)), members_(std::move(members)), id_(id), addresses_(rank_) {
   size_ = static_cast<int>(members_.size());
+  machines_.of.resize(members_.size());
   rank_ = static_cast<int>(std::find(members_.begin(), members_.end(), mesh_->rank()) - members_.begin());
   revocation_ = std::make_shared<Revocation>(size_);
   past_ = Stragglers::of(*this);
@@ -130,7 +131,6 @@ uint64_t Group::machine_key() const {
 
 void Group::connect_transport(Deadline deadline) {
   facts_.resize(members_.size());
-  machines_.of.resize(members_.size());
   bool knows_machines = false;
   Phases phases;
   phases.prepare = [&] {
