@@ -5,7 +5,6 @@
 #include <cstring>
 #include <random>
 #include <string_view>
-
 #include "tests/support/group.hpp"
 #include "tests/support/options.hpp"
 
