@@ -101,15 +101,17 @@ void DirectoryRendezvous::lead(Deadline deadline) {
   rank_lock_ = RankLock::take(fd(), 0, config_.size);
   if (!rank_lock_) throw Error(Status::internal, "rank 0 is taken in the directory that it has just made: " + path());
   GracePeriod grace_period;
+  bool all_came = false;
   try {
     replace_older();
     if (!retry_until([&] { return all_have_come(grace_period); }, deadline)) throw Error(missing());
+    all_came = true;
     SYMM_POINT("directory.seal");
     const Fd sealed(openat(fd(), kSealed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!sealed) throw system_error(errno, "open", path() + "/" + kSealed);
   } catch (...) {
     Failure failure = current_failure();
-    if (failure.rank < 0 && failure.status != Status::timeout) {
+    if (failure.rank < 0 && all_came) {  // else another's, who came without saying which rank it is
       failure.rank = 0;
       failure.pid = getpid();
       failure.message = format("rank 0 (pid %lld): ", static_cast<long long>(failure.pid)) + failure.message;
