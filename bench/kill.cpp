@@ -10,7 +10,6 @@
 #include "tools/bench/quantile.hpp"
 
 namespace {
-
 struct Row {
   std::map<std::string, int> counts;
   std::vector<double> latencies_ms;
@@ -28,7 +27,6 @@ struct Row {
     return row;
   }
 };
-
 }  // namespace
 
 int main(int argc, char** argv) {

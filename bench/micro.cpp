@@ -8,7 +8,6 @@
 #include "kernels/host/arithmetic/simd.hpp"
 
 namespace {
-
 using symm::DType;
 using symm::host::Reduction;
 using symm::host::Simd;
@@ -124,7 +123,6 @@ void register_all() {
   benchmark::RegisterBenchmark("heap/pieces of 4 KB", heap)->Arg(10'000);
   benchmark::RegisterBenchmark("rendezvous again", rendezvous_again);
 }
-
 }  // namespace
 
 int main(int argc, char** argv) {

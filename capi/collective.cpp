@@ -9,7 +9,6 @@ using namespace symm::capi;
 SYMM_OPTIONS(symm_collective_options, options, SYMM_COLLECTIVE_OPTIONS_INIT, scale_pointer)
 
 namespace {
-
 // What the caller asks for: nothing is added to it later, and nothing changed.
 CollectiveCall make_call(const Group& group, Collective collective, const void* send, void* recv, size_t count,
                          symm_dtype_t dtype, symm_op_t op, int32_t root, const symm_collective_options_t* options, void* stream) {
@@ -46,7 +45,6 @@ void run(symm_group_t* handle, Collective collective, const void* send, void* re
   Group& group = *group_of(handle);
   run_collective(group, make_call(group, collective, send, recv, count, dtype, op, root, options, stream), counts);
 }
-
 }  // namespace
 
 symm_status_t symm_collective_options_init(symm_collective_options_t* options, size_t struct_size) {

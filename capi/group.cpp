@@ -11,7 +11,6 @@ SYMM_OPTIONS(symm_group_config, config, SYMM_GROUP_CONFIG_INIT, failure)
 SYMM_OPTIONS(symm_group_shrink_options, options, SYMM_GROUP_SHRINK_OPTIONS_INIT, failure)
 
 namespace {
-
 constexpr uint64_t kKnownFlags =
     SYMM_GROUP_OVERLAPPING_DEVICES | SYMM_GROUP_CHECK | SYMM_GROUP_MULTICAST | SYMM_GROUP_SHARED_SCRATCH;
 
@@ -52,7 +51,6 @@ GroupConfig config_of(const symm_group_config_t& given, StoreCallbacks& callback
   asked.channels = given.channels;
   return asked;
 }
-
 }  // namespace
 
 symm_status_t symm_group_config_init(symm_group_config_t* config, size_t struct_size) { return init(config, struct_size); }

@@ -8,7 +8,6 @@
 #include "core/base/process.hpp"
 
 namespace symm::capi {
-
 // Remember the failure for symm_last_error() and symm_last_failure(), write it to *sink too, and return its status. Newlines
 // become spaces: a message is one line.
 symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept;
@@ -62,5 +61,4 @@ symm_status_t produce(const Options* options, T* out, const char* argument, Make
 template <class T, class Make> symm_status_t produce(T* out, const char* argument, Make&& make) noexcept {
   return produce<symm_wait_options_t>(nullptr, out, argument, make);
 }
-
 }  // namespace symm::capi

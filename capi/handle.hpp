@@ -12,7 +12,6 @@
 #include "core/base/per_process.hpp"
 
 namespace symm::capi {
-
 template <class Object> struct Slot {
   std::atomic<uint32_t> references{0};  // 0: free
   std::shared_ptr<Object> object;
@@ -124,5 +123,4 @@ void release(const void* handle, Last last = {}, Other other = {}) noexcept {
   last(*slot->object);
   Arena<Object>::instance().give(slot);
 }
-
 }  // namespace symm::capi

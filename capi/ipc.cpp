@@ -13,9 +13,7 @@ using symm::ipc::HeldLease;
 static_assert(SYMM_IPC_TOKEN_MAX_SIZE == ipc::kMaxToken);
 
 namespace {
-
 HeldLease& ipc_of(symm_ipc_t* handle) { return *slot_of<HeldLease>(handle, "ipc").object; }
-
 }  // namespace
 
 symm_status_t symm_ipc_export_options_init(symm_ipc_export_options_t* options, size_t struct_size) {

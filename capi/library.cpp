@@ -54,7 +54,6 @@ symm_status_t fail(const Failure& failure, symm_failure_t* sink) noexcept {
 }
 
 void require_sink(const symm_failure_t& sink) { require_struct_size(sink.struct_size, kFailureSize, "options.failure"); }
-
 }  // namespace symm::capi
 
 using namespace symm;
@@ -73,12 +72,10 @@ symm_status_t symm_last_failure(symm_failure_t* out) {
 }
 
 namespace {
-
 log::Level known(symm_log_level_t level) {
   if (level < SYMM_LOG_ERROR || level > SYMM_LOG_DEBUG) throw Error(Status::unsupported, format("level: %d is not known", level));
   return static_cast<log::Level>(level);
 }
-
 }  // namespace
 
 symm_status_t symm_log_add_listener(symm_log_callback_t callback, void* user, symm_log_level_t level, uint64_t* out_id) {

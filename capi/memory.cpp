@@ -286,12 +286,10 @@ symm_status_t symm_write_value64(symm_memory_t* memory, int32_t rank, size_t off
 }
 
 namespace {
-
 void wait_value(symm_memory_t* memory, size_t offset, size_t bytes, symm_compare_t compare, uint64_t value,
                 const symm_wait_options_t* options, void* stream) {
   memory_of(memory)->wait_value(offset, bytes, static_cast<symm::Compare>(compare), value, read_wait(options).timeout_ms, stream);
 }
-
 }  // namespace
 
 symm_status_t symm_wait_value32(symm_memory_t* memory, size_t offset, symm_compare_t compare, uint32_t value,

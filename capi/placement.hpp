@@ -6,7 +6,6 @@
 #include "core/backend/backend.hpp"
 
 namespace symm::capi {
-
 inline constexpr size_t kMostName = 63;
 inline std::string name_of(const char* given) { return given == nullptr ? "" : std::string(given).substr(0, kMostName); }
 
@@ -19,5 +18,4 @@ template <class Options> Placement placement_of(const Options& given) {
   placement.page_bytes = given.page_bytes;
   return placement;
 }
-
 }  // namespace symm::capi

@@ -8,7 +8,6 @@
 #include "core/base/little_endian.hpp"
 
 namespace symm::capi {
-
 // End of the struct's last field in its first release, which sizeof would round up.
 #define SYMM_FIRST_SIZE(type, last_field) \
   (offsetof(type, last_field) + sizeof(type::last_field))  // NOLINT(bugprone-sizeof-expression)
@@ -84,5 +83,4 @@ inline void require_known_bits(uint64_t flags, uint64_t known, const char* argum
   throw Error(Status::unsupported, format("%s: symm %d.%d does not know 0x%llx", argument, SYMM_VERSION_MAJOR, SYMM_VERSION_MINOR,
                                           static_cast<unsigned long long>(flags & ~known)));
 }
-
 }  // namespace symm::capi

@@ -9,9 +9,7 @@
 
 namespace symm {
 namespace {
-
 constexpr const char* kHostOnly = "host memory";
-
 }  // namespace
 
 BackendKind resolve(BackendKind kind) {
@@ -62,5 +60,4 @@ const ipc::Provider& ipc_provider(BackendKind kind) {
 }
 
 void ipc_reclaim() noexcept { cuda::ipc_reclaim(); }
-
 }  // namespace symm

@@ -6,7 +6,6 @@
 #include "core/backend/topology.hpp"
 
 namespace symm {
-
 // What `automatic` means on this machine. Throws Error(unavailable) with the reason for a back end that cannot be used.
 BackendKind resolve(BackendKind kind);
 int device_count(BackendKind kind);
@@ -19,5 +18,4 @@ std::shared_ptr<Backend> open_backend(BackendKind kind, int device, int local_ra
 const ipc::Provider& ipc_provider(BackendKind kind);
 // Give back what back ends have put off, because streams were not past it.
 void ipc_reclaim() noexcept;
-
 }  // namespace symm

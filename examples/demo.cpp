@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace {
-
 constexpr size_t kLargest = size_t{4} << 20;  // bytes of heap
 constexpr int kChannel = 1;
 
@@ -266,7 +265,6 @@ void demo() {
   latencies(group, memory);
   group.finalize();
 }
-
 }  // namespace
 
 int main() {

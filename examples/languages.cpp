@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace {
-
 constexpr size_t kHeap = 1 << 20;   // bytes
 constexpr size_t kMine = 131072;    // elements
 constexpr size_t kPut = 4096;       // elements that arrive in the neighbour's inbox
@@ -98,7 +97,6 @@ void run() {
       rank, kPut * sizeof(float), right, put_us, kReduced * sizeof(float), reduce_us, left, token);
   group.finalize();
 }
-
 }  // namespace
 
 int main() {

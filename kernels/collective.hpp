@@ -5,7 +5,6 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-
 struct CollectiveTraits {
   bool has_op;
   bool from_root;        // only the root's send counts
@@ -56,5 +55,4 @@ SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(const CollectiveTraits& it
 SYMM_HOST_DEVICE constexpr OperandBytes operand_bytes(Collective collective, size_t unit, int ranks) {
   return operand_bytes(traits(collective), unit, ranks);
 }
-
 }  // namespace symm

@@ -4,12 +4,9 @@
 #include "kernels/text.hpp"
 
 namespace symm {
-
 namespace {
-
 // 12 bits; 0 of 0.
 uint64_t mixed(double factor) { return std::bit_cast<uint64_t>(factor) * 0xD6E8FEB86659FD93U >> 52; }
-
 }  // namespace
 
 uint64_t CallSignature::packed() const noexcept {
@@ -74,5 +71,4 @@ size_t CollectiveCall::bytes() const noexcept {
   for (const Piece& piece : pieces->send) all += piece.bytes;
   return all;
 }
-
 }  // namespace symm

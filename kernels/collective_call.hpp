@@ -6,7 +6,6 @@
 #include "kernels/pieces.hpp"
 
 namespace symm {
-
 enum class Factor : int32_t {
   value,    // the same on all ranks
   pointer,  // read when the call runs, and may differ from rank to rank
@@ -56,5 +55,4 @@ struct CollectiveCall : CallSignature {
 
   size_t bytes() const noexcept;  // as symm_group_stats_t counts them
 };
-
 }  // namespace symm

@@ -4,7 +4,6 @@
 #include "kernels/types.hpp"
 
 namespace symm {
-
 // Values are those of symm.h.
 enum class SignalOp : int32_t { add, set };
 enum class Compare : int32_t { eq, ne, lt, le, gt, ge };
@@ -29,5 +28,4 @@ constexpr const char* sign_of(Compare compare) {
   constexpr const char* kSigns[] = {"==", "!=", "<", "<=", ">", ">="};
   return is_valid(compare) ? kSigns[static_cast<int>(compare)] : "?";
 }
-
 }  // namespace symm

@@ -8,7 +8,6 @@
 #include "kernels/text.hpp"
 
 namespace symm {
-
 struct Piece {
   size_t at = 0;  // bytes from the start of the operand
   size_t bytes = 0;
@@ -36,5 +35,4 @@ inline std::string beyond_capacity(const char* operand, size_t rank, uint64_t co
   return text(operand, "_counts[", rank, "]: ", count, " elements from element ", at, " on do not lie within ", operand,
               "_capacity ", capacity);
 }
-
 }  // namespace symm

@@ -11,7 +11,6 @@
 #include "kernels/text.hpp"
 
 namespace symm {
-
 // `blocks` times `count` elements, one after the other in `to`; in `from` a block begins every `stride` bytes.
 struct Conversion {
   const std::byte* from = nullptr;
@@ -86,5 +85,4 @@ class ScaledCall {
   bool in_scratch_ = false;  // or there
   size_t most_ = 0;          // elements of a plain call
 };
-
 }  // namespace symm

@@ -5,7 +5,6 @@
 #include <type_traits>
 
 namespace symm {
-
 template <class... Parts> std::string text(const Parts&... parts) {
   std::string all;
   const auto add = [&](const auto& part) {
@@ -15,5 +14,4 @@ template <class... Parts> std::string text(const Parts&... parts) {
   (add(parts), ...);
   return all;
 }
-
 }  // namespace symm

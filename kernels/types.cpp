@@ -40,5 +40,4 @@ bool is_valid(Op op) noexcept { return name_of(op) != kUnknown; }
 bool is_valid(ScalePosition position) noexcept { return name_of(position) != kUnknown; }
 bool is_valid(Collective collective) noexcept { return name_of(collective) != kUnknown; }
 bool is_valid(Algorithm algorithm) noexcept { return name_of(algorithm) != kUnknown; }
-
 }  // namespace symm

@@ -67,7 +67,6 @@
   X(marked, MARKED, 8)
 
 namespace symm {
-
 #define SYMM_ENUMERATOR(name, c_name, value) name = value,  // NOLINT(bugprone-macro-parentheses)
 #define SYMM_COUNT(name, c_name, value) +1                  // NOLINT(bugprone-macro-parentheses)
 
@@ -106,5 +105,4 @@ bool is_valid(Op op) noexcept;
 bool is_valid(ScalePosition position) noexcept;
 bool is_valid(Collective collective) noexcept;
 bool is_valid(Algorithm algorithm) noexcept;
-
 }  // namespace symm

@@ -6,7 +6,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 // Each subcommand adds itself to the application and sets `action`, which main() then calls for the exit status.
 using Action = std::function<int()>;
 
@@ -14,5 +13,4 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
 void add_info(CLI::App& app, Action& action);
 void add_doctor(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
-
 }  // namespace symm::tool

@@ -10,12 +10,10 @@
 
 namespace symm::tool {
 namespace {
-
 // Terminal columns of UTF-8 text without control characters: continuation bytes take none.
 size_t width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
-
 }  // namespace
 
 std::string format_bytes(uint64_t bytes) {
@@ -121,5 +119,4 @@ std::string Table::text(std::string_view indent) const {
   }
   return out;
 }
-
 }  // namespace symm::tool

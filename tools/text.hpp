@@ -7,7 +7,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 std::string format_bytes(uint64_t bytes);       // 8 B, 4 KiB, 1.5 GiB
 uint64_t parse_bytes(const std::string& text);  // 8, 4K, 4KiB, 1.5M, 2G (powers of 1024); throws std::invalid_argument
 std::string version_text(uint32_t version);     // 0.2.0, of what symm_version() says
@@ -29,5 +28,4 @@ class Table {
   std::vector<bool> right_;
   std::vector<std::vector<std::string>> rows_;
 };
-
 }  // namespace symm::tool

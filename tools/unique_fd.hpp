@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace symm::tool {
-
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -29,5 +28,4 @@ class UniqueFd {
  private:
   int fd_ = -1;
 };
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 
 namespace experiments {
 namespace {
-
 struct Words {
   unsigned value;  // 0 at first
   unsigned one;
@@ -65,7 +64,6 @@ __global__ void play(const PingPong side, Played* played) {
   played->nanoseconds = nanoseconds() - start;
   end(&played->ended, Ended::told);
 }
-
 }  // namespace
 
 void abort_latency(const Setup&) {
@@ -113,7 +111,6 @@ void abort_latency(const Setup&) {
 }
 
 namespace {
-
 // The two sides, each with a stream, a word that the other stores to, and an abort word on its device.
 struct Side {
   int device = 0;
@@ -148,7 +145,6 @@ double hop(Side (&sides)[2], unsigned period, const unsigned* host_word) {
   }
   return static_cast<double>(played[0]->nanoseconds) / kTimed / 2;
 }
-
 }  // namespace
 
 void abort_polling(const Setup& setup) {
@@ -184,5 +180,4 @@ void abort_polling(const Setup& setup) {
     now.figures.print(where + (now.period == 0 ? "never polled" : "in " + memory + " memory, polled every " + period));
   }
 }
-
 }  // namespace experiments

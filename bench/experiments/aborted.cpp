@@ -6,7 +6,6 @@
 
 namespace experiments {
 namespace {
-
 using gpu::Rank;
 
 constexpr int kRanks = 2;
@@ -114,7 +113,6 @@ void trial(Rank& rank, std::barrier<>& together, Shared& shared, const std::stri
   rank.settle(together);
   graph.reset();
 }
-
 }  // namespace
 
 void aborted_group(const Setup&) {
@@ -129,5 +127,4 @@ void aborted_group(const Setup&) {
   answer("replay after an abort: results that happen to be right",
          std::to_string(shared.right) + " of " + std::to_string(shared.replays));
 }
-
 }  // namespace experiments

@@ -7,7 +7,6 @@
 
 namespace experiments {
 namespace {
-
 constexpr int kWatched = 32;        // words that are counted up and watched,
 constexpr int kWatchedStride = 32;  // so many words apart
 
@@ -159,7 +158,6 @@ void series(const std::string& where, int device, int count) {
          count_of(trials.copied_at_pidfd) + " by a copy started then, " + count_of(trials.after_pidfd) + " surely and " +
              count_of(trials.maybe_after_pidfd) + " perhaps by samples, " + count_of(trials.later) + " later than 50 ms," + of);
 }
-
 }  // namespace
 
 void counter_role(long device) {
@@ -176,5 +174,4 @@ void fence(const Setup& setup) {
   series("one GPU", 0, setup.trials);
   if (setup.gpus > 1) series("two GPUs", 1, setup.trials);
 }
-
 }  // namespace experiments

@@ -4,7 +4,6 @@
 #include "kernels/cuda/memory.cuh"
 
 namespace experiments {
-
 using symm::cuda::load_relaxed;
 using symm::cuda::nanoseconds;
 using symm::cuda::store_relaxed;
@@ -15,5 +14,4 @@ enum class Ended : unsigned { not_yet, told, deadline };
 __device__ inline void end(Ended* ended, Ended how) {
   store_relaxed(reinterpret_cast<unsigned*>(ended), static_cast<unsigned>(how));
 }
-
 }  // namespace experiments

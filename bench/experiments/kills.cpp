@@ -8,7 +8,6 @@
 
 namespace experiments {
 namespace {
-
 constexpr size_t kBytes = size_t{64} << 20;
 constexpr size_t kCount = kBytes / sizeof(unsigned);
 constexpr unsigned kPattern = 0xC0FFEE00U;
@@ -27,7 +26,6 @@ Progress* map_progress(int fd) {
   if (memory == MAP_FAILED) gpu::give_up("mmap");
   return static_cast<Progress*>(memory);
 }
-
 }  // namespace
 
 void importer_role(long device) {
@@ -52,7 +50,6 @@ void importer_role(long device) {
 }
 
 namespace {
-
 struct Killed {
   std::array<std::atomic<int>, std::size(kSteps)> in{};
   std::atomic<int> all{0};
@@ -80,7 +77,6 @@ void kill_some(const SharedMemory& memory, int device, unsigned seed, int kills,
     munmap(progress, sizeof *progress);
   }
 }
-
 }  // namespace
 
 void killed_imports(const Setup& setup) {
@@ -117,5 +113,4 @@ void killed_imports(const Setup& setup) {
   }
   gpu::expect(memory_comes_back(free_at_first), "the memory that dead importers had mapped is given back by its owner");
 }
-
 }  // namespace experiments

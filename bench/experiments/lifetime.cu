@@ -5,7 +5,6 @@
 
 namespace experiments {
 namespace {
-
 constexpr size_t kBytes = size_t{256} << 20;
 constexpr size_t kCount = kBytes / sizeof(unsigned);
 constexpr int kTrials = 3;
@@ -44,7 +43,6 @@ bool holds(const SharedMemory& memory, unsigned expected) {
 
 // To be asked after its maker's death, whose context must have been cleaned up before free memory says anything.
 bool is_held(size_t before) { return memory_comes_back(before - kBytes) && settled_free_memory() + kBytes <= before + kSlack; }
-
 }  // namespace
 
 void exporter_role(long value) {
@@ -131,5 +129,4 @@ void unread_descriptor(const Setup&) {
          std::to_string(readable) + " of " + std::to_string(kTrials) + " trials");
   back.print("descriptor unread: closing the socket to memory free");
 }
-
 }  // namespace experiments

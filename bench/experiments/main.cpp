@@ -7,7 +7,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-
 using namespace experiments;
 
 constexpr struct {
@@ -30,7 +29,6 @@ int ask(const std::string& name, const Setup& setup) {
   std::printf("%s, in %.1f s: ", name.c_str(), microseconds(start, Clock::now()) * 1e-6);
   return gpu::role_result();
 }
-
 }  // namespace
 
 int main(int argc, char** argv) {

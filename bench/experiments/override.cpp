@@ -3,7 +3,6 @@
 #include "bench/experiments/raw.hpp"
 
 namespace experiments {
-
 void consumer_role(long) {
   use_device(0);
   send_message(kSocket);
@@ -56,5 +55,4 @@ void override_of_wait(const Setup&) {
   from_pidfd.print("override of a stream's wait: consumer known dead to stream going on");
   from_write.print("override of a stream's wait: the host's write to stream going on");
 }
-
 }  // namespace experiments

@@ -7,7 +7,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace experiments {
-
 bool is_readable(int fd) {
   pollfd entry{fd, POLLIN, 0};
   return poll(&entry, 1, 0) == 1;
@@ -50,5 +49,4 @@ Child::Child(const char* role, long argument) {
 void Child::await_death() const {
   if (!eventually([&] { return is_readable(pidfd()); })) gpu::give_up("a killed process does not end");
 }
-
 }  // namespace experiments

@@ -10,7 +10,6 @@
 #include "tests/support/process.hpp"
 
 namespace experiments {
-
 struct Setup {
   int gpus;    // 1 or 2
   int trials;  // of the fence
@@ -64,5 +63,4 @@ class Child {
   symm::Fd socket_, pidfd_;
   std::optional<support::Process> process_;
 };
-
 }  // namespace experiments

@@ -3,7 +3,6 @@
 #include <cmath>
 
 namespace experiments {
-
 void* driver_entry(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   void* const entry = library != nullptr ? dlsym(library, name) : nullptr;
@@ -96,5 +95,4 @@ std::string Figures::text() const {
   return "median " + text_of(quantile(0.5)) + ", p99 " + text_of(quantile(0.99)) + ", max " + text_of(quantile(1)) + " " + unit_ +
          ", " + std::to_string(values_.size()) + " trials";
 }
-
 }  // namespace experiments

@@ -9,7 +9,6 @@
 #include "tools/bench/quantile.hpp"
 
 namespace experiments {
-
 void* driver_entry(const char* name);
 void require(CUresult result, const char* call);
 
@@ -109,5 +108,4 @@ class Figures {
   const char* unit_;
   std::vector<double> values_;
 };
-
 }  // namespace experiments

@@ -21,7 +21,6 @@
 #include "tools/bench/stream.hpp"
 
 namespace {
-
 using symm::tool::quantile;
 using Clock = std::chrono::steady_clock;
 
@@ -131,7 +130,6 @@ void print(const Times* all, int size, const char* json) {
   }
   if (json != nullptr) std::ofstream(json) << "{\"world\": " << size << ", \"rows\": [\n  " << rows << "]}\n";
 }
-
 }  // namespace
 
 int main(int argc, char** argv) {

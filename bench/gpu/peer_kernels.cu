@@ -17,7 +17,6 @@ struct Fused {
 };
 
 namespace {
-
 namespace fused = flashinfer::trtllm_allreduce_fusion;
 
 template <class T, int kRanks> cudaError_t launch(const Fused& what, cudaStream_t stream) {
@@ -67,7 +66,6 @@ int reduce_for(int ranks, vllm::RankData* operands, const vllm::RankSignals& sig
   if (ranks == 4) return reduce<T, 4>(operands, signals, rank, static_cast<T*>(out), count, stream);
   return ranks == 8 ? reduce<T, 8>(operands, signals, rank, static_cast<T*>(out), count, stream) : cudaErrorInvalidValue;
 }
-
 }  // namespace
 
 extern "C" {

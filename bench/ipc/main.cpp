@@ -17,7 +17,6 @@
 #include "tools/bench/quantile.hpp"
 
 namespace {
-
 using symm::tool::quantile;
 using Clock = std::chrono::steady_clock;
 
@@ -238,7 +237,6 @@ nlohmann::json collecting(int rounds) {
   const double with_many = time();
   return {{"leases", stats.leased}, {"with_one_us", with_one}, {"with_all_us", with_many}, {"ratio", with_many / with_one}};
 }
-
 }  // namespace
 
 int main(int argc, char** argv) {

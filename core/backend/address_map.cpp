@@ -4,9 +4,7 @@
 
 namespace symm {
 namespace {
-
 uintptr_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
-
 }  // namespace
 
 void AddressMap::insert(const std::shared_ptr<const MemoryView>& view, const std::weak_ptr<Memory>& memory) {
@@ -66,5 +64,4 @@ std::shared_ptr<const MemoryView> AddressMap::numbered(uint64_t id) const {
   const auto found = views_.find(id);
   return found != views_.end() ? found->second : nullptr;
 }
-
 }  // namespace symm

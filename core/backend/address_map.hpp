@@ -9,7 +9,6 @@
 #include "core/backend/backend.hpp"
 
 namespace symm {
-
 class Memory;
 
 class AddressMap final : public MemoryDirectory {
@@ -50,5 +49,4 @@ class AddressMap final : public MemoryDirectory {
   std::vector<std::pair<uintptr_t, Entry>> adopted_;
   std::unordered_map<uint64_t, std::shared_ptr<const MemoryView>> views_;
 };
-
 }  // namespace symm

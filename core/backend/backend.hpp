@@ -22,7 +22,6 @@
 #include "kernels/compare.hpp"
 
 namespace symm {
-
 enum class BackendKind : int32_t { automatic = 0, host = 1, cuda = 2 };
 
 // By which a driver finds memory without a descriptor, also on another machine. All zero: there is none.
@@ -318,5 +317,4 @@ class Backend {
   virtual size_t pad_bytes(int size, int channels) const noexcept = 0;
   virtual std::unique_ptr<Transport> make_transport(TransportContext context) = 0;
 };
-
 }  // namespace symm

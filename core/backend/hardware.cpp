@@ -8,7 +8,6 @@
 
 namespace symm::host {
 namespace {
-
 // The highest cache level that sysfs knows of processor 0; virtual machines often tell sysconf() nothing.
 size_t cache_from_sysfs() {
   size_t best = 0;
@@ -65,7 +64,6 @@ size_t available_in(const std::string& root, std::string path, const MemoryContr
     path.resize(path.find_last_of('/'));
   }
 }
-
 }  // namespace
 
 size_t available_in_control_groups(const std::string& mount, const std::string& list) {
@@ -113,5 +111,4 @@ std::string processor_name() {
   }
   return "processor";
 }
-
 }  // namespace symm::host

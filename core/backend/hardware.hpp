@@ -5,7 +5,6 @@
 #include <string>
 
 namespace symm::host {
-
 // Of one last-level cache; 0 if the system does not say.
 size_t last_level_cache_bytes();
 // Memory of the machine in bytes.
@@ -19,5 +18,4 @@ size_t available_in_control_groups(const std::string& mount = "/sys/fs/cgroup", 
 int processors();
 // As the processor calls itself, or "processor".
 std::string processor_name();
-
 }  // namespace symm::host

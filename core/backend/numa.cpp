@@ -14,7 +14,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr int kMaxNodes = 1024;
 constexpr int kBitsPerWord = 64;
 
@@ -33,7 +32,6 @@ size_t available_on_node(int node) {
   }
   return any ? available : SIZE_MAX;
 }
-
 }  // namespace
 
 void bind_to_node(int fd, size_t bytes, int node) {
@@ -63,5 +61,4 @@ void bind_to_node(int fd, size_t bytes, int node) {
   throw Error(Status::unavailable, format("options.numa_node: memory cannot be bound to NUMA node %d here: %s%s", node,
                                           reason.c_str(), error == EPERM ? ", as in containers without CAP_SYS_NICE" : ""));
 }
-
 }  // namespace symm::host

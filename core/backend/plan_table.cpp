@@ -13,7 +13,6 @@
 
 namespace symm {
 namespace {
-
 constexpr uint64_t kKi = 1024;
 constexpr uint64_t kMi = 1024 * kKi;
 constexpr size_t kLargestFile = kMi;
@@ -128,7 +127,6 @@ std::string read_file(const std::string& path, const std::string& name) {
   text.resize(at);
   return text;
 }
-
 }  // namespace
 
 std::span<const PlanKey> plan_keys(BackendKind backend) {
@@ -272,5 +270,4 @@ PlanValues PlanTable::values(BackendKind backend, int size, const std::function<
       log::write(log::Level::info, "%s plan for %d ranks: %s", name_of(backend), size, describe(backend, values, key).c_str());
   return values;
 }
-
 }  // namespace symm

@@ -12,7 +12,6 @@
 #include "core/backend/backend.hpp"
 
 namespace symm {
-
 enum class PlanOrigin : uint8_t { built_in = 0, file = 1, variable = 2 };
 
 struct PlanKey {
@@ -72,5 +71,4 @@ class PlanTable {
 
   std::vector<Section> sections_;
 };
-
 }  // namespace symm

@@ -9,7 +9,6 @@
 #include "core/backend/segment.hpp"
 
 namespace symm::ipc {
-
 using Id = std::array<std::byte, 16>;
 
 inline constexpr uint32_t kStreamWords = 256;  // of a validity board and of a lease ring
@@ -60,5 +59,4 @@ class Provider {
   // Can work of a process go on in this memory when the process is dead?
   virtual bool outlives_its_writer() const noexcept = 0;
 };
-
 }  // namespace symm::ipc

@@ -21,7 +21,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr size_t kHugePage = size_t{2} << 20;
 
@@ -158,7 +157,6 @@ std::shared_ptr<Segment> find_or_map(int fd, const Piece& piece, const Pages& pa
   lock.unlock();
   return segment ? segment : map_segment(fd, piece, pages, bytes);
 }
-
 }  // namespace
 
 std::shared_ptr<Segment> Segment::create(size_t bytes, const char* name, const Placement& placement) {
@@ -255,5 +253,4 @@ Segment::~Segment() {
   will_not_be_shared();
   munmap(start_, piece_.mapped);
 }
-
 }  // namespace symm::host

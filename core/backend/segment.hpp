@@ -10,7 +10,6 @@
 #include "core/base/fd.hpp"
 
 namespace symm::host {
-
 class Segment final : public Block {
  public:
   // Zeroed. The pages are allocated now, so that a full memory is an error here and no SIGBUS later: on this thread's NUMA node,
@@ -58,5 +57,4 @@ class Segment final : public Block {
   std::byte* start_;
   size_t bytes_;
 };
-
 }  // namespace symm::host

@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace symm {
-
 class Counter {
  public:
   // Where one thread at a time counts: a fifth of what a locked addition costs, which a small collective would notice.
@@ -44,5 +43,4 @@ struct GroupStats {
     }
   }
 };
-
 }  // namespace symm

@@ -3,7 +3,6 @@
 
 namespace symm {
 namespace {
-
 bool linked(const Links& links, int a, int b) { return links.between(a, b) > 0 && links.between(b, a) > 0; }
 
 bool all_linked(const Links& links, unsigned set) {
@@ -28,7 +27,6 @@ std::optional<uint32_t> one_partner_each(const Links& links, unsigned quad) {
   }
   return partners;
 }
-
 }  // namespace
 
 TopologyClass classify(const Links& links) {
@@ -47,5 +45,4 @@ std::optional<CubeMesh> find_cube_mesh(const Links& links) {
   }
   return {};
 }
-
 }  // namespace symm

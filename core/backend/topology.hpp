@@ -7,7 +7,6 @@
 #include "core/backend/backend.hpp"
 
 namespace symm {
-
 enum class TopologyClass : int32_t { unknown = 0, fully_connected = 1, hybrid_cube_mesh = 2 };
 
 // Row-major matrix of the number of direct links between each two devices.
@@ -32,5 +31,4 @@ struct CubeMesh {
 // In the numbers of the matrix; none if it is no hybrid cube mesh. Pure, and there is one answer at most: two of a quad and their
 // partners make no triangle across, so no other four are all linked.
 std::optional<CubeMesh> find_cube_mesh(const Links& links);
-
 }  // namespace symm

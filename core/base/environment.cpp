@@ -4,7 +4,6 @@
 #include "core/base/error.hpp"
 
 namespace symm {
-
 const char* environment(Variable variable) noexcept {
   const char* value = std::getenv(variable.name());
   return value != nullptr && *value != '\0' ? value : variable.fallback();
@@ -18,5 +17,4 @@ uint64_t milliseconds(Variable variable) {
     throw Error(Status::invalid_argument, format("%s: '%s' is no number of milliseconds above 0", variable.name(), text.data()));
   return value;
 }
-
 }  // namespace symm

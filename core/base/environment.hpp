@@ -5,7 +5,6 @@
 #include <string_view>
 
 namespace symm {
-
 struct EnvironmentRow {
   const char* name;      // or the title of a section
   const char* fallback;  // "": none; null: a section begins
@@ -39,5 +38,4 @@ class Variable {
 const char* environment(Variable variable) noexcept;
 // Throws Error(invalid_argument) for what is no number above 0.
 uint64_t milliseconds(Variable variable);
-
 }  // namespace symm

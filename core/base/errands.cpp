@@ -3,7 +3,6 @@
 #include "core/base/process.hpp"
 
 namespace symm {
-
 bool Errands::run(std::function<void()>& errand, size_t most) {
   const std::lock_guard lock(mutex_);
   if (waiting_.size() >= most) return false;
@@ -34,5 +33,4 @@ void Errands::work() noexcept {
 }
 
 Errands& errands() { return PerProcess<Errands>::current(); }
-
 }  // namespace symm

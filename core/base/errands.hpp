@@ -8,7 +8,6 @@
 #include <mutex>
 
 namespace symm {
-
 class Errands {
  public:
   explicit Errands(const char* thread = "symm-errands") noexcept : thread_(thread) {}
@@ -41,5 +40,4 @@ template <class Container> struct DroppedElsewhere : Container {
     if (!this->empty()) do_elsewhere([mine = std::move(static_cast<Container&>(*this))] {});
   }
 };
-
 }  // namespace symm

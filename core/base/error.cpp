@@ -6,7 +6,6 @@
 #include <new>
 
 namespace symm {
-
 Failure current_failure() noexcept {
   try {
     try {
@@ -56,5 +55,4 @@ Error system_error(int error_number, const char* call, const std::string& what) 
   if (!what.empty()) message += ": " + what;
   return Error({memory ? Status::out_of_memory : Status::system, -1, 0, std::move(message), error_number, 0});
 }
-
 }  // namespace symm

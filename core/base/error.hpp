@@ -24,7 +24,6 @@
   X(not_found, ERR_NOT_FOUND, -14, "not found")
 
 namespace symm {
-
 #define SYMM_ENUMERATOR(name, c_name, value, text) name = value,  // NOLINT(bugprone-macro-parentheses)
 enum class Status : int32_t { SYMM_STATUSES(SYMM_ENUMERATOR) };
 #undef SYMM_ENUMERATOR
@@ -77,5 +76,4 @@ inline void at_point(const char* name) {
 #else
 #define SYMM_POINT(name) static_cast<void>(0)
 #endif
-
 }  // namespace symm

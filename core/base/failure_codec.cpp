@@ -2,11 +2,9 @@
 
 namespace symm {
 namespace {
-
 constexpr int32_t kLowestStatus = -64;  // room for the statuses of newer libraries
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
 }  // namespace
 
 void encode(Writer& out, const Failure& failure, size_t most_text) {
@@ -30,5 +28,4 @@ const char* decode(Reader in, Failure& failure, size_t most_text) {
   if (failure.os_error < 0 || failure.cuda_result < 0) return "failure with an impossible error number";
   return is_clean(failure.message) ? nullptr : "failure with control characters";
 }
-
 }  // namespace symm

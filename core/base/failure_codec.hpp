@@ -7,7 +7,6 @@
 #include "core/base/little_endian.hpp"
 
 namespace symm {
-
 inline constexpr size_t kFailureHeader = 24;
 inline constexpr size_t kMaxFailureText = 512;
 
@@ -15,5 +14,4 @@ inline constexpr size_t kMaxFailureText = 512;
 void encode(Writer& out, const Failure& failure, size_t most_text = kMaxFailureText);
 // Takes all that `in` has. nullptr if it is exactly one valid failure, status ok included, else why not.
 [[nodiscard]] const char* decode(Reader in, Failure& failure, size_t most_text = kMaxFailureText);
-
 }  // namespace symm

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace symm {
-
 class Fd {
  public:
   Fd() = default;
@@ -29,5 +28,4 @@ class Fd {
  private:
   int fd_ = -1;
 };
-
 }  // namespace symm

@@ -4,7 +4,6 @@
 #include <cstdint>
 
 namespace symm {
-
 // FNV-1a, of text or of std::bytes.
 template <class Bytes> constexpr uint64_t fnv1a(const Bytes& bytes) noexcept {
   uint64_t hash = 0xCBF29CE484222325U;
@@ -19,5 +18,4 @@ constexpr uint64_t mix(uint64_t a, uint64_t b) noexcept {
   x = (x ^ (x >> 27)) * 0x94D049BB133111EBU;
   return x ^ (x >> 31);
 }
-
 }  // namespace symm

@@ -10,7 +10,6 @@
 #include <vector>
 
 namespace symm {
-
 // Reads one thing after the other. The caller has checked the size.
 class Reader {
  public:
@@ -66,5 +65,4 @@ template <size_t N> void write_text(char (&field)[N], const std::string& text) {
 // Text of a peer ends up in messages and logs: no control characters, so that it cannot forge lines.
 inline bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 inline bool is_clean(const std::string& text) { return std::none_of(text.begin(), text.end(), is_control); }
-
 }  // namespace symm

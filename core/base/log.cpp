@@ -18,7 +18,6 @@
 
 namespace symm::log {
 namespace {
-
 constexpr const char* kNames[] = {"error", "warning", "info", "debug"};
 const char* name_of(Level level) { return kNames[std::clamp(static_cast<int>(level), 1, 4) - 1]; }
 
@@ -135,7 +134,6 @@ struct Courier {
   }
 };
 thread_local bool elsewhere = false;
-
 }  // namespace
 
 void deliver_elsewhere() noexcept { elsewhere = true; }
@@ -198,5 +196,4 @@ void write(Level level, const char* pattern, ...) noexcept {
     // Out of memory: the message is lost.
   }
 }
-
 }  // namespace symm::log

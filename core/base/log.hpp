@@ -6,7 +6,6 @@
 #include <cstdint>
 
 namespace symm::log {
-
 enum class Level : int32_t { error = 1, warning = 2, info = 3, debug = 4 };
 using Callback = void (*)(void* user, int32_t level, const char* message);
 
@@ -21,5 +20,4 @@ bool enabled(Level level) noexcept;
 // From now on another thread delivers what this one writes. It holds a bounded number of messages; those beyond are counted.
 void deliver_elsewhere() noexcept;
 [[gnu::format(printf, 2, 3)]] void write(Level level, const char* pattern, ...) noexcept;
-
 }  // namespace symm::log

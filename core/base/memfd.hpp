@@ -15,7 +15,6 @@
 #endif
 
 namespace symm {
-
 // Empty, and errno says why, if there is none.
 inline Fd make_memfd(const char* name, unsigned int flags = 0) noexcept {
   flags |= MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -29,5 +28,4 @@ inline uint64_t file_size_limit() noexcept {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur : UINT64_MAX;
 }
-
 }  // namespace symm

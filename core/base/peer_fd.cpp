@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 // Grows by blocks that are never freed, so that the child can walk it whatever another thread was doing at fork(). An entry is
 // the descriptor + 1; 0 is free.
 constexpr size_t kBlockSize = 1024;
@@ -40,7 +39,6 @@ uint32_t enter(int fd) {
 }
 
 std::atomic<int>& entry(uint32_t slot) { return (*table[slot / kBlockSize].load())[slot % kBlockSize]; }
-
 }  // namespace
 
 PeerFd::PeerFd(Fd fd) {
@@ -80,5 +78,4 @@ void PeerFd::close_all_in_child() noexcept {
     }
   }
 }
-
 }  // namespace symm

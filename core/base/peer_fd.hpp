@@ -10,7 +10,6 @@
 #include "core/base/fd.hpp"
 
 namespace symm {
-
 class PeerFd {
  public:
   PeerFd() = default;
@@ -30,5 +29,4 @@ class PeerFd {
   uint32_t slot_ = 0;
   uint32_t generation_ = 0;
 };
-
 }  // namespace symm

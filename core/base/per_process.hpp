@@ -10,7 +10,6 @@
 #include "core/base/process.hpp"
 
 namespace symm {
-
 template <class Object> class PerProcess {
  public:
   static Object& current() {
@@ -33,5 +32,4 @@ template <class Object> class PerProcess {
   static inline std::atomic<Object*> parents{nullptr};  // kept reachable
   static constinit inline std::mutex making;
 };
-
 }  // namespace symm

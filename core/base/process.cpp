@@ -14,7 +14,6 @@
 
 namespace symm::process {
 namespace {
-
 void fill_random(void* data, size_t size) {
   auto* bytes = static_cast<std::byte*>(data);
   while (size > 0) {
@@ -44,7 +43,6 @@ void child() {
 [[gnu::constructor]] void watch_fork() {
   pthread_atfork([] { against_fork.lock(); }, [] { against_fork.unlock(); }, child);
 }
-
 }  // namespace
 
 const std::string& boot_id() {
@@ -148,5 +146,4 @@ void start_thread(const char* name, std::function<void()> work) {
   if (error != 0) throw system_error(error, "pthread_create");
   start.release();  // NOLINT(bugprone-unused-return-value): the thread's now
 }
-
 }  // namespace symm::process

@@ -12,7 +12,6 @@
 #include <string>
 
 namespace symm::process {
-
 const std::string& boot_id();  // of the running kernel; "" if unreadable
 uint64_t random64();
 std::array<std::byte, 16> random_id();
@@ -51,5 +50,4 @@ class Uncancelled {
 // Runs `work`, which throws nothing, in a detached thread of that name (15 characters at most) that gets no signals but for what
 // it does wrong itself: others are for the program's own threads. Throws Error(system).
 void start_thread(const char* name, std::function<void()> work);
-
 }  // namespace symm::process

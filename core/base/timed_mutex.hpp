@@ -5,7 +5,6 @@
 #include "core/base/wait.hpp"
 
 namespace symm {
-
 class TimedMutex {
  public:
   bool try_take() noexcept { return state_.exchange(1, std::memory_order_acquire) == 0; }
@@ -47,5 +46,4 @@ class TimedLock {
  private:
   TimedMutex& mutex_;
 };
-
 }  // namespace symm

@@ -19,7 +19,6 @@
 
 namespace symm {
 namespace {
-
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kSlice = 50 * kMillisecond;  // upper bound of one sleep; every wake-up is also looked for by the waiter
 constexpr uint64_t kBlindSlice = kMillisecond;  // where the kernel cannot tell us of both words
@@ -81,7 +80,6 @@ int processor_quota() {
   if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 0;
   return std::max(static_cast<int>(quota / period), 1);
 }
-
 }  // namespace
 
 Deadline Deadline::after_ms(uint64_t milliseconds) noexcept {
@@ -220,7 +218,6 @@ bool register_for_asymmetric_fences() noexcept {
 }
 
 namespace {
-
 // Until there(), which changes only after one of `words` has, if the writers are `told` of a waiter; in vain if in_vain().
 template <class There, class InVain>
 WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Word* const> words, Waiter& waiter,
@@ -276,7 +273,6 @@ WaitEnd wait_until(const There& there, const InVain& in_vain, std::span<const Wo
   revocation.count_sleep(now_ns() - began);
   return end;
 }
-
 }  // namespace
 
 WaitEnd wait_word(const Word& word, uint32_t target, Waiter& waiter, int peer, const Revocation& revocation, SpinPolicy spin,
@@ -330,5 +326,4 @@ bool retry_until(const std::function<bool()>& ready, Deadline deadline) {
     nap(std::min(left, pause_ns));
   }
 }
-
 }  // namespace symm

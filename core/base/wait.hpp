@@ -20,7 +20,6 @@
 #include "core/base/error.hpp"
 
 namespace symm {
-
 using Word = std::atomic<uint32_t>;
 using Waiter = std::atomic<uint8_t>;  // number of sleeping threads of one rank; written by that rank only
 
@@ -228,5 +227,4 @@ bool poll_until(std::span<pollfd> fds, Deadline deadline);
 // For things that can only be asked again and again (a file that another rank will write): call until it returns true, with
 // pauses growing from 0.1 to 5 ms. False when the deadline passes.
 bool retry_until(const std::function<bool()>& ready, Deadline deadline);
-
 }  // namespace symm

@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 constexpr std::string_view kEnv = "env://";
 constexpr std::string_view kDir = "dir://";
 constexpr std::string_view kTcp = "tcp://";
@@ -156,7 +155,6 @@ void bootstrap_in_directory(const BootstrapConfig& config, BootstrapResult& resu
   result.store =
       result.size == 1 ? open_alone() : open_directory(path, false, config.name, job_of_group(result.size), result, deadline);
 }
-
 }  // namespace
 
 BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
@@ -183,5 +181,4 @@ BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline) {
   }
   return result;
 }
-
 }  // namespace symm

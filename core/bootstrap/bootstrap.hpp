@@ -6,7 +6,6 @@
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
-
 struct BootstrapConfig {
   std::string url;  // "env://", "tcp://host:port", "dir:///path", "thread://name"
   const StoreCallbacks* callbacks = nullptr;
@@ -25,5 +24,4 @@ struct BootstrapResult {
 };
 
 BootstrapResult bootstrap(const BootstrapConfig& config, Deadline deadline);
-
 }  // namespace symm

@@ -3,7 +3,6 @@
 
 namespace symm {
 namespace {
-
 constexpr size_t kLargestValue = 64 * 1024;
 
 uint64_t milliseconds_left(Deadline deadline) {
@@ -54,7 +53,6 @@ class CallbackStore final : public Store {
   StoreCallbacks callbacks_;
   std::string prefix_;
 };
-
 }  // namespace
 
 std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, const std::string& name) {
@@ -64,5 +62,4 @@ std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, cons
   }
   return std::make_unique<CallbackStore>(callbacks, format("symm/%s/", escape_key(name).c_str()));
 }
-
 }  // namespace symm

@@ -7,7 +7,6 @@
 
 namespace symm {
 namespace {
-
 std::string file_name(const std::string& key) {
   std::string name = "key." + escape_key(key);
   constexpr size_t kLongestName = 255;
@@ -37,7 +36,6 @@ Bytes read_all(int file, const std::string& name) {
   }
   return value;
 }
-
 }  // namespace
 
 std::string escape_key(const std::string& key) {
@@ -94,5 +92,4 @@ Bytes DirStore::get(const std::string& key, Deadline deadline) {
     throw Error(Status::timeout, "the key \"" + key + "\" did not appear in " + describe() + " before the deadline");
   return read_all(file.get(), rendezvous_.path() + "/" + name);
 }
-
 }  // namespace symm

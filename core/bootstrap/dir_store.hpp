@@ -6,7 +6,6 @@
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
-
 class DirStore final : public Store {
  public:
   DirStore(DirectoryRendezvousConfig config, Deadline deadline) : rendezvous_(std::move(config), deadline) {}
@@ -22,5 +21,4 @@ class DirStore final : public Store {
 
 // A key as a file name: letters, digits, '.', '_' and '-' stand for themselves, any other byte becomes %XX.
 std::string escape_key(const std::string& key);
-
 }  // namespace symm

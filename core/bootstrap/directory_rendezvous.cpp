@@ -11,7 +11,6 @@
 
 namespace symm {
 namespace {
-
 // Long enough for a predecessor that was just killed to be gone, short enough for the report of a death or of a rank given twice.
 constexpr uint64_t kGraceMs = 1000;
 constexpr char kSealed[] = "sealed";
@@ -23,7 +22,6 @@ std::string prefix_of(const std::string& name, const std::string& job) {
   const uint64_t both = job.empty() ? fnv1a(name) : mix(fnv1a(name), fnv1a(job));
   return format("%s%016llx", kSharedPrefix, static_cast<unsigned long long>(both));
 }
-
 }  // namespace
 
 void DirectoryRendezvous::GracePeriod::raise(Failure why) {
@@ -312,5 +310,4 @@ void DirectoryRendezvous::throw_if_declared() const {
     throw Error(Status::mismatch, "another rank failed and left an unreadable reason in " + path());
   throw Error(std::move(failure));
 }
-
 }  // namespace symm

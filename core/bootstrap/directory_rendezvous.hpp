@@ -15,7 +15,6 @@
 #include "core/socket/directory.hpp"
 
 namespace symm {
-
 inline constexpr char kFailedFile[] = "failed";  // why nobody should wait in this attempt any more
 
 struct DirectoryRendezvousConfig {
@@ -81,5 +80,4 @@ class DirectoryRendezvous {
   int next_rank_ = 0;
   int exceptions_;  // in flight at the start; more at the end mean that the creation failed
 };
-
 }  // namespace symm

@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 // One source, with the variables that its numbers came from.
 struct Source {
   Launch launch;
@@ -144,7 +143,6 @@ void compare(const Source& used, const Source& other) {
                      same_rank ? used.launch.size : used.launch.rank, other_name.c_str(),
                      same_rank ? other.launch.size : other.launch.rank));
 }
-
 }  // namespace
 
 Environment current_environment() {
@@ -195,5 +193,4 @@ std::string pmi_job(int fd) {
   return format("pmi-%lld-%llu", static_cast<long long>(manager.pid),
                 static_cast<unsigned long long>(process::start_time_of(manager.pid)));
 }
-
 }  // namespace symm

@@ -13,7 +13,6 @@
 #include <string>
 
 namespace symm {
-
 using Environment = std::map<std::string, std::string>;
 
 Environment current_environment();
@@ -40,5 +39,4 @@ Launch parse_environment(const Environment& environment);
 // kills the job if a process that ever spoke to it ends without the farewell that only that library can send. Throws
 // Error(unavailable) if `fd` is no such socket.
 std::string pmi_job(int fd);
-
 }  // namespace symm

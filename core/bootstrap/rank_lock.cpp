@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 std::string name_of_rank_lock(int rank) { return "rank." + std::to_string(rank); }
 std::string name_when_withdrawn(int rank) { return "gone." + std::to_string(rank); }
 std::string name_when_left(int rank) { return "left." + std::to_string(rank); }
@@ -55,7 +54,6 @@ Fd prepare(int directory, const std::string& temporary, int size) {
   }
   return file;
 }
-
 }  // namespace
 
 RankLockInfo look_at_rank_lock(int directory, int rank) {
@@ -121,5 +119,4 @@ void RankLock::leave() noexcept {
   flock(file_.get(), LOCK_UN);
   file_.reset();
 }
-
 }  // namespace symm

@@ -7,7 +7,6 @@
 #include "core/base/fd.hpp"
 
 namespace symm {
-
 enum class RankLockState {
   absent,   // nobody came yet
   held,     // its owner is alive
@@ -45,5 +44,4 @@ class RankLock {
   int rank_;
   Fd file_;
 };
-
 }  // namespace symm

@@ -9,7 +9,6 @@
 #include "core/base/wait.hpp"
 
 namespace symm {
-
 using Bytes = std::vector<std::byte>;
 
 inline constexpr int kMostRanks = 32767;  // of a group
@@ -42,5 +41,4 @@ std::unique_ptr<Store> open_callback_store(const StoreCallbacks& callbacks, cons
 // `size` ranks have come to `name`; a later call with the same name meets in a new map. Throws Error: timeout naming the missing
 // ranks, mismatch if a rank came twice or the sizes differ.
 std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline);
-
 }  // namespace symm

@@ -15,7 +15,6 @@
 
 namespace symm {
 namespace {
-
 constexpr size_t kLargest = 63 * 1024;  // key and value
 constexpr uint64_t kLastWordsMs = 1'000;
 constexpr int kMostRefusals = 10;  // in a row, before they are believed: rank 0 may just be leaving
@@ -365,7 +364,6 @@ class TcpStore final : public Store {
   std::string why_;
   std::optional<Failure> refusal_;
 };
-
 }  // namespace
 
 TcpPlace parse_tcp_place(const std::string& text) {
@@ -387,5 +385,4 @@ std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, 
                                       const std::string& description, Deadline deadline) {
   return std::make_unique<TcpStore>(place, creation, rank, size, description, deadline);
 }
-
 }  // namespace symm

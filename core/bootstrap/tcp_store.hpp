@@ -7,7 +7,6 @@
 #include "core/bootstrap/store.hpp"
 
 namespace symm {
-
 struct TcpPlace {
   std::string host;
   uint16_t port = 0;
@@ -18,5 +17,4 @@ TcpPlace parse_tcp_place(const std::string& text);  // "host:port", "[address]:p
 // or the sizes differ; peer_failed if one dies; unavailable if the secrets differ, or without libsodium.
 std::unique_ptr<Store> open_tcp_store(const TcpPlace& place, uint64_t creation, int rank, int size,
                                       const std::string& description, Deadline deadline);
-
 }  // namespace symm

@@ -11,7 +11,6 @@
 
 namespace symm {
 namespace {
-
 struct Room {
   explicit Room(int size) : here(static_cast<size_t>(size), false) {}
   std::mutex mutex;
@@ -124,7 +123,6 @@ void give_up(const std::string& name, const std::string& description, const std:
         format("%s %s of %zu did not come to %s before the deadline", count == 1 ? "rank" : "ranks", list.c_str(),
                room->here.size(), description.c_str())});
 }
-
 }  // namespace
 
 std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int size, Deadline deadline) {
@@ -138,5 +136,4 @@ std::unique_ptr<Store> open_thread_store(const std::string& name, int rank, int 
   if (!retry_until(complete, deadline)) give_up(name, description, room);
   return std::make_unique<ThreadStore>(room, description, rank);
 }
-
 }  // namespace symm

@@ -12,7 +12,6 @@
 
 namespace symm::cuda {
 namespace {
-
 CUmemAllocationProp properties(const Device& device, CUmemLocation location, bool fabric) {
   CUmemAllocationProp prop{};
   prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -67,7 +66,6 @@ std::string learn_fabric(const Device& device, const std::string& reason) {
   const std::lock_guard lock(known.mutex);
   return known.reason[device.ordinal()] = reason;
 }
-
 }  // namespace
 
 std::string Allocation::fabric_reason(const Device& device) {
@@ -294,5 +292,4 @@ void DeviceMemory::refuse_to_adopt(const void* pointer) const {
               format("pointer: %p %s, and only memory of cuMemCreate can be adopted", pointer,
                      is_known ? "was allocated by cudaMalloc or the like" : "is no mapped memory of a device"));
 }
-
 }  // namespace symm::cuda

@@ -8,7 +8,6 @@
 #include "core/cuda/external_allocation.hpp"
 
 namespace symm::cuda {
-
 class Allocation final : public Block {
  public:
   // Zeroed when the call returns. On a NUMA node of the host (Placement::kNearest: the device's) it is for the device and the
@@ -79,5 +78,4 @@ class DeviceMemory final : public ShareableMemory {
 
   std::shared_ptr<Device> device_;
 };
-
 }  // namespace symm::cuda

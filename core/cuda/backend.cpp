@@ -5,7 +5,6 @@
 
 namespace symm::cuda {
 namespace {
-
 std::string name_of(const Device& device) {
   char name[128] = {};
   device.driver().require(device.driver().cuDeviceGetName(name, sizeof name - 1, device.handle()), "cuDeviceGetName");
@@ -30,7 +29,6 @@ class CudaBackend final : public Backend {
   DeviceMemory memory_{device_};
   PlanTable table_ = PlanTable::from_environment(BackendKind::cuda);
 };
-
 }  // namespace
 
 std::string unavailable_reason() {
@@ -95,5 +93,4 @@ Links links() {
   }
   return links_between(buses, nvlinks_of(buses));
 }
-
 }  // namespace symm::cuda

@@ -7,7 +7,6 @@
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {
-
 // "": the back end can be used here; otherwise why not.
 std::string unavailable_reason();
 std::shared_ptr<Backend> open(int device, int local_rank);
@@ -18,5 +17,4 @@ Links links();
 // For sharing by tokens. Throws Error(unavailable) if there is no driver.
 const ipc::Provider& ipc_provider();
 void ipc_reclaim() noexcept;  // does not load the driver
-
 }  // namespace symm::cuda

@@ -6,11 +6,9 @@
 
 namespace symm::cuda {
 namespace {
-
 constexpr size_t kPage = 4096;
 constexpr size_t kWords = 1024;  // where in the page {abort, departed} lie,
 constexpr size_t kRead = 2048;   // and what was read
-
 }  // namespace
 
 Tuning tuning_of(const PlanValues& values) {
@@ -210,5 +208,4 @@ void MemoryTable::write(size_t index, const MemoryEntry& entry) {
   driver.require(driver.cuStreamSynchronize(device_->stream()), "cuStreamSynchronize");
   entries_[index] = entry;
 }
-
 }  // namespace symm::cuda

@@ -10,7 +10,6 @@
 #include "kernels/cuda/plan.hpp"
 
 namespace symm::cuda {
-
 Tuning tuning_of(const PlanValues& values);
 
 // Zero, except for what the push kernels poll, which is all ones at rest.
@@ -60,5 +59,4 @@ class MemoryTable {
   std::mutex mutex_;
   std::vector<MemoryEntry> entries_;
 };
-
 }  // namespace symm::cuda

@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 LinkFacts::Bus pack(const std::string& bus) {
   LinkFacts::Bus packed{};
   std::memcpy(packed.data(), bus.data(), std::min(bus.size(), packed.size() - 1));
@@ -13,7 +12,6 @@ LinkFacts::Bus pack(const std::string& bus) {
 
 // What a peer sent may not end where it should.
 std::string text_of_bus(const LinkFacts::Bus& bus) { return {bus.begin(), std::find(bus.begin(), bus.end(), '\0')}; }
-
 }  // namespace
 
 LinkFacts pack_links(const std::string& bus, const NvLinks& links) {
@@ -53,5 +51,4 @@ std::optional<CubeMesh> cube_mesh_of(std::span<const LinkFacts> ranks) {
   }
   return find_cube_mesh(links_between(buses, ends));
 }
-
 }  // namespace symm::cuda

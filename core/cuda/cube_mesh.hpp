@@ -9,7 +9,6 @@
 #include "core/cuda/nvml.hpp"
 
 namespace symm::cuda {
-
 // What a rank knows of its device's links. Travels, so plain data.
 struct LinkFacts {
   using Bus = std::array<char, 24>;  // "0000:1b:00.0", ends with 0
@@ -26,5 +25,4 @@ LinkFacts link_facts(const Device& device, int size);
 
 // By rank. None unless all know their links, each rank has a device of its own, and those make one.
 std::optional<CubeMesh> cube_mesh_of(std::span<const LinkFacts> ranks);
-
 }  // namespace symm::cuda

@@ -3,9 +3,7 @@
 #include "core/base/per_process.hpp"
 
 namespace symm::cuda {
-
 namespace {
-
 // All that there are, and those that were let go of while something was still under way on them.
 struct Devices {
   std::mutex mutex;
@@ -27,7 +25,6 @@ std::shared_ptr<StreamUses> uses_of(const Driver& driver, int ordinal) {
   if (!found) entry = found = std::make_shared<StreamUses>(driver);
   return found;
 }
-
 }  // namespace
 
 std::shared_ptr<Device> Device::open(int ordinal) {
@@ -259,5 +256,4 @@ ContextGuard::~ContextGuard() {
   CUcontext popped = nullptr;
   if (pushed_) driver.cuCtxPopCurrent(&popped);
 }
-
 }  // namespace symm::cuda

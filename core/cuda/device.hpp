@@ -11,7 +11,6 @@
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
-
 using Uuid = std::array<std::byte, 16>;
 
 class Device {
@@ -98,5 +97,4 @@ class ContextGuard {
   bool relaxed_ = false;
   int mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
-
 }  // namespace symm::cuda

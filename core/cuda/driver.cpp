@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 using GetProcAddress = CUresult (*)(const char*, void**, int, unsigned long long, int*);
 
 struct Loaded {
@@ -64,7 +63,6 @@ Loaded load_driver() {
     loaded.reason = "the CUDA driver is of version " + version_text(version) + "; symm needs 12.0";
   return loaded;
 }
-
 }  // namespace
 
 std::string Driver::text(CUresult result) const {
@@ -96,5 +94,4 @@ const Driver& driver() {
   if (!loaded->reason.empty()) throw Error(Status::unavailable, loaded->reason);
   return loaded->driver;
 }
-
 }  // namespace symm::cuda

@@ -7,7 +7,6 @@
 #include "core/base/error.hpp"
 
 namespace symm::cuda {
-
 using CUresult = int;
 using CUdevice = int;
 using CUdeviceptr = unsigned long long;
@@ -194,5 +193,4 @@ struct Driver {
 
 // The loaded driver, initialised. Throws Error(unavailable) with the reason: no driver, one that is too old, no device.
 const Driver& driver();
-
 }  // namespace symm::cuda

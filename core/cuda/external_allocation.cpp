@@ -2,7 +2,6 @@
 #include <utility>
 
 namespace symm::cuda {
-
 std::optional<ExternalAllocation> ExternalAllocation::at(const void* pointer) {
   const Driver& loaded = driver();
   CUmemGenericAllocationHandle handle = 0;
@@ -66,5 +65,4 @@ void ExternalAllocation::require_within(const Range& range, size_t bytes) const 
                        bytes, range.bytes - range.offset));
   }
 }
-
 }  // namespace symm::cuda

@@ -5,7 +5,6 @@
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-
 // A reference to the physical memory behind an address.
 class ExternalAllocation {
  public:
@@ -38,5 +37,4 @@ class ExternalAllocation {
   CUmemGenericAllocationHandle handle_;
   bool holds_;
 };
-
 }  // namespace symm::cuda

@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 // Libraries belong to the process, not to a context, and stay loaded: unloading would wait for every context that uses them.
 struct Libraries {
   std::mutex mutex;
@@ -39,7 +38,6 @@ CUkernel find_kernel(const Driver& driver, const std::string& name) {
   }
   throw Error(Status::internal, "this build of symm has no kernel " + name);
 }
-
 }  // namespace
 
 std::string missing_kernels() {
@@ -94,5 +92,4 @@ void Kernels::run(CUfunction function, const Launch& launch, void** parameters) 
   }
   device_.driver().require(device_.driver().cuLaunchKernelEx(&config, function, parameters, nullptr), "cuLaunchKernelEx");
 }
-
 }  // namespace symm::cuda

@@ -9,7 +9,6 @@
 #include "kernels/cuda/images.hpp"
 
 namespace symm::cuda {
-
 // "": this build has kernels; otherwise why not.
 std::string missing_kernels();
 
@@ -42,5 +41,4 @@ class Kernels {
   std::map<std::string, CUfunction> functions_;
   std::set<CUfunction> unready_;
 };
-
 }  // namespace symm::cuda

@@ -2,7 +2,6 @@
 
 namespace symm::cuda {
 namespace {
-
 CUmulticastObjectProp properties(int ranks, size_t bytes) {
   CUmulticastObjectProp prop{};
   prop.numDevices = static_cast<unsigned>(ranks);
@@ -10,7 +9,6 @@ CUmulticastObjectProp properties(int ranks, size_t bytes) {
   prop.handleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   return prop;
 }
-
 }  // namespace
 
 size_t Multicast::granularity(const Device& device, int ranks) {
@@ -120,5 +118,4 @@ std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device,
   made->complete();
   return made;
 }
-
 }  // namespace symm::cuda

@@ -6,7 +6,6 @@
 #include "core/cuda/allocation.hpp"
 
 namespace symm::cuda {
-
 class Multicast final : public Block {
  public:
   // Blocks must be a multiple of so many bytes. The least that the driver takes: what it recommends may be hundreds of megabytes.
@@ -43,5 +42,4 @@ class Multicast final : public Block {
 // not empty on one of them or a step fails there: then *reason says why, and nothing is left.
 std::shared_ptr<Multicast> make_multicast(const std::shared_ptr<Device>& device, int rank, int ranks, const Allocation& block,
                                           size_t bytes, const std::string& trouble, OutOfBand& out_of_band, std::string* reason);
-
 }  // namespace symm::cuda

@@ -5,7 +5,6 @@
 
 namespace symm::cuda {
 namespace {
-
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::find(words.begin(), words.end(), text) != words.end();
 }
@@ -40,7 +39,6 @@ std::string forbidden_by(const MulticastFacts& facts) {
   const Objection& objection = kObjections[facts.forbidden - 1];
   return format("%s=%s is set", objection.variable.name(), objection.no);
 }
-
 }  // namespace
 
 MulticastFacts read_wish(bool config, const ReadVariable& read) {
@@ -95,5 +93,4 @@ std::string why_no_multicast(std::span<const MulticastFacts> ranks) {
   }
   return "";
 }
-
 }  // namespace symm::cuda

@@ -9,7 +9,6 @@
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-
 // What bears on it on one rank. Travels to all others, so plain data.
 struct MulticastFacts {
   Uuid device{};
@@ -29,5 +28,4 @@ MulticastFacts multicast_facts(const Device& device, bool config, const ReadVari
 std::string why_no_multicast(std::span<const MulticastFacts> ranks);
 // Why a device would not, whoever asks.
 std::string why_no_multicast(const MulticastFacts& facts);
-
 }  // namespace symm::cuda

@@ -4,7 +4,6 @@
 #include "kernels/cuda/plan.hpp"
 
 namespace symm::cuda {
-
 // All ranks' facts are here. What fails on this rank alone must wait for a vote, and a rendezvous has one.
 void MulticastMemories::choose(Kernels& kernels) {
   why_ = why_no_multicast(facts_);
@@ -62,5 +61,4 @@ std::string MulticastMemories::why_no_multimem(const CollectiveCall& call) const
   if (call.algorithm == Algorithm::multimem_two_shot) return place("recv", call.recv, bytes).reason;
   return call.recv == call.send ? "not in place: other ranks may still be loading from send" : "";
 }
-
 }  // namespace symm::cuda

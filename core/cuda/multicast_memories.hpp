@@ -9,7 +9,6 @@
 #include "core/cuda/multicast_choice.hpp"
 
 namespace symm::cuda {
-
 class MulticastMemories {
  public:
   MulticastMemories(const TransportContext& context, std::shared_ptr<Device> device)
@@ -38,5 +37,4 @@ class MulticastMemories {
   std::string trouble_;  // of this rank, for the vote in every rendezvous
   size_t unit_ = 1;
 };
-
 }  // namespace symm::cuda

@@ -6,7 +6,6 @@
 
 namespace symm::cuda {
 namespace {
-
 // Of nvml.h: what we call, and its types.
 using nvmlReturn = int;
 using nvmlDevice = struct nvmlDevice_st*;
@@ -86,7 +85,6 @@ std::string normal(const std::string& bus) {
   const size_t start = std::min(text.find_first_not_of('0'), colon);
   return text.substr(start);
 }
-
 }  // namespace
 
 std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses) {
@@ -116,5 +114,4 @@ Links links_between(const std::vector<std::string>& buses, const std::vector<NvL
   }
   return links;
 }
-
 }  // namespace symm::cuda

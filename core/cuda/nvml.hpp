@@ -6,7 +6,6 @@
 #include "core/backend/topology.hpp"
 
 namespace symm::cuda {
-
 inline constexpr unsigned kMaxLinks = 18;  // of a GPU
 
 // The far ends of one GPU's active links.
@@ -22,5 +21,4 @@ std::vector<NvLinks> nvlinks_of(const std::vector<std::string>& buses);
 // The matrix: direct links, and through switches as many as both have (all NVSwitches of a machine are taken to be connected).
 // Pure.
 Links links_between(const std::vector<std::string>& buses, const std::vector<NvLinks>& ends);
-
 }  // namespace symm::cuda

@@ -5,7 +5,6 @@
 
 namespace symm::cuda {
 namespace {
-
 // The GPUs that this process sees, by ordinal. They do not change while it runs.
 const std::vector<Uuid>& visible_gpus() {
   static const auto* all = [] {
@@ -92,7 +91,6 @@ class CudaProvider final : public ipc::Provider {
   }
   bool outlives_its_writer() const noexcept override { return true; }
 };
-
 }  // namespace
 
 const ipc::Provider& ipc_provider() {
@@ -100,5 +98,4 @@ const ipc::Provider& ipc_provider() {
   static const auto* instance = new CudaProvider;
   return *instance;
 }
-
 }  // namespace symm::cuda

@@ -1,7 +1,6 @@
 #include "core/cuda/stream_order.hpp"
 
 namespace symm::cuda {
-
 StreamOrder::StreamOrder(std::shared_ptr<Device> device, const StreamOrder* with)
     : device_(std::move(device)), last_(with != nullptr ? with->last_ : std::make_shared<Last>()) {
   if (with != nullptr) return;
@@ -71,5 +70,4 @@ void StreamOrder::gather(CUstream stream) {
     if (of != place.id && !device_->uses().is_over(event))
       driver.require(driver.cuStreamWaitEvent(stream, event.get(), 0), "cuStreamWaitEvent");
 }
-
 }  // namespace symm::cuda

@@ -8,7 +8,6 @@
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-
 class StreamOrder {
  public:
   // `with`: that of a group with which this one shares scratch, or null.
@@ -58,5 +57,4 @@ class StreamOrder {
   std::mutex mutex_;
   std::map<StreamId, Event> streams_;  // that calls of this group outside of captures were issued on
 };
-
 }  // namespace symm::cuda

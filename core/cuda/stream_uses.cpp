@@ -1,7 +1,6 @@
 #include "core/cuda/stream_uses.hpp"
 
 namespace symm::cuda {
-
 Event StreamUses::make_event() const {
   CUevent made = nullptr;
   driver_.require(driver_.cuEventCreate(&made, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
@@ -58,5 +57,4 @@ bool StreamUses::may_be_captured() {
   unsigned long long capture = 0;
   return driver_.cuStreamGetCaptureInfo(CU_STREAM_LEGACY, &status, &capture) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT || status != 0;
 }
-
 }  // namespace symm::cuda

@@ -11,7 +11,6 @@
 #include "core/cuda/driver.hpp"
 
 namespace symm::cuda {
-
 using Event = std::shared_ptr<CUevent_st>;  // the context must be current where the last of them goes
 using StreamId = unsigned long long;        // never given twice
 
@@ -42,5 +41,4 @@ class StreamUses {
   std::map<StreamId, Event> events_;
   std::set<std::pair<CUstream, std::thread::id>> captured_;  // as last seen, and by whom
 };
-
 }  // namespace symm::cuda

@@ -4,12 +4,10 @@
 
 namespace symm::cuda {
 namespace {
-
 struct ExportingDevices {
   std::mutex mutex;
   std::map<int, std::weak_ptr<Device>> by_ordinal;
 };
-
 }  // namespace
 
 std::shared_ptr<Device> ipc_device(int ordinal) {
@@ -106,5 +104,4 @@ void CudaStreamWords::wait(void* stream, int ordinal, ipc::Position position) {
                  "cuStreamWaitValue64", "stream");
   device->uses().record(static_cast<CUstream>(stream));
 }
-
 }  // namespace symm::cuda

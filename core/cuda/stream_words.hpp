@@ -13,7 +13,6 @@
 #include "core/cuda/device.hpp"
 
 namespace symm::cuda {
-
 // The device as all sharing by tokens sees it, so that memory is not given back under a stream that was named in a release.
 std::shared_ptr<Device> ipc_device(int ordinal);
 
@@ -36,5 +35,4 @@ class CudaStreamWords final : public ipc::StreamWords {
   std::map<Key, uint32_t> streams_;
   std::vector<uint64_t> last_;  // by word: number that was written last, or will be
 };
-
 }  // namespace symm::cuda

@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 struct TransportShare {
   Uuid uuid;
   uint64_t bytes;
@@ -32,7 +31,6 @@ CUstream stream_of(void* stream) {
   if (stream == kAllStreams) throw Error(Status::invalid_argument, "stream: SYMM_ALL_STREAMS is no stream to issue work on");
   return static_cast<CUstream>(stream);
 }
-
 }  // namespace
 
 size_t pad_bytes(int size, int channels) {
@@ -546,5 +544,4 @@ PlanReport CudaTransport::plan(const CollectiveCall& call) {
   return {chosen.algorithm, chosen.slices, chosen.tile, false,
           (call.scaling ? scaled(call).why() : std::string()) + explain(input, chosen, tuning_)};
 }
-
 }  // namespace symm::cuda

@@ -12,7 +12,6 @@
 #include "kernels/scaled_call.hpp"
 
 namespace symm::cuda {
-
 size_t pad_bytes(int size, int channels);
 
 class CudaTransport final : public Transport, public DeviceTransport {
@@ -95,5 +94,4 @@ class CudaTransport final : public Transport, public DeviceTransport {
 
   std::shared_ptr<MemoryTable> memories_;
 };
-
 }  // namespace symm::cuda

@@ -12,7 +12,6 @@
 #include "core/base/per_process.hpp"
 
 namespace symm::engine {
-
 constexpr uint64_t kLooks = 16;          // fewer of them are none who spins
 constexpr size_t kMostEarly = 1U << 16;  // messages of one peer that overtook another
 constexpr uint64_t kOwnEndMs = 100;      // for what is under way to end by itself on a line that other groups use
@@ -41,7 +40,6 @@ struct Group {
 };
 
 namespace {
-
 // To another process, for all groups of now and later: an engine pairs what both processes make in the order in which they make
 // it, which for groups that are made at once may be any, and who closes a line cannot know whether the other is about to use it.
 struct Line {
@@ -354,7 +352,6 @@ struct OfProcess {
   Office office{open_ucx};
 };
 Office& office() { return PerProcess<OfProcess>::current().office; }
-
 }  // namespace
 
 std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(Sink&)>& open) {
@@ -365,5 +362,4 @@ std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& re
 }
 Bytes engine_address() { return office().address(); }
 std::string engine_name() { return office().name(); }
-
 }  // namespace symm::engine

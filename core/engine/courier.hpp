@@ -13,7 +13,6 @@
 #include "core/engine/link.hpp"
 
 namespace symm::engine {
-
 // A group's. Called on whatever thread makes progress, one call at a time in a process, with the courier's lock held: it must not
 // wait, and of its Post it may call answer() only.
 class Receiver {
@@ -61,5 +60,4 @@ std::unique_ptr<Courier> make_courier(const std::function<std::unique_ptr<Link>(
 std::unique_ptr<Post> open_post(uint64_t group, int rank, int size, Receiver& receiver, std::shared_ptr<Revocation> revocation);
 Bytes engine_address();
 std::string engine_name();  // "ucx 1.13.1"
-
 }  // namespace symm::engine

@@ -10,7 +10,6 @@
 #include "core/bootstrap/store.hpp"
 
 namespace symm::engine {
-
 // What each message begins with, and its one codec.
 struct Head {
   uint16_t kind = 0, channel = 0;   // the group's own, as is what has no comment
@@ -89,5 +88,4 @@ class Link {
 
 // UCX: libucp.so.0, found at run time, never unloaded. Throws Error(unavailable): what was looked for, where, what to install.
 std::unique_ptr<Link> open_ucx(Sink& sink);
-
 }  // namespace symm::engine

@@ -13,7 +13,6 @@
 
 namespace symm::engine {
 namespace {
-
 using namespace ucx;
 
 constexpr unsigned kMessage = 21;  // the number of our active messages
@@ -217,12 +216,10 @@ class UcxLink final : public Link {
   std::deque<Line> lines_;
   std::unordered_set<Landing*> landings_;
 };
-
 }  // namespace
 
 std::unique_ptr<Link> open_ucx(Sink& sink) {
   const SignalsKept kept;
   return std::make_unique<UcxLink>(sink);
 }
-
 }  // namespace symm::engine

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 namespace symm::engine::ucx {
-
 using Code = int8_t;  // ucs_status_t, packed
 inline constexpr Code kOk = 0, kInProgress = 1;
 using Request = void*;  // or null: done; or a code
@@ -86,5 +85,4 @@ static_assert(offsetof(EndpointParams, on_error) == 24 && sizeof(RequestParams) 
   X(ucp_am_recv_data_nbx, Request, (Worker worker, void* data, void* to, size_t, const RequestParams* params))           \
   X(ucp_request_free, void, (void* request))                                                                             \
   X(ucs_status_string, const char*, (Code code))
-
 }  // namespace symm::engine::ucx

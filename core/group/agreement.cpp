@@ -5,7 +5,6 @@
 
 namespace symm {
 namespace {
-
 constexpr uint64_t kGraceMs = 1'000;   // for the others to hear of who is late
 constexpr int kMostRanksHere = 8'192;  // two bits each fit into a message
 
@@ -155,7 +154,6 @@ class Agreement {
   bool decided_ = false;
   bool given_up_ = false;  // by the others, to whom it has nothing more to say
 };
-
 }  // namespace
 
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline) {
@@ -170,5 +168,4 @@ View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadl
     return Agreement(group, topic, group.blamed(std::move(own)), deadline).run();
   }
 }
-
 }  // namespace symm

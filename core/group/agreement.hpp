@@ -20,7 +20,6 @@
 #include "core/group/group.hpp"
 
 namespace symm {
-
 struct View {
   std::vector<bool> gone;  // by group rank: dead, or it left
   std::vector<bool> late;
@@ -34,5 +33,4 @@ struct View {
 // [collective over the living] All get the same view, in which nobody is late, or throw the same Error(timeout) that names those
 // who are. `topic` is used for nothing else.
 View agree(Group& group, const Topic& topic, const Failure& mine, Deadline deadline);
-
 }  // namespace symm

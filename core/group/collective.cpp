@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 struct Operand {
   const char* name;
   const std::byte* begin;
@@ -282,7 +281,6 @@ auto with_checked(const Group& group, const CollectiveCall& call, const PieceCou
   if (call.collective == Collective::allgather_rows) with_pieces.count = call.count * counts.rows;
   return then(with_pieces);
 }
-
 }  // namespace
 
 Error unknown_dtype(int value) {
@@ -300,5 +298,4 @@ void run_collective(Group& group, const CollectiveCall& call, const PieceCounts&
 PlanReport plan_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts) {
   return with_checked(group, call, counts, [&](const CollectiveCall& checked) { return group.transport().plan(checked); });
 }
-
 }  // namespace symm

@@ -5,7 +5,6 @@
 #include "core/group/group.hpp"
 
 namespace symm {
-
 Error unknown_dtype(int value);  // 0 is a type of no version
 
 // Elements that the operands have room for.
@@ -26,5 +25,4 @@ struct PieceCounts {
 
 void run_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
 PlanReport plan_collective(Group& group, const CollectiveCall& call, const PieceCounts& counts = {});
-
 }  // namespace symm

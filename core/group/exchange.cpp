@@ -5,7 +5,6 @@
 
 namespace symm {
 namespace {
-
 // A vote on its way: the values, then the failure, filled with zeros to a length that the receiver knows.
 constexpr size_t kVoteSize = sizeof Vote::value + kFailureHeader + kMaxFailureText;
 
@@ -60,7 +59,6 @@ Message receive_vote(Group& group, int peer, const Topic& topic, Deadline deadli
                         static_cast<unsigned long long>(first), blamed, static_cast<unsigned long long>(second))});
   }
 }
-
 }  // namespace
 
 std::vector<Vote> commit_vote(Group& group, const Topic& topic, const Vote& mine, Deadline deadline) {
@@ -139,5 +137,4 @@ void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, c
   SYMM_POINT("exchange.commit");
   commit(1);
 }
-
 }  // namespace symm

@@ -8,7 +8,6 @@
 #include "core/group/group.hpp"
 
 namespace symm {
-
 struct Vote {
   Failure failure;         // status ok: this rank has done its part
   uint64_t value[6] = {};  // facts that the others need
@@ -41,5 +40,4 @@ struct Phases {
 
 // [collective] `sequence` is below 2^63, and the same on all ranks.
 void exchange(Group& group, MessageKind kind, uint64_t tag, uint64_t sequence, const Phases& phases, Deadline deadline);
-
 }  // namespace symm

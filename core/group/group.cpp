@@ -16,7 +16,6 @@
 
 namespace symm {
 namespace {
-
 constexpr uint64_t kCreation = INT64_MAX;  // sequence of the first exchange, with which no rendezvous collides
 
 // Groups made of one by different calls have different ids.
@@ -52,7 +51,6 @@ PeerFacts checked(PeerFacts facts) {
   }
   return facts;
 }
-
 }  // namespace
 
 Group::Group(std::shared_ptr<Mesh> mesh, std::vector<int> members, uint64_t id)
@@ -560,5 +558,4 @@ uint64_t Group::next_sequence(uint64_t tag) {
   const std::lock_guard lock(sequence_mutex_);
   return sequences_[tag]++;
 }
-
 }  // namespace symm

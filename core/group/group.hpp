@@ -16,7 +16,6 @@
 #include "core/group/stragglers.hpp"
 
 namespace symm {
-
 struct GroupConfig {
   int rank = 0;
   int size = 0;
@@ -188,5 +187,4 @@ class Group : public std::enable_shared_from_this<Group> {
   std::shared_ptr<PeerFd> failure_fd_;
   std::shared_ptr<void> failure_listener_;
 };
-
 }  // namespace symm

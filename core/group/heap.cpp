@@ -5,9 +5,7 @@
 
 namespace symm {
 namespace {
-
 constexpr uint64_t kTag = 0x7061'6568;  // no rendezvous of the user's is met by accident
-
 }  // namespace
 
 std::shared_ptr<Heap> Heap::create(const std::shared_ptr<Group>& group, size_t bytes, Options options) {
@@ -98,5 +96,4 @@ Heap::Usage Heap::usage() const {
   return {pieces_.bytes(),  pieces_.used(),        pieces_.peak(), pieces_.largest_free(),
           pieces_.pieces(), pieces_.free_pieces(), calls_};
 }
-
 }  // namespace symm

@@ -9,7 +9,6 @@
 #include "core/group/suballocator.hpp"
 
 namespace symm {
-
 class Heap {
  public:
   struct Options {
@@ -54,5 +53,4 @@ class Heap {
   uint64_t calls_ = 0;
   uint64_t history_;
 };
-
 }  // namespace symm

@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 // What importers have let go of, and mappings that are only kept for the next import, may be what is missing.
 std::shared_ptr<Block> allocate_block(ShareableMemory& memory, size_t bytes, const Placement& placement) {
   try {
@@ -75,7 +74,6 @@ class Buffers {
 };
 
 Buffers& buffers() { return PerProcess<Buffers>::current(); }
-
 }  // namespace
 
 std::shared_ptr<Buffer> Buffer::allocate(Group& group, size_t bytes, Placement placement, std::string name) {
@@ -350,5 +348,4 @@ void Memory::record_use(void* stream) {
   buffer_->block()->note_use(recorded);
   for (const auto& block : view_->owned) block->note_use(recorded);
 }
-
 }  // namespace symm

@@ -9,7 +9,6 @@
 #include "core/group/group.hpp"
 
 namespace symm {
-
 class Memory;
 
 class Buffer {
@@ -118,5 +117,4 @@ class Memory {
   std::vector<void*> pad_table_;
   DeviceTransport::Tables tables_;
 };
-
 }  // namespace symm

@@ -8,7 +8,6 @@
 
 namespace symm {
 namespace {
-
 void require_agreement(const Buffer& mine, std::span<const Vote> votes) {
   const std::string name = mine.name().empty() ? "" : " " + mine.name();
   for (size_t rank = 1; rank < votes.size(); ++rank) {
@@ -128,7 +127,6 @@ std::shared_ptr<Memory> meet(const std::shared_ptr<Group>& group, const Memory::
   buffer->become(memory);
   return memory;
 }
-
 }  // namespace
 
 std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, const std::shared_ptr<Buffer>& buffer,
@@ -168,5 +166,4 @@ std::shared_ptr<Memory> Memory::rendezvous(const std::shared_ptr<Group>& group, 
     throw;
   }
 }
-
 }  // namespace symm

@@ -7,12 +7,10 @@
 
 namespace symm {
 namespace {
-
 struct Everybody {
   std::mutex mutex;
   std::vector<std::weak_ptr<Stragglers>> of_groups;
 };
-
 }  // namespace
 
 std::shared_ptr<Stragglers> Stragglers::of(Group& group) {
@@ -67,5 +65,4 @@ void Stragglers::group_goes() noexcept {
   }
   group_ = nullptr;
 }
-
 }  // namespace symm

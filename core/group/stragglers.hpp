@@ -10,7 +10,6 @@
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
-
 class Group;
 class PeerLink;
 
@@ -38,5 +37,4 @@ class Stragglers {
   std::vector<Straggler> known_;  // after that
   std::vector<Process> met_;      // since the group was revoked
 };
-
 }  // namespace symm

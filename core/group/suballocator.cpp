@@ -4,11 +4,9 @@
 
 namespace symm {
 namespace {
-
 constexpr uint32_t round_up(uint64_t number, uint32_t unit) {
   return static_cast<uint32_t>((number + unit - 1) & ~uint64_t{unit - 1});
 }
-
 }  // namespace
 
 Suballocator::Suballocator(size_t bytes) : units_(static_cast<uint32_t>(bytes / kUnit)), entries_(zeros<Entry>(units_)) {
@@ -173,5 +171,4 @@ void Suballocator::unlink(uint32_t at) {
   else if ((first_[c] = next) == kEnd) filled_[c / 64] &= ~(uint64_t{1} << c % 64);
   --free_pieces_;
 }
-
 }  // namespace symm

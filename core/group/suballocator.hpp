@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace symm {
-
 class Suballocator {
  public:
   static constexpr size_t kUnit = 256;  // bytes: what a piece starts at and is a multiple of
@@ -72,5 +71,4 @@ class Suballocator {
   std::array<uint32_t, kClasses> first_;
   std::array<uint64_t, (kClasses + 63) / 64> filled_{};  // a bit for each class that has any
 };
-
 }  // namespace symm

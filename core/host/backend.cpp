@@ -4,7 +4,6 @@
 
 namespace symm::host {
 namespace {
-
 // The descriptor of a block is the memfd of its segment.
 class HostMemory final : public ShareableMemory {
  public:
@@ -66,7 +65,6 @@ class HostProvider final : public ipc::Provider {
  private:
   const std::shared_ptr<HostMemory> memory_ = std::make_shared<HostMemory>(Segment::Descriptor::keep);
 };
-
 }  // namespace
 
 std::shared_ptr<Backend> open() { return std::make_shared<HostBackend>(); }
@@ -75,5 +73,4 @@ const ipc::Provider& ipc_provider() {
   static const auto* provider = new HostProvider;
   return *provider;
 }
-
 }  // namespace symm::host

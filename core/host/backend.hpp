@@ -4,8 +4,6 @@
 #include "core/backend/provider.hpp"
 
 namespace symm::host {
-
 std::shared_ptr<Backend> open();
 const ipc::Provider& ipc_provider();
-
 }  // namespace symm::host

@@ -3,7 +3,6 @@
 #include <cstring>
 
 namespace symm::host {
-
 CallSync::CallSync(Controls& controls, CallCounters& calls, const PreparedCall& prepared, uint64_t timeout_ms)
     : controls_(controls), calls_(calls), size_(controls.context().size), rank_(controls.context().rank), prepared_(prepared),
       deadline_(timeout_ms), op_(++calls.op) {
@@ -70,5 +69,4 @@ void CallSync::await(int peer) {
   if (peer == rank_) return;
   await_word(controls_[peer].step(), calls_.step, peer);
 }
-
 }  // namespace symm::host

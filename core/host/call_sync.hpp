@@ -4,7 +4,6 @@
 #include "core/host/controls.hpp"
 
 namespace symm::host {
-
 // What follows from a call's arguments alone, operands apart. Programs repeat their calls, so the last one's is kept: a small
 // collective takes no longer than making this.
 struct PreparedCall {
@@ -50,5 +49,4 @@ class CallSync final : public Sync {
   LazyDeadline deadline_;
   uint32_t op_;
 };
-
 }  // namespace symm::host

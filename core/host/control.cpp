@@ -4,7 +4,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr size_t kPage = 4096;
 
 size_t align(size_t offset, size_t unit) { return (offset + unit - 1) / unit * unit; }
@@ -24,7 +23,6 @@ Offsets offsets(int size, int channels, size_t barriers, size_t pair_words, size
   o.end = o.scratch + 2 * half;
   return o;
 }
-
 }  // namespace
 
 // Enough for a few chunks in flight, while all ranks' halves together stay well inside a last-level cache.
@@ -50,5 +48,4 @@ Control::Control(std::shared_ptr<Segment> segment, int size, int channels, size_
   pairs_ = o.pairs;
   scratch_ = o.scratch;
 }
-
 }  // namespace symm::host

@@ -13,7 +13,6 @@
 #include "kernels/host/slices.hpp"
 
 namespace symm::host {
-
 // Take a line away from the ranks that read it last, without waiting for it. A store that comes later then finds it here, which
 // is worth a third of a small collective. Never faults.
 inline void prefetch_for_write(const void* line) noexcept {
@@ -146,5 +145,4 @@ class Pad {
   std::byte* base_;
   int size_, channels_;
 };
-
 }  // namespace symm::host

@@ -4,14 +4,12 @@
 
 namespace symm::host {
 namespace {
-
 struct TransportShare {
   uint64_t bytes;
   Processors processors;  // that the rank may use
   uint32_t registered;    // for asymmetric fences
   PlanValues values;
 };
-
 }  // namespace
 
 Controls::Controls(TransportContext context, const PlanValues& values, Far* far)
@@ -180,5 +178,4 @@ void Controls::await(Word& word, uint32_t target, Waiter& waiter, int peer, Lazy
                    static_cast<unsigned long long>(deadline.timeout_ms()))});
   }
 }
-
 }  // namespace symm::host

@@ -8,7 +8,6 @@
 #include "core/host/control.hpp"
 
 namespace symm::host {
-
 // The ranks on other machines, of a group that has such. There every wait asks them for progress while it looks.
 class Far : public DeviceTransport {
  public:
@@ -64,5 +63,4 @@ class Controls {
   std::vector<Control> controls_;  // by group rank
   Control& mine_;
 };
-
 }  // namespace symm::host

@@ -4,7 +4,6 @@
 
 namespace symm::host {
 namespace {
-
 // Which operands a zero-copy algorithm touches on which ranks.
 struct Touched {
   explicit Touched(const CollectiveCall& call) noexcept : remote(remote_operands(call.collective)), root(call.root) {}
@@ -30,7 +29,6 @@ Located locate(const MemoryDirectory* directory, const void* address, size_t byt
   if (address != nullptr) located.memory = directory->containing(address, bytes, &located.offset);
   return located;
 }
-
 }  // namespace
 
 OperandExchange::OperandExchange(const MemoryDirectory* directory, int rank, int size)
@@ -140,5 +138,4 @@ int OperandExchange::listen(const CollectiveCall& call, const Key& key, Sync& sy
   key_ = key;
   return -1;
 }
-
 }  // namespace symm::host

@@ -14,7 +14,6 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::host {
-
 class OperandExchange {
  public:
   OperandExchange(const MemoryDirectory* directory, int rank, int size);
@@ -92,5 +91,4 @@ class OperandExchange {
   std::vector<std::weak_ptr<const MemoryView>> memories_;  // all that the addresses lie in
   std::vector<std::shared_ptr<const MemoryView>> held_;    // the same, during a call
 };
-
 }  // namespace symm::host

@@ -9,7 +9,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr size_t kWideBytes = size_t{1} << 20;  // stays in a cache of the second level
 
 Tuning tuning_of(const PlanValues& values) {
@@ -23,7 +22,6 @@ uint32_t set_of(std::span<const int32_t> ranks) {
   for (const int32_t rank : ranks) sum += mix(static_cast<uint64_t>(rank), 1);
   return static_cast<uint32_t>(sum >> 32);
 }
-
 }  // namespace
 
 void HostTransport::require_no_stream(void* stream) {
@@ -125,7 +123,6 @@ void HostTransport::barrier_of_some(std::span<const int32_t> ranks, int channel,
 }
 
 namespace {
-
 Pad pad_of(const MemoryView& memory, int owner) {
   return {memory.pads[static_cast<size_t>(owner)], static_cast<int>(memory.pads.size()), memory.channels};
 }
@@ -151,7 +148,6 @@ uint64_t load(const void* word, size_t bytes) {
   return bytes == sizeof(uint32_t) ? static_cast<const std::atomic<uint32_t>*>(word)->load(std::memory_order_seq_cst)
                                    : static_cast<const std::atomic<uint64_t>*>(word)->load(std::memory_order_seq_cst);
 }
-
 }  // namespace
 
 void HostTransport::send_signal(const MemoryView& memory, int rank, int channel, SignalOp op, uint64_t value, void* stream) {
@@ -380,5 +376,4 @@ PlanReport HostTransport::plan(const CollectiveCall& call) {
   report.reason = scaled.why() + report.reason;
   return report;
 }
-
 }  // namespace symm::host

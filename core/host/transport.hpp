@@ -8,7 +8,6 @@
 #include "core/host/operand_exchange.hpp"
 
 namespace symm::host {
-
 // Of a group on several machines core/span has the rest: `far`, and what is virtual here.
 class HostTransport : public Transport {
  public:
@@ -76,5 +75,4 @@ class HostTransport : public Transport {
   };
   std::vector<BarrierState> barriers_;
 };
-
 }  // namespace symm::host

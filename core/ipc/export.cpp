@@ -2,9 +2,7 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr Regions kWhole{0, kRegions - 1};
-
 }  // namespace
 
 void Withdrawn::add(uint64_t offset, uint64_t bytes, uint64_t before) {
@@ -191,5 +189,4 @@ void Exports::add_to(symm_ipc_report_t& report) const {
   report.blocks_in_limbo += unsettled_.size();
   for (const auto& [id, told] : unsettled_) report.bytes_in_limbo += exports_.at(id).bytes;
 }
-
 }  // namespace symm::ipc

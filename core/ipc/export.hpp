@@ -9,7 +9,6 @@
 #include "core/ipc/validity_board.hpp"
 
 namespace symm::ipc {
-
 // Which pieces of a block have had their tokens ended, and up to which number.
 class Withdrawn {
  public:
@@ -107,5 +106,4 @@ class Exports {
   std::map<const std::byte*, uint64_t> by_address_;
   std::map<uint64_t, bool> unsettled_;  // that were released; true: its importers were told
 };
-
 }  // namespace symm::ipc

@@ -5,7 +5,6 @@
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
-
 Exporter::DeferredWork::~DeferredWork() {
   if (on_monitor && !garbage.empty()) do_elsewhere([mine = std::move(garbage)] {});
   for (const auto& [level, text] : notes) log::write(level, "%s", text.c_str());
@@ -343,5 +342,4 @@ void Exporter::fill(symm_ipc_stats_t& stats) {
     count(importer->leases(), importer->connection().peer().pid, importer->start_time());
   }
 }
-
 }  // namespace symm::ipc

@@ -8,7 +8,6 @@
 #include "core/ipc/mapping.hpp"
 
 namespace symm::ipc {
-
 struct ExportOptions {
   uint64_t hold_ms = 0;
   uint64_t hold_imports = 0;
@@ -89,5 +88,4 @@ class Exporter {
   static constexpr size_t kWarnAt = 64;  // released buffers that are still held
   size_t warn_at_ = kWarnAt;
 };
-
 }  // namespace symm::ipc

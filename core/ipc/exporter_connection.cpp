@@ -8,7 +8,6 @@
 
 namespace symm::ipc {
 namespace {
-
 std::string exporter_name(int64_t pid) { return format("the exporter (pid %lld)", static_cast<long long>(pid)); }
 
 // An Error that says of the exporter what is wrong with it.
@@ -59,7 +58,6 @@ std::vector<Fd> receive_welcome(const PeerFd& socket, int64_t pid, Deadline dead
     throw Error(Status::system, "a descriptor could not be received: Too many open files (EMFILE)?");
   return std::move(received.fds);
 }
-
 }  // namespace
 
 std::shared_ptr<ExporterConnection> ExporterConnection::connect(const Token& token, const std::string& directory,
@@ -321,5 +319,4 @@ void ExporterConnection::add_to(symm_ipc_stats_t& stats) {
   mappings_.add_to(stats);
   stats.exporters += alive() ? 1 : 0;
 }
-
 }  // namespace symm::ipc

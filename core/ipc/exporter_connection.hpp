@@ -9,7 +9,6 @@
 #include "core/socket/connection.hpp"
 
 namespace symm::ipc {
-
 class ExporterConnection final : public Receiver {
  public:
   // Connect to the process that made `token`. Throws what symm_ipc_import() shall say.
@@ -70,5 +69,4 @@ class ExporterConnection final : public Receiver {
   std::unique_ptr<StreamWords> exporters_words_;
   std::unique_ptr<StreamWords> own_words_;
 };
-
 }  // namespace symm::ipc

@@ -6,7 +6,6 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr int kMostAccepted = 4;      // in one turn: others want the exporter's lock, too
 constexpr uint64_t kDeafForMs = 100;  // when there was no descriptor even to refuse somebody
 
@@ -19,7 +18,6 @@ std::string directory_for_sockets() {
 }
 
 Fd spare() { return Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
 }  // namespace
 
 ExporterListener::ExporterListener(const Id& exporter, std::function<void()> on_connect, std::function<void()> on_time)
@@ -104,5 +102,4 @@ std::string ExporterListener::accept(const std::function<void(PeerFd)>& admit, c
   }
   return why;
 }
-
 }  // namespace symm::ipc

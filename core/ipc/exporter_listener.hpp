@@ -9,7 +9,6 @@
 #include "core/socket/socket.hpp"
 
 namespace symm::ipc {
-
 class ExporterListener final : public Watched, public std::enable_shared_from_this<ExporterListener> {
  public:
   // On the monitor's thread, `on_connect` is called when somebody connects, `on_time` as look_again() asks. Throws what the
@@ -40,5 +39,4 @@ class ExporterListener final : public Watched, public std::enable_shared_from_th
   Deadline asked_ = Deadline::never();
   uint64_t watching_timer_ = 0;
 };
-
 }  // namespace symm::ipc

@@ -3,7 +3,6 @@
 #include "core/base/log.hpp"
 
 namespace symm::ipc {
-
 HeldLease::~HeldLease() {
   if (is_of_nothing()) return;
   if (!connection_) {
@@ -70,5 +69,4 @@ void HeldLease::release_after(void* stream) noexcept {
     is_never_over_ = true;
   }
 }
-
 }  // namespace symm::ipc

@@ -7,7 +7,6 @@
 #include "core/ipc/exporter_connection.hpp"
 
 namespace symm::ipc {
-
 class HeldLease : public std::enable_shared_from_this<HeldLease> {
  public:
   // Of memory of another process; of this one without a connection.
@@ -43,5 +42,4 @@ class HeldLease : public std::enable_shared_from_this<HeldLease> {
   std::atomic<bool> has_unknown_uses_{false};  // what replays of a graph do nobody sees
   bool is_never_over_ = false;                 // its stream could not be asked: the lease ends with the process
 };
-
 }  // namespace symm::ipc

@@ -3,7 +3,6 @@
 
 namespace symm::ipc {
 namespace {
-
 void require_same_machine(const Token& token) {
   if (token.machine == machine_id()) return;
   throw Error(Status::unavailable, format("token: it was made on another machine (boot id %s, here %s)",
@@ -14,7 +13,6 @@ std::string directory_of(const Token& token, const ImportOptions& options) {
   if (options.directory.empty()) return token.directory;
   return options.directory + token.directory.substr(token.directory.rfind('/'));
 }
-
 }  // namespace
 
 std::shared_ptr<Importer::Peer> Importer::peer_of(const Id& exporter) {
@@ -131,5 +129,4 @@ uint64_t Importer::collect() {
 void Importer::add_to(symm_ipc_stats_t& stats) {
   for (const auto& connection : connections()) connection->add_to(stats);
 }
-
 }  // namespace symm::ipc

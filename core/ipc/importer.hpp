@@ -5,7 +5,6 @@
 #include "core/ipc/held_lease.hpp"
 
 namespace symm::ipc {
-
 struct ImportOptions {
   uint64_t timeout_ms = 0;
   std::string directory;  // "": as the token says
@@ -37,5 +36,4 @@ class Importer {
   std::map<Id, std::shared_ptr<Peer>> peers_;
   std::vector<std::weak_ptr<ExporterConnection>> orphans_;  // of dead exporters, while imports of theirs are in use
 };
-
 }  // namespace symm::ipc

@@ -5,10 +5,8 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr size_t kMaxCancelled = 1024;  // an importer has one request a thread under way
 constexpr size_t kMostLeases = size_t{1} << 20;
-
 }  // namespace
 
 ImporterConnection::ImporterConnection(Exporter& exporter, Exports& exports, ExporterStatistics& statistics, uint64_t serial,
@@ -162,5 +160,4 @@ void ImporterConnection::tell_retired() noexcept {
     return;  // the connection has failed; it will be noticed
   }
 }
-
 }  // namespace symm::ipc

@@ -9,7 +9,6 @@
 #include "core/socket/connection.hpp"
 
 namespace symm::ipc {
-
 class Exporter;
 
 class ImporterConnection final : public Receiver {
@@ -71,5 +70,4 @@ class ImporterConnection final : public Receiver {
   bool is_trusted_ = true;
   bool has_spoken_ = false;
 };
-
 }  // namespace symm::ipc

@@ -4,9 +4,7 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr size_t kMostSilent = 256;  // an importer asks as soon as it is connected
-
 }  // namespace
 
 void ImporterConnections::admit(PeerFd socket, int board) {
@@ -130,5 +128,4 @@ const ImporterConnection* ImporterConnections::find(uint64_t serial) const noexc
   const auto found = all_.find(serial);
   return found == all_.end() ? nullptr : found->second.get();
 }
-
 }  // namespace symm::ipc

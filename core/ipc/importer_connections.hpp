@@ -5,7 +5,6 @@
 #include "core/ipc/importer_connection.hpp"
 
 namespace symm::ipc {
-
 class ImporterConnections {
  public:
   using BySerial = std::map<uint64_t, std::shared_ptr<ImporterConnection>>;
@@ -37,5 +36,4 @@ class ImporterConnections {
   uint64_t last_serial_ = 0;
   bool want_to_hear_ = false;
 };
-
 }  // namespace symm::ipc

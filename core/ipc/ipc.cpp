@@ -6,7 +6,6 @@
 
 namespace symm::ipc {
 namespace {
-
 struct Service {
   Exporter exporter;
   Importer importer{exporter};
@@ -129,7 +128,6 @@ Token token_of_nothing(const void* pointer) {
   Service* service = Services::existing();
   if (service != nullptr && service->pid == getpid()) service->exporter.leave();
 }
-
 }  // namespace
 
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device) {
@@ -224,5 +222,4 @@ symm_ipc_stats_t stats() {
   stats.collections = service->collections.load(std::memory_order_relaxed);
   return stats;
 }
-
 }  // namespace symm::ipc

@@ -4,7 +4,6 @@
 #include "core/ipc/importer.hpp"
 
 namespace symm::ipc {
-
 // A buffer of this process; its pointers can be exported until it is gone.
 void buffer_made(const std::shared_ptr<Block>& block, size_t bytes, BackendKind kind, int device);
 void buffer_gone(const Block& block) noexcept;
@@ -16,5 +15,4 @@ symm_ipc_holders_t holders(const void* pointer, uint64_t bytes);
 symm_ipc_report_t report();
 symm_ipc_report_t collect();  // and report()
 symm_ipc_stats_t stats();
-
 }  // namespace symm::ipc

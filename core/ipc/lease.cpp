@@ -3,7 +3,6 @@
 #include "core/ipc/export.hpp"
 
 namespace symm::ipc {
-
 void Leases::grant(Exports& exports, uint64_t number, const Lease& lease, uint64_t token) {
   leases_.emplace(number, lease).first->second.since = Clock::now();
   exports.leased(lease, token);
@@ -51,5 +50,4 @@ std::vector<uint64_t> Leases::overlapping(const Lease& lease) const {
     if (other.overlaps(lease)) found.push_back(number);
   return found;
 }
-
 }  // namespace symm::ipc

@@ -9,7 +9,6 @@
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {
-
 class Exports;
 using Clock = std::chrono::steady_clock;
 
@@ -48,5 +47,4 @@ class Leases {
   std::map<uint64_t, Lease> leases_;  // by number, which grows with time: the first is the oldest
   std::vector<Draining> draining_;
 };
-
 }  // namespace symm::ipc

@@ -2,7 +2,6 @@
 #include <cstring>
 
 namespace symm::ipc {
-
 bool LeaseRingWriter::write(const LeaseRing::Event& event) noexcept {
   if (written_ - ring().taken.load(std::memory_order_seq_cst) >= LeaseRing::kEvents) return false;
   ring().ring[written_ % LeaseRing::kEvents] = event;
@@ -51,5 +50,4 @@ bool LeaseRingReader::drain(const std::function<void(const LeaseRing::Event&)>& 
   ring().taken.store(taken_, std::memory_order_seq_cst);
   return true;
 }
-
 }  // namespace symm::ipc

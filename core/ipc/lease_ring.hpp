@@ -13,7 +13,6 @@
 #include "core/backend/provider.hpp"
 
 namespace symm::ipc {
-
 struct alignas(4096) LeaseRing {
   enum class Kind : uint32_t {
     claim = 1,    // a lease, taken without asking
@@ -84,5 +83,4 @@ class LeaseRingReader {
   std::shared_ptr<host::Segment> segment_;
   uint64_t taken_ = 0;
 };
-
 }  // namespace symm::ipc

@@ -2,7 +2,6 @@
 #include <climits>
 
 namespace symm::ipc {
-
 std::shared_ptr<Mapping> Mappings::find(const Token& token, int device) const {
   const auto found = all_.find({token.block, device});
   return found == all_.end() ? nullptr : found->second;
@@ -92,5 +91,4 @@ void Mappings::add_to(symm_ipc_stats_t& stats) const noexcept {
     stats.imported_bytes += mapping->block->size();
   }
 }
-
 }  // namespace symm::ipc

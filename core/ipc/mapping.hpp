@@ -7,7 +7,6 @@
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
-
 // A block, once for each device that asked for it, and the pieces of it that are imported now.
 struct Mapping {
   std::shared_ptr<Block> block;  // null while the first import is under way
@@ -57,5 +56,4 @@ class Mappings {
   uint64_t imports_ = 0;
   bool orphaned_ = false;
 };
-
 }  // namespace symm::ipc

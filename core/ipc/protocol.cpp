@@ -4,7 +4,6 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr uint32_t kPacketMagic = 0x43495953;  // "SYIC"
 constexpr uint16_t kPacketVersion = 3;
 
@@ -45,7 +44,6 @@ const char* decode_body(Reader in, Packet& packet) {
     default: return in.left() == 0 ? nullptr : "a body where none belongs";
   }
 }
-
 }  // namespace
 
 Packet refusal_of(uint64_t lease) {
@@ -99,5 +97,4 @@ const char* decode(std::span<const std::byte> bytes, Packet& packet) {
   if (leased != (packet.lease != 0)) return "a lease where none belongs, or none where one does";
   return decode_body(in, packet);
 }
-
 }  // namespace symm::ipc

@@ -14,7 +14,6 @@
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
-
 inline constexpr size_t kPacketHeader = 24;
 inline constexpr size_t kMaxPacket = kPacketHeader + kFailureHeader + kMaxToken + kMaxFailureText;
 
@@ -51,5 +50,4 @@ bool is_crowded(const Failure& failure) noexcept;
 std::vector<std::byte> encode(const Packet& packet);
 // nullptr if `bytes` is exactly one valid packet, else why not.
 [[nodiscard]] const char* decode(std::span<const std::byte> bytes, Packet& packet);
-
 }  // namespace symm::ipc

@@ -5,7 +5,6 @@
 
 namespace symm::ipc {
 namespace {
-
 constexpr uint32_t kTokenMagic = 0x50495953;  // "SYIP"
 constexpr uint16_t kTokenVersion = 1;
 constexpr size_t kChecksum = 8;
@@ -17,7 +16,6 @@ int digit(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return -1;
 }
-
 }  // namespace
 
 std::vector<std::byte> encode(const Token& token) {
@@ -97,5 +95,4 @@ Id machine_id() {
   }();
   return value;
 }
-
 }  // namespace symm::ipc

@@ -14,7 +14,6 @@
 #include "core/base/process.hpp"
 
 namespace symm::ipc {
-
 inline constexpr size_t kMaxToken = 512;  // SYMM_IPC_TOKEN_MAX_SIZE
 inline constexpr size_t kTokenFixed = 136;
 inline constexpr size_t kMaxDirectory = kMaxToken - kTokenFixed - 8;
@@ -52,5 +51,4 @@ bool same_secret(const Id& a, const Id& b) noexcept;
 std::string hexadecimal(const Id& id);
 Id machine_id();  // of this machine: its boot id; zero if that cannot be read
 using process::random_id;
-
 }  // namespace symm::ipc

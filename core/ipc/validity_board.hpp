@@ -6,7 +6,6 @@
 #include "core/ipc/token.hpp"
 
 namespace symm::ipc {
-
 inline constexpr uint32_t kRegions =
     64;  // into which the board divides a block, so that pieces of it are withdrawn by themselves
 inline constexpr uint64_t kVoid = UINT64_MAX;  // on the board: no token is valid
@@ -47,5 +46,4 @@ struct alignas(4096) ValidityBoard {
 inline bool is_passed(Position position, std::span<const std::atomic<uint64_t>> words) noexcept {
   return position.word >= words.size() || words[position.word].load(std::memory_order_acquire) >= position.value;
 }
-
 }  // namespace symm::ipc

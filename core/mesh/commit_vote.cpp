@@ -3,7 +3,6 @@
 
 namespace symm {
 namespace {
-
 using Known = PeerEvents::Known;
 
 int severity(const Failure& failure) noexcept {
@@ -55,7 +54,6 @@ Failure vote_of(int rank, PeerEvents& events, WireupRecords& records, Deadline d
   const bool died = how.empty() || how.starts_with(name + " died");
   return {Status::peer_failed, rank, pid, (died ? name + " died" : how) + " while the group was being formed"};
 }
-
 }  // namespace
 
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline) {
@@ -89,5 +87,4 @@ Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int si
   }
   return worst;
 }
-
 }  // namespace symm

@@ -5,8 +5,6 @@
 #include "core/mesh/wireup_records.hpp"
 
 namespace symm {
-
 // Returns the worst of all, the same on all ranks; status ok if all are well. Never throws for what others did.
 Failure commit_vote(PeerEvents& events, WireupRecords& records, int rank, int size, const Failure& mine, Deadline deadline);
-
 }  // namespace symm

@@ -4,12 +4,10 @@
 
 namespace symm {
 namespace {
-
 // News of groups that are not attached yet come from ranks a step ahead; a few are ever waiting. The oldest of more are
 // forgotten.
 constexpr size_t kMaxEarly = 1024;
 constexpr size_t kMaxDetached = 1024;
-
 }  // namespace
 
 int Groups::Attached::index_of(int mesh_rank) const noexcept {
@@ -179,5 +177,4 @@ Notices Groups::fail_all(int peer) {
   }
   return notices;
 }
-
 }  // namespace symm

@@ -11,7 +11,6 @@
 #include "core/mesh/peers.hpp"
 
 namespace symm {
-
 struct Notice {
   uint64_t group;
   int peer;  // whom it is from or of
@@ -65,5 +64,4 @@ class Groups {
   std::deque<uint64_t> detached_;  // lately
   std::vector<std::deque<Early>> early_;
 };
-
 }  // namespace symm

@@ -3,10 +3,8 @@
 
 namespace symm {
 namespace {
-
 constexpr size_t kMaxPending = 256;  // connections that have not said hello
 constexpr int kMostAccepted = 64;    // in one look, so that it ends while others connect
-
 }  // namespace
 
 void HelloListener::admit(Deadline deadline, const Admit& admit) {
@@ -51,5 +49,4 @@ bool HelloListener::heard(PeerFd& socket, const Admit& admit) {
   if (!hello || !admit(packet.hello, socket)) ++refused_;
   return true;
 }
-
 }  // namespace symm

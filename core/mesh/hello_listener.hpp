@@ -10,7 +10,6 @@
 #include "core/socket/socket.hpp"
 
 namespace symm {
-
 class HelloListener {
  public:
   // Takes the socket if the hello is of a rank that is awaited; else it is left, and turned away. May throw.
@@ -34,5 +33,4 @@ class HelloListener {
   uint64_t refused_ = 0;
   Failure trouble_;
 };
-
 }  // namespace symm

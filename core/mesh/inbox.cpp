@@ -1,7 +1,6 @@
 #include "core/mesh/inbox.hpp"
 
 namespace symm {
-
 bool Inbox::put(int source, const Topic& topic, Arrival arrival) {
   Unread& unread = unread_[static_cast<size_t>(source)];
   if (unread.messages + 1 > kMaxMessages || unread.fds + arrival.message.fds.size() > kMaxFds) return false;
@@ -47,5 +46,4 @@ void Inbox::drop_group(uint64_t group) {
     from = messages_.erase(from);
   }
 }
-
 }  // namespace symm

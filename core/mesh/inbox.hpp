@@ -9,7 +9,6 @@
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
-
 struct Arrival {
   Message message;
   bool fds_lost = false;  // this process was out of descriptors when it came
@@ -47,5 +46,4 @@ class Inbox {
   std::map<Key, std::deque<Arrival>> messages_;
   std::vector<Unread> unread_;
 };
-
 }  // namespace symm

@@ -8,10 +8,8 @@
 
 namespace symm {
 namespace {
-
 using Known = PeerEvents::Known;
 constexpr uint64_t kLastWordsMs = 1'000;  // the monitor is at them already
-
 }  // namespace
 
 Mesh::Mesh(int rank, int size)
@@ -208,5 +206,4 @@ void Mesh::say_bye() noexcept {
   for (int peer = 0; peer < size_; ++peer)
     if (peer != rank_) post(peer, wire::Type::bye, 0, nullptr);
 }
-
 }  // namespace symm

@@ -19,7 +19,6 @@
 #include "core/mesh/wire.hpp"
 
 namespace symm {
-
 struct PeerIdentity {
   int64_t pid = 0;                      // as seen from here; 0 if in a foreign pid namespace
   std::array<std::byte, 16> process{};  // random, drawn once per process (and again in a forked child)
@@ -130,5 +129,4 @@ class Mesh {
   std::string met_in_;  // a directory; "": they are all of this process
   std::atomic<bool> said_bye_{false};
 };
-
 }  // namespace symm

@@ -3,7 +3,6 @@
 #include "core/mesh/peer_events.hpp"
 
 namespace symm {
-
 MeshProcess::MeshProcess() : pid_(getpid()) {}
 
 uint64_t MeshProcess::enter(const std::shared_ptr<Mesh>& mesh, const std::shared_ptr<PeerEvents>& events) {
@@ -45,5 +44,4 @@ std::vector<std::shared_ptr<Mesh>> MeshProcess::all() {
     return;  // out of memory: the peers see the connections close instead
   }
 }
-
 }  // namespace symm

@@ -11,7 +11,6 @@
 #include "core/base/per_process.hpp"
 
 namespace symm {
-
 class Mesh;
 class PeerEvents;
 
@@ -39,5 +38,4 @@ class MeshProcess {
   std::mutex mutex_;
   std::map<uint64_t, Entry> meshes_;
 };
-
 }  // namespace symm

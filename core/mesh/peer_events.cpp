@@ -2,7 +2,6 @@
 #include "core/base/log.hpp"
 
 namespace symm {
-
 void PeerEvents::tell(Notices notices) {
   std::vector<const Notice*> disputed;
   for (Notice& notice : notices) {
@@ -52,5 +51,4 @@ void PeerEvents::on_death(int peer, const std::string& manner) {
   log::write(left ? log::Level::debug : log::Level::info, "%s is gone%s%s", name_of_peer(peer, identity(peer).pid).c_str(),
              manner.empty() ? "" : ": ", manner.c_str());
 }
-
 }  // namespace symm

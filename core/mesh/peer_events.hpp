@@ -10,7 +10,6 @@
 #include "core/mesh/peer_link.hpp"
 
 namespace symm {
-
 class PeerEvents {
  public:
   struct Known {
@@ -66,5 +65,4 @@ class PeerEvents {
   std::mutex mutex_;
   Known known_;
 };
-
 }  // namespace symm

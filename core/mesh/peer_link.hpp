@@ -9,7 +9,6 @@
 #include "core/socket/socket.hpp"
 
 namespace symm {
-
 class PeerEvents;
 
 class PeerLink {
@@ -37,5 +36,4 @@ std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, Pee
 // The same, on another machine. Who calls it in SecureListener::Admit returns it from there, else it is to be started.
 std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_ptr<SecureConnection>& connection,
                                           std::weak_ptr<PeerEvents> events);
-
 }  // namespace symm

@@ -1,7 +1,6 @@
 #include "core/mesh/peers.hpp"
 
 namespace symm {
-
 std::string name_of_peer(int rank, int64_t pid, const std::string& host) {
   if (!host.empty()) return format("rank %d (pid %lld on %s)", rank, static_cast<long long>(pid), host.c_str());
   return pid > 0 ? format("rank %d (pid %lld)", rank, static_cast<long long>(pid)) : format("rank %d", rank);
@@ -27,5 +26,4 @@ bool Peers::fail(int peer, const std::string& how) {
 Failure Peers::failure(int peer, int as_rank) const {
   return {Status::peer_failed, as_rank, identity(peer).pid, name(peer, as_rank) + " " + at(peer).how};
 }
-
 }  // namespace symm

@@ -7,7 +7,6 @@
 #include "core/mesh/mesh.hpp"
 
 namespace symm {
-
 std::string name_of_peer(int rank, int64_t pid, const std::string& host = {});  // "rank 3 (pid 4711)", "rank 3 (pid 4711 on b)"
 
 class Peers {
@@ -38,5 +37,4 @@ class Peers {
 
   std::vector<Peer> peers_;
 };
-
 }  // namespace symm

@@ -7,7 +7,6 @@
 
 namespace symm {
 namespace {
-
 class PacketLink : public PeerLink {
  public:
   PacketLink(int rank, int peer, std::weak_ptr<PeerEvents> events) : rank_(rank), peer_(peer), events_(std::move(events)) {}
@@ -149,7 +148,6 @@ class TcpLink final : public PacketLink, public SecureConnection::Receiver {
 
   const std::shared_ptr<SecureConnection> connection_;
 };
-
 }  // namespace
 
 std::shared_ptr<PeerLink> link_to_process(int rank, int peer, PeerFd socket, PeerProcess process,
@@ -165,5 +163,4 @@ std::shared_ptr<PeerLink> link_to_machine(int rank, int peer, const std::shared_
   connection->start(link);
   return link;
 }
-
 }  // namespace symm

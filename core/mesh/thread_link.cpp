@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 class ThreadLink final : public PeerLink {
  public:
   ThreadLink(int rank, std::weak_ptr<PeerEvents> peer) : rank_(rank), peer_(std::move(peer)) {}
@@ -38,11 +37,9 @@ class ThreadLink final : public PeerLink {
   const int rank_;
   const std::weak_ptr<PeerEvents> peer_;
 };
-
 }  // namespace
 
 std::shared_ptr<PeerLink> link_to_thread(int rank, std::weak_ptr<PeerEvents> of_peer) {
   return std::make_shared<ThreadLink>(rank, std::move(of_peer));
 }
-
 }  // namespace symm

@@ -3,7 +3,6 @@
 
 namespace symm::wire {
 namespace {
-
 constexpr size_t kHelloSize = 32;
 constexpr size_t kIdentitySize = 78;  // then host and address
 constexpr size_t kAddressSize = 6;    // then name and directory
@@ -73,7 +72,6 @@ const char* decode_body(Packet& packet) {
     default: return "unknown type";
   }
 }
-
 }  // namespace
 
 const char* decode(std::span<const std::byte> bytes, Packet& packet) {
@@ -135,5 +133,4 @@ Buffer encode(Header header, const Address& address) {
   body.text(address.directory);
   return encode(header, std::span<const std::byte>(body.bytes_));
 }
-
 }  // namespace symm::wire

@@ -19,7 +19,6 @@
 #include "core/socket/fdpass.hpp"
 
 namespace symm::wire {
-
 inline constexpr uint32_t kMagic = 0x4D4D5953;  // "SYMM"
 inline constexpr uint16_t kVersion = 1;
 inline constexpr size_t kHeaderSize = 40;
@@ -102,5 +101,4 @@ Buffer encode(Header header, const Hello& hello);
 Buffer encode(Header header, const Failure& failure);
 Buffer encode(Header header, const Identity& identity);
 Buffer encode(Header header, const Address& address);
-
 }  // namespace symm::wire

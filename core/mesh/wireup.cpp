@@ -11,7 +11,6 @@
 
 namespace symm {
 namespace {
-
 using Known = PeerEvents::Known;
 
 // Processes of one kernel that see one /tmp can meet in a directory; what met in one can anyway.
@@ -20,7 +19,6 @@ uint64_t machine_of(const Store& store) {
   const bool known = store.directory().empty() && stat("/tmp", &place) == 0;
   return mix(fnv1a(process::boot_id()), known ? mix(place.st_dev, place.st_ino) : 0);
 }
-
 }  // namespace
 
 Wireup::Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline)
@@ -260,7 +258,6 @@ Bytes Wireup::hello() const {
 // ---- other machines: connections that the monitor makes, and whose failure is the peer's
 
 namespace {
-
 std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, const wire::Identity& theirs,
                                         const std::shared_ptr<SecureConnection>& connection, std::weak_ptr<PeerEvents> weak) {
   connection->host(theirs.host + " (" + theirs.address + ")");
@@ -272,7 +269,6 @@ std::shared_ptr<PeerLink> enter_machine(PeerEvents& events, int rank, int peer, 
   });
   return link;
 }
-
 }  // namespace
 
 void Wireup::listen_to_machines() {
@@ -338,5 +334,4 @@ void Wireup::join_by_accepting() {
 std::shared_ptr<Mesh> Mesh::connect(Store& store, int rank, int size, const std::string& name, Deadline deadline) {
   return Wireup(store, rank, size, name, deadline).run();
 }
-
 }  // namespace symm

@@ -12,7 +12,6 @@
 #include "core/socket/directory.hpp"
 
 namespace symm {
-
 class Wireup {
  public:
   Wireup(Store& store, int rank, int size, const std::string& name, Deadline deadline);
@@ -61,5 +60,4 @@ class Wireup {
   std::shared_ptr<SecureListener> of_machines_;
   PeerFd spare_;  // a descriptor for the vote, in which a rank that has run out of them says so
 };
-
 }  // namespace symm

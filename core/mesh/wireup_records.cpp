@@ -4,7 +4,6 @@
 
 namespace symm {
 namespace {
-
 Failure failure_in(const wire::Packet& packet, int rank) {
   Failure failure = packet.failure;
   if (failure.rank < 0) failure.rank = rank;
@@ -15,7 +14,6 @@ Failure failure_in(const wire::Packet& packet, int rank) {
 bool for_want_of_descriptors(const Error& error) {
   return error.failure().os_error == EMFILE || error.failure().os_error == ENFILE;
 }
-
 }  // namespace
 
 WireupRecords::WireupRecords(Store& store, int rank, int size, Deadline deadline)
@@ -123,5 +121,4 @@ wire::Packet WireupRecords::fetch(Kind kind, int rank, const std::function<void(
     look();
   }
 }
-
 }  // namespace symm

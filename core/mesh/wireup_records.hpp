@@ -10,7 +10,6 @@
 #include "core/mesh/wire.hpp"
 
 namespace symm {
-
 class WireupRecords {
  public:
   enum class Kind {
@@ -48,5 +47,4 @@ class WireupRecords {
   const unsigned long long allowed_ms_;
   bool published_[3] = {false, false, false};
 };
-
 }  // namespace symm

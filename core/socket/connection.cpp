@@ -5,7 +5,6 @@
 #include "core/base/process.hpp"
 
 namespace symm {
-
 void Receiver::on_turn(Connection& connection, bool dead) noexcept { connection.hear(dead); }
 
 Connection::Connection(Receiver& receiver, PeerFd socket, PeerProcess peer, size_t longest)
@@ -115,5 +114,4 @@ void Connection::read(int packets) {
     if (fault != nullptr) return end(Receiver::End::broken, fault);
   }
 }
-
 }  // namespace symm

@@ -19,7 +19,6 @@
 #include "core/socket/socket.hpp"
 
 namespace symm {
-
 class Connection;
 
 // Who hears what comes, on the monitor thread.
@@ -96,5 +95,4 @@ class Connection final : public Watched {
   std::atomic<uint64_t> watching_life_{0};
   std::atomic<bool> is_dying_{false};
 };
-
 }  // namespace symm

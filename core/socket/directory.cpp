@@ -13,7 +13,6 @@
 
 namespace symm {
 namespace {
-
 constexpr char kLock[] = "lock";
 constexpr int kOpenDirectory = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 
@@ -97,7 +96,6 @@ Error not_of_this_user(const std::string& path, uid_t owner) {
                  "SYMM_DIR or SYMM_IPC_DIRECTORY can name another place",
                  path.c_str(), owner, geteuid())};
 }
-
 }  // namespace
 
 Fd open_private_directory(const std::string& path, bool create) {
@@ -239,5 +237,4 @@ void sweep(const std::string& parent, Sweep what) noexcept {
   struct stat status {};
   if (directory && fstat(directory.get(), &status) == 0 && status.st_uid == geteuid()) sweep_in(directory.get(), what);
 }
-
 }  // namespace symm

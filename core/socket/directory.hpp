@@ -7,7 +7,6 @@
 #include "core/base/fd.hpp"
 
 namespace symm {
-
 // Open `path`, making its last component if `create` and it is missing. Throws if it is a link, belongs to someone else or is
 // open to group or others.
 Fd open_private_directory(const std::string& path, bool create);
@@ -58,5 +57,4 @@ void sweep(const std::string& parent, Sweep what = Sweep::shared_directories) no
 bool exists(int directory, const char* name) noexcept;
 // Call `visit` with every name in the directory but "." and "..".
 void list_directory(int directory, const std::function<void(const char* name)>& visit);
-
 }  // namespace symm

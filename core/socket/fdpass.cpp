@@ -7,7 +7,6 @@
 
 namespace symm::fdpass {
 namespace {
-
 union Control {
   cmsghdr alignment;
   char bytes[CMSG_SPACE(sizeof(int) * kMaxFds)];
@@ -28,7 +27,6 @@ std::vector<Fd> take_fds(msghdr& message) {
   }
   return fds;
 }
-
 }  // namespace
 
 Sent send(int socket, std::span<const std::byte> packet, std::span<const int> fds) {
@@ -89,5 +87,4 @@ Received receive(int socket, std::span<std::byte> buffer) {
   if (size == 0 || result.too_long || result.fds_cut) result.fds.clear();
   return result;
 }
-
 }  // namespace symm::fdpass

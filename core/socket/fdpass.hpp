@@ -8,7 +8,6 @@
 #include "core/base/fd.hpp"
 
 namespace symm::fdpass {
-
 inline constexpr size_t kMaxFds = 4;  // of one packet
 
 enum class Sent {
@@ -31,5 +30,4 @@ struct Received {
 };
 // Throws Error(system).
 Received receive(int socket, std::span<std::byte> buffer);
-
 }  // namespace symm::fdpass

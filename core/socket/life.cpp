@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr uint64_t kPatienceMs = 1'000;  // for a thread to start
 constexpr uint64_t kLookMs = 60'000;     // though nobody woke us
@@ -20,7 +19,6 @@ bool is_marked(const Word& word) noexcept { return (word.load(std::memory_order_
 void link(robust_list& from, robust_list& to) noexcept {  // the kernel may come by at any moment
   std::atomic_ref(from.next).store(&to, std::memory_order_release);
 }
-
 }  // namespace
 
 LifeWord map_life_word(const Fd& fd, uint64_t index) noexcept {
@@ -132,5 +130,4 @@ void Life::forget(uint64_t number) noexcept {
   changes_.fetch_add(1);
   wake_all(changes_);
 }
-
 }  // namespace symm

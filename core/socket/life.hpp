@@ -22,7 +22,6 @@
 #include "core/socket/monitor.hpp"
 
 namespace symm {
-
 // Of another process.
 using LifeWord = std::shared_ptr<const Word>;
 // Word `index` of what Life::fd() is there. Null if it is something else.
@@ -93,5 +92,4 @@ class HeldWord {
   uint64_t index_ = 0;
   bool held_ = false;
 };
-
 }  // namespace symm

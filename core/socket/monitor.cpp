@@ -7,7 +7,6 @@
 #include "core/base/process.hpp"
 
 namespace symm {
-
 Monitor& Monitor::current() { return PerProcess<Monitor>::current(); }
 
 Monitor::Monitor() : epoll_(Fd(epoll_create1(EPOLL_CLOEXEC))) {
@@ -74,5 +73,4 @@ void Monitor::call(uint64_t number) {
   lock.unlock();
   if (watched) watched->ready(fd);
 }
-
 }  // namespace symm

@@ -17,7 +17,6 @@
 #include "core/base/per_process.hpp"
 
 namespace symm {
-
 class Watched {
  public:
   virtual ~Watched() = default;
@@ -51,5 +50,4 @@ class Monitor {
   std::atomic<uint64_t> last_ = 0;
   std::map<uint64_t, Entry> entries_;
 };
-
 }  // namespace symm

@@ -12,7 +12,6 @@
 #endif
 
 namespace symm {
-
 std::string secret_file() {
   const std::string named = environment("SYMM_SECRET_FILE");
   return named.empty() ? std::string(environment("HOME")) + "/.config/symm/secret" : named;
@@ -21,7 +20,6 @@ std::string secret_file() {
 #if SYMM_SODIUM
 
 namespace {
-
 using Bytes = SecureStream::Bytes;
 using Text = std::span<const std::byte>;
 constexpr unsigned char kMagic[8] = {'S', 'Y', 'M', 'M', 1, 0, 0, 0};  // and the version
@@ -61,7 +59,6 @@ void make_secret(const std::string& path) {
   unlink(fresh.c_str());
   if (error != 0) throw system_error(error, "write", path);
 }
-
 }  // namespace
 
 struct SecureStream::State {
@@ -199,5 +196,4 @@ Secret read_secret() {
 }
 
 #endif
-
 }  // namespace symm

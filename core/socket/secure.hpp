@@ -18,7 +18,6 @@
 #include <vector>
 
 namespace symm {
-
 using Secret = std::array<unsigned char, 32>;
 // Of the file that SYMM_SECRET_FILE names, else ~/.config/symm/secret, which is made on first use. Throws Error(unavailable):
 // this library was built without libsodium, or the file is not ours alone or not 32 bytes long.
@@ -44,5 +43,4 @@ class SecureStream {  // one end; sealing and opening may be on two threads
   struct State;
   std::unique_ptr<State> state_;
 };
-
 }  // namespace symm

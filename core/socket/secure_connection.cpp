@@ -15,7 +15,6 @@
 
 namespace symm {
 namespace {
-
 constexpr size_t kMostWaiting = 16U << 20;  // bytes
 constexpr size_t kMostEarly = 4096;         // frames
 constexpr int kReadsPerTurn = 8;
@@ -51,7 +50,6 @@ void set(int socket, int level, int name, int value) { setsockopt(socket, level,
 void forget(std::atomic<uint64_t>& watching) noexcept {
   if (const uint64_t number = watching.exchange(0)) Monitor::current().forget(number);
 }
-
 }  // namespace
 
 std::string host_name() {
@@ -392,5 +390,4 @@ void SecureListener::ready(int) noexcept {
     return;  // out of memory: who connected is turned away
   }
 }
-
 }  // namespace symm

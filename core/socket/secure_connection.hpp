@@ -14,7 +14,6 @@
 #include "core/socket/secure.hpp"
 
 namespace symm {
-
 std::string host_name();
 std::string own_address(int socket);  // in numbers, as dial_tcp() takes them; "" if the socket is not connected
 // Begins to connect. `attempt` counts through the addresses that the host has. Throws Error(unavailable): there is no such host.
@@ -99,5 +98,4 @@ class SecureListener final : public Watched, public std::enable_shared_from_this
   std::mutex mutex_;
   std::list<std::shared_ptr<Stranger>> strangers_;  // the oldest first
 };
-
 }  // namespace symm

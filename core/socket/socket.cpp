@@ -10,7 +10,6 @@
 
 namespace symm {
 namespace {
-
 constexpr int kBacklog = 128;
 
 PeerFd make_socket() {
@@ -30,7 +29,6 @@ sockaddr_un address_of(const std::string& directory, int directory_fd, const std
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   return address;
 }
-
 }  // namespace
 
 Listener::Listener(const std::string& directory, std::string name)
@@ -79,5 +77,4 @@ PeerFd dial(const std::string& directory, const std::string& name) {
   if (identify(fd.get()).uid != geteuid()) throw Error(Status::unavailable, "its socket belongs to another user");
   return fd;
 }
-
 }  // namespace symm

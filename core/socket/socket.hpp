@@ -8,7 +8,6 @@
 #include "core/base/peer_fd.hpp"
 
 namespace symm {
-
 // A listening socket. Its file is removed with it.
 class Listener {
  public:
@@ -46,5 +45,4 @@ PeerProcess identify(int socket);
 uint64_t pid_namespace();
 // "killed by signal 9", "exited with status 1", or "" if the kernel does not tell (before 6.15) or the process is not dead.
 std::string manner_of_death(int pidfd);
-
 }  // namespace symm

@@ -18,7 +18,6 @@
 
 namespace symm {
 namespace {
-
 // struct pidfd_info of <linux/pidfd.h>, first version (64 bytes); the system's header may be older than the running kernel.
 struct PidfdInfo {
   uint64_t mask;
@@ -43,7 +42,6 @@ Fd open_pid(int64_t pid) {
 #endif
   return {};
 }
-
 }  // namespace
 
 PeerProcess identify(int socket) {
@@ -76,5 +74,4 @@ std::string manner_of_death(int pidfd) {
   if (WIFEXITED(info.exit_code)) return format("exited with status %d", WEXITSTATUS(info.exit_code));
   return {};
 }
-
 }  // namespace symm

@@ -14,7 +14,6 @@
 #include "kernels/host/pointers.hpp"
 
 namespace symm::span {
-
 struct alignas(host::kLine) SpanTransport::Slot {
   uint64_t signature;  // of the call, packed
   uint64_t count;      // the call's; where each rank has its own, bytes of the longest piece of the rank that sends this
@@ -53,7 +52,6 @@ struct SpanTransport::Leg {
 };
 
 namespace {
-
 host::Range part_of(const Piece& piece, size_t index, size_t room) {
   return {std::min(piece.bytes, index * room), std::min(piece.bytes, (index + 1) * room)};
 }
@@ -62,7 +60,6 @@ Algorithm algorithm_of(const CallSignature& call, bool slices) {
   if (call.algorithm != Algorithm::automatic) return call.algorithm;
   return slices ? Algorithm::two_shot : Algorithm::one_shot;
 }
-
 }  // namespace
 
 size_t SpanTransport::room() const {
@@ -252,5 +249,4 @@ PlanReport SpanTransport::plan_plain(const CollectiveCall& call) const {
                   : "every rank sends the others what they need, and combines what it gets");
   return report;
 }
-
 }  // namespace symm::span

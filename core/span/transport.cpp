@@ -5,7 +5,6 @@
 
 namespace symm::span {
 namespace {
-
 using engine::Head;
 
 enum Kind : uint16_t {
@@ -41,7 +40,6 @@ Head head_of(Kind kind, const MemoryView& memory, size_t offset) {
   head.offset = offset;
   return head;
 }
-
 }  // namespace
 
 // What a rank waits for: the bytes of a block on another machine.
@@ -310,5 +308,4 @@ bool SpanTransport::has_left(int rank) noexcept {
   context_.fail(failure);
   return false;
 }
-
 }  // namespace symm::span

@@ -12,7 +12,6 @@
 #include "core/host/transport.hpp"
 
 namespace symm::span {
-
 // Throws Error(unavailable) if there is no engine.
 std::unique_ptr<Transport> open(TransportContext context);
 
@@ -83,5 +82,4 @@ class SpanTransport final : private host::Far, private engine::Receiver, public 
   std::unique_ptr<std::byte[]> nowhere_;  // where messages for memory that was released go
   std::unique_ptr<engine::Post> post_;    // first to go
 };
-
 }  // namespace symm::span

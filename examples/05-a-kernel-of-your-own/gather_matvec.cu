@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace {
-
 using symm::device::Memory;
 using symm::device::Outcome;
 
@@ -128,7 +127,6 @@ void finish(const symm::Group& group, cudaStream_t stream, volatile Words* words
   throw std::runtime_error("the kernel waited for rank " + std::to_string(outcome.peer()) +
                            (late ? " and it did not come" : " and was stopped"));
 }
-
 }  // namespace
 
 int main() try {

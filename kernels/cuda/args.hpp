@@ -7,7 +7,6 @@
 #include "kernels/compare.hpp"
 
 namespace symm::cuda {
-
 inline constexpr int kMaxRanks = 16;
 inline constexpr int kMaxBlocks = 256;        // of a push or LL kernel; each has an epoch of its own
 inline constexpr int kMaxWorkGroups = 88;     // of the pipeline: groups of blocks that keep step with each other
@@ -237,5 +236,4 @@ struct PiecesArgs {
   uint32_t element;  // bytes
 };
 static_assert(sizeof(PiecesArgs) <= 4096, "what a kernel's arguments may be");
-
 }  // namespace symm::cuda

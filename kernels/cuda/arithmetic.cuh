@@ -9,7 +9,6 @@
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
-
 // ---- element types: how an accumulator is made of an element and back
 
 template <class T> struct Whole {
@@ -253,7 +252,6 @@ struct Any {
     return combine_any(operands, ranks, static_cast<DType>(args.dtype), static_cast<Op>(args.op));
   }
 };
-
 }  // namespace symm::cuda
 
 // Kernels are compiled for each arithmetic and number of ranks: KERNEL(name, arithmetic, ranks). As name_of_kernel() in plan.cpp

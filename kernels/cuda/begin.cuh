@@ -4,7 +4,6 @@
 #pragma once
 
 namespace symm::cuda {
-
 // How every kernel begins, before it touches memory: wait until the kernel ahead has ended and what it wrote is in view. So all
 // that is said of "a kernel that starts after another has ended" stays true.
 __device__ __forceinline__ void begin() {
@@ -21,5 +20,4 @@ __device__ __forceinline__ void let_next_launch() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-
 }  // namespace symm::cuda

@@ -6,7 +6,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 // As many elements at a time as one pack of the narrower type has.
 template <class From, class To> __device__ __forceinline__ void run(const ConvertArgs& args) {
   using W = typename From::Wide;
@@ -44,7 +43,6 @@ template <class Narrow> __device__ __forceinline__ void either_way(const Convert
   if (narrows) run<Whole<float>, Narrow>(args);
   else run<Narrow, Whole<float>>(args);
 }
-
 }  // namespace
 
 // Without a factor it is 1, by which all numbers stay as they are.

@@ -7,7 +7,6 @@
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
-
 // Every block has a copy of the number of calls, and the blocks of a grid together advance all copies, so grids may differ from
 // call to call.
 __device__ __forceinline__ uint32_t current_epoch(const DeviceComm& comm) {
@@ -23,5 +22,4 @@ __device__ __forceinline__ void end_epoch(const DeviceComm& comm, uint32_t epoch
   for (uint32_t b = blockIdx.x + threadIdx.x * gridDim.x; b < kMaxBlocks; b += gridDim.x * blockDim.x)
     mine.epoch[b] = epoch + steps;
 }
-
 }  // namespace symm::cuda

@@ -20,7 +20,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 constexpr int kCubeRanks = 8;
 constexpr uint32_t kEverybody = (1U << kCubeRanks) - 1U;
 
@@ -50,7 +49,6 @@ __device__ __forceinline__ void send_to(const DeviceComm& comm, uint32_t ranks, 
     if ((ranks >> p & 1U) != 0) send_pack(slot(comm, p, source, epoch), q, v, flag_of(epoch));
   }
 }
-
 }  // namespace
 
 // 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks.

@@ -13,7 +13,6 @@ SYMM_IMAGES(SYMM_INCLUDE)
 #endif
 
 namespace symm::cuda {
-
 std::span<const Image> images() {
 #ifdef SYMM_FATBIN_DIR
   // Only groups with multicast load its kernels.
@@ -24,5 +23,4 @@ std::span<const Image> images() {
   return {};
 #endif
 }
-
 }  // namespace symm::cuda

@@ -3,7 +3,6 @@
 #include <span>
 
 namespace symm::cuda {
-
 // A fatbin, with code for several architectures.
 struct Image {
   const char* name;
@@ -13,5 +12,4 @@ struct Image {
 
 // One for each .cu file; none in a build without nvcc.
 std::span<const Image> images();
-
 }  // namespace symm::cuda

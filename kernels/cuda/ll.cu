@@ -8,7 +8,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
@@ -83,7 +82,6 @@ template <int kRanks, bool kReduces> __device__ __forceinline__ void run(const C
   }
   end_epoch(comm, epoch);
 }
-
 }  // namespace
 
 // 256 threads: the block that is launched; it leaves each thread the registers for two cells of 8 ranks. For up to so many ranks.

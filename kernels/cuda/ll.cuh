@@ -6,7 +6,6 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
-
 // Never 0, which is what cells hold when they are free.
 __device__ __forceinline__ uint32_t flag_of(uint32_t epoch) { return epoch | 0x80000000U; }
 
@@ -79,5 +78,4 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, uint4 (&v)[kRank
   }
   return true;
 }
-
 }  // namespace symm::cuda

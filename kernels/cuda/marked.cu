@@ -14,7 +14,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 constexpr uint32_t kPacks = kMarkedTile / kWarp / kPack;  // of a thread, as far apart as a warp has threads
 
 // What a thread has of a tile.
@@ -102,7 +101,6 @@ __device__ __forceinline__ bool receive(const DeviceComm& comm, Share& share, ch
   store_relaxed(mark_cell(slot, tile), kFree);
   return true;
 }
-
 }  // namespace
 
 // 512 threads: the largest block that is launched, two of them on a multiprocessor, as shape_marked() has it.

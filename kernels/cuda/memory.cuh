@@ -9,7 +9,6 @@
 #define SYMM_SHARED(Type, name) __shared__ Type name
 
 namespace symm::cuda {
-
 // Relaxed at system scope: neither cached in L1 nor torn within a word. Nothing is said about the four words together.
 __device__ __forceinline__ uint4 load_relaxed(const uint4* from) {
   uint4 v;
@@ -136,5 +135,4 @@ template <class Size> __device__ __forceinline__ Size packs_of(Size bytes) { ret
 __device__ __forceinline__ ControlWords& words_of(const DeviceComm& comm, int rank) {
   return *reinterpret_cast<ControlWords*>(comm.control[rank]);
 }
-
 }  // namespace symm::cuda

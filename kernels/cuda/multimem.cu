@@ -14,7 +14,6 @@ using namespace symm::cuda;
 // Devices before 9.0 have no such instructions, and the host never launches these there.
 #if SYMM_HAS_MULTIMEM
 namespace {
-
 namespace multimem = symm::device::multimem;
 
 // Bits are bits: how wide the parts of a pack are matters to the sum only.
@@ -148,7 +147,6 @@ template <class Type, bool kTwoShots> __device__ __forceinline__ void run(const 
   }
   if (threadIdx.x == 0) met = before + 2;  // all threads have read it: they have met since
 }
-
 }  // namespace
 #define SYMM_RUN(type, two_shots, args) run<type, two_shots>(args)
 #else

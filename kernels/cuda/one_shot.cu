@@ -7,7 +7,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(const CollectiveArgs& args) {
   begin();
   if (args.comm.size == 0) return;  // a launch to make it ready
@@ -52,7 +51,6 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   }
   end_epoch(comm, epoch);
 }
-
 }  // namespace
 
 // 512 threads: the largest block that is launched. Of few ranks two of them have room on a multiprocessor, as shape_one_shot()

@@ -20,7 +20,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 using FromPeers = ControlWords::FromPeers;
 
 struct Layout {  // by rank
@@ -347,7 +346,6 @@ template <class What> __device__ __forceinline__ void run(const PiecesArgs& args
   if (__syncthreads_and(may_use_stages(s.comm, s.index)) == 0) return;
   if (read_posts(s, call)) exchange<What>(s, call);
 }
-
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(512, 1) symm_pieces_move(const __grid_constant__ PiecesArgs a) { run<Keep>(a); }

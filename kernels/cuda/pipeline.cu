@@ -6,7 +6,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 template <class Arithmetic, int kRanks>
 __device__ __forceinline__ void combine_tile(const WorkGroup& s, const Operands& to, uint32_t j, uint32_t now) {
   const CollectiveArgs& args = s.args;
@@ -143,7 +142,6 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
         own(s, to, false, false, [&](uint32_t j, uint32_t now) { combine_tile<Arithmetic, kRanks>(s, to, j, now); });
       });
 }
-
 }  // namespace
 
 // Registers for one block of 1024, or two of 512, on each multiprocessor, as Facts::max_blocks has it.

@@ -13,7 +13,6 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
-
 using Place = ControlWords::FromPeers::Place;
 
 struct WorkGroup {
@@ -339,5 +338,4 @@ __device__ __forceinline__ void run(const WorkGroup& s, uint32_t role, AtOnce&& 
   s.mine.pipeline_calls[s.index] = call;
   if (!done && s.args.copies_out == 0) s.mine.copy_out_base[s.index] += s.tiles;
 }
-
 }  // namespace symm::cuda

@@ -5,7 +5,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 // The root of a broadcast sends each byte once, straight into the owner's recv if that is memory of the group, which needs no
 // slot, and the owners pass it on.
 __device__ __forceinline__ void scatter_to_recvs(const WorkGroup& s, uint32_t base, const Operands& to) {
@@ -103,7 +102,6 @@ __device__ __forceinline__ void run(const CollectiveArgs& args) {
         });
       });
 }
-
 }  // namespace
 
 // As in pipeline.cu.

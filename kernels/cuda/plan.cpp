@@ -5,7 +5,6 @@
 #include "kernels/text.hpp"
 
 namespace symm::cuda {
-
 // One way to do a collective. Adding one is a row here and a .cu file beside it.
 struct KernelForm {
   struct Kernel {
@@ -26,7 +25,6 @@ struct KernelForm {
 };
 
 namespace {
-
 constexpr uint64_t kKi = 1024;
 constexpr uint64_t kPage = 4096;
 
@@ -324,7 +322,6 @@ std::string name_of_kernel(const KernelForm& form, const CallSignature& call, in
   if (form.kernel.per_ranks) name += text("_", exact ? size : static_cast<int>(std::bit_ceil(static_cast<unsigned>(size))));
   return name;
 }
-
 }  // namespace
 
 int max_blocks_of(int multiprocessors, int ranks, const Tuning& tuning) {
@@ -465,5 +462,4 @@ std::vector<std::string> kernel_names(int size, bool multicast) {
   }
   return {names.begin(), names.end()};
 }
-
 }  // namespace symm::cuda

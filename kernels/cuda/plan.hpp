@@ -9,7 +9,6 @@
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda {
-
 // Where one algorithm gives way to the next, in bytes per rank: equal on all ranks. The values, which were measured, are in
 // core/backend/plan_table.txt, which also says how to override them.
 struct Tuning {
@@ -97,5 +96,4 @@ std::string explain(const PlanInput& input, const Plan& chosen, const Tuning& tu
 std::string kernel_name(const PlanInput& input, Algorithm algorithm);
 // All that a group of `size` may launch: those that need multicast, or the others.
 std::vector<std::string> kernel_names(int size, bool multicast);
-
 }  // namespace symm::cuda

@@ -8,7 +8,6 @@
 #include "kernels/cuda/wait.cuh"
 
 namespace symm::cuda {
-
 inline constexpr uint32_t kFree = 0xFFFFFFFFU;
 
 __device__ __forceinline__ uint32_t sendable(uint32_t word) { return word == kFree ? 0x7FFF7FFFU : word; }
@@ -64,5 +63,4 @@ static __device__ __noinline__ bool exchange_token(const CollectiveArgs& args, u
   }
   return true;
 }
-
 }  // namespace symm::cuda

@@ -36,7 +36,6 @@ extern "C" __global__ void __launch_bounds__(32) symm_write_word(const __grid_co
 }
 
 namespace {
-
 __device__ __forceinline__ uint64_t load_word(const WordWait& wait) {
   return wait.bytes == sizeof(uint32_t) ? load_relaxed(reinterpret_cast<const uint32_t*>(wait.word))
                                         : load_relaxed(reinterpret_cast<const uint64_t*>(wait.word));
@@ -63,7 +62,6 @@ __device__ bool await_word(const DeviceComm& comm, SpinState& spin, const WordWa
     if (!keep_waiting_for(comm, spin, wait, bit_of(wait), value, seen)) return false;
   return true;
 }
-
 }  // namespace
 
 // Each that takes a signal claims the next one, whether it is there or not: so no two take the same, on whatever streams.

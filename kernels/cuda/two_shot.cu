@@ -7,7 +7,6 @@ using namespace symm;
 using namespace symm::cuda;
 
 namespace {
-
 // One chunk: as much as half of the scratch holds. `first` and `second` are where its two stages begin in a control block.
 // `heard`: threads that have no pack of it exchange tokens, up to this one.
 template <class Arithmetic, int kRanks>
@@ -104,7 +103,6 @@ template <class Arithmetic, int kRanks> __device__ __forceinline__ void run(cons
   }
   end_epoch(comm, epoch, static_cast<uint32_t>(args.tiles));
 }
-
 }  // namespace
 
 // The largest block that is launched, one on a multiprocessor, as shape_two_shot() has it.

@@ -6,7 +6,6 @@
 #include "kernels/cuda/memory.cuh"
 
 namespace symm::cuda {
-
 struct SpinState {  // of one wait of a thread; the next has a deadline of its own
   uint64_t deadline = 0;
   uint32_t looks = 0;
@@ -109,5 +108,4 @@ __device__ __forceinline__ bool await_count(const DeviceComm& comm, const uint32
   load_acquire(word);  // counters only grow, so this too reads what was released or something later of the same writer
   return true;
 }
-
 }  // namespace symm::cuda

@@ -3,7 +3,6 @@
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
-
 void allgather_ll(const Execution& x) {
   const size_t block = bytes_of(x);
   x.sync.enter(x.send(), block);
@@ -29,5 +28,4 @@ void allgather_zero_copy(const Execution& x) {
   }
   leave_together(x);
 }
-
 }  // namespace symm::host

@@ -8,7 +8,6 @@
 
 namespace symm::host {
 namespace {
-
 bool is_root(const Execution& x) { return x.rank == x.call.root; }
 
 // The whole operand rides in the entry line: one hop, and no scratch.
@@ -43,7 +42,6 @@ void two_shot(const Execution& x, int first_taker, int takers) {
   reduce(reduction);
   leave_together(x);
 }
-
 }  // namespace
 
 void allreduce_ll(const Execution& x) { ll(x, true); }
@@ -57,5 +55,4 @@ void reduce_one_shot(const Execution& x) {
 }
 void reduce_two_shot(const Execution& x) { two_shot(x, x.call.root, 1); }
 void reduce_two_shot_staged(const Execution& x) { two_shot_staged(x, is_root(x)); }
-
 }  // namespace symm::host

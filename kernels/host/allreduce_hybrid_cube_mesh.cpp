@@ -16,7 +16,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr int kQuad = 4;
 constexpr size_t kDepth = 4;  // steps from a chunk's first to its last
 
@@ -103,9 +102,7 @@ class HybridCubeMesh {
   const int partner_;
   const bool low_;
 };
-
 }  // namespace
 
 void allreduce_hybrid_cube_mesh(const Execution& x) { HybridCubeMesh(x).run(); }
-
 }  // namespace symm::host

@@ -3,7 +3,6 @@
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
-
 void alltoall_ll(const Execution& x) {
   const size_t block = bytes_of(x);
   x.sync.enter(x.send(), block * static_cast<size_t>(x.size));
@@ -32,5 +31,4 @@ void alltoall_zero_copy(const Execution& x) {
   }
   leave_together(x);
 }
-
 }  // namespace symm::host

@@ -5,7 +5,6 @@
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
-
 void broadcast_ll(const Execution& x) {
   const size_t bytes = bytes_of(x);
   if (x.rank == x.call.root) {
@@ -30,5 +29,4 @@ void broadcast_zero_copy(const Execution& x) {
   x.sync.arrive();
   if (x.rank == x.call.root) x.sync.await_all(x.size);  // they have read my operand
 }
-
 }  // namespace symm::host

@@ -21,7 +21,6 @@
 #include "kernels/host/plan.hpp"
 
 namespace symm::host {
-
 inline constexpr size_t kEntryPayload = 56;
 using EntryPayload = std::array<std::byte, kEntryPayload>;
 
@@ -77,5 +76,4 @@ void run(const Execution& x);
 // Of a collective in pieces, before the call is entered: leave in my scratch where my pieces lie and, if they are `staged`
 // because others cannot read my send, the first of their chunks.
 void lay_out_pieces(const Execution& x, bool staged);
-
 }  // namespace symm::host

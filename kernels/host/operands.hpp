@@ -7,7 +7,6 @@
 #include "kernels/host/steps.hpp"
 
 namespace symm::host {
-
 // Bytes of `count` elements: of the whole vector, or of one rank's block where the operand has one block per rank.
 inline size_t bytes_of(const Execution& x) noexcept { return x.call.unit(); }
 
@@ -48,5 +47,4 @@ inline void leave_together(const Execution& x) {
   x.sync.arrive();
   x.sync.await_all(x.size);
 }
-
 }  // namespace symm::host

@@ -8,7 +8,6 @@
 
 namespace symm::host {
 namespace {
-
 // The table: a piece for each rank, and behind them the longest of all that are staged.
 const Piece* table_of(const Execution& x, int rank) noexcept { return reinterpret_cast<const Piece*>(scratch_of(x, rank)); }
 size_t table_bytes(const Execution& x) noexcept {
@@ -90,7 +89,6 @@ template <class Take> void in_rounds(const Execution& x, const Origins& sources,
       },
       take, true);
 }
-
 }  // namespace
 
 void lay_out_pieces(const Execution& x, bool staged) {
@@ -143,5 +141,4 @@ void reduce_pieces(const Execution& x) {
   if (!any_staged) reduce_range({0, bytes}, 0);
   if (sources.any_direct) leave_together(x);
 }
-
 }  // namespace symm::host

@@ -6,7 +6,6 @@
 #include "kernels/text.hpp"
 
 namespace symm::host {
-
 // The algorithms, in the .cpp files beside this one. count > 0 and size > 1 where they are called.
 void allreduce_ll(const Execution& x);
 void allreduce_one_shot(const Execution& x);
@@ -46,7 +45,6 @@ struct AlgorithmForm {
 };
 
 namespace {
-
 // What one rank hands to the others.
 size_t published_bytes(const PlanInput& input) noexcept { return operand_bytes(input.collective, input.unit(), input.size).send; }
 
@@ -206,7 +204,6 @@ Plan plan_of(const AlgorithmForm* form, const PlanInput& input) {
   form->shape(plan, input);
   return plan;
 }
-
 }  // namespace
 
 Plan plan(const PlanInput& input) {
@@ -262,5 +259,4 @@ void run(const Execution& x) {
   }
   copy_planned(x, x.recv(), x.send(), x.call.unit());
 }
-
 }  // namespace symm::host

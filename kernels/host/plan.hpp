@@ -7,7 +7,6 @@
 #include "kernels/collective_call.hpp"
 
 namespace symm::host {
-
 // Where one algorithm gives way to the next, in bytes that one rank hands to the others: equal on all ranks. The values, which
 // were measured, are in core/backend/plan_table.txt.
 struct Tuning {
@@ -66,5 +65,4 @@ std::string refuse(const PlanInput& input, bool symmetric);
 
 // One sentence for people: why this plan.
 std::string explain(const PlanInput& input, const Plan& chosen);
-
 }  // namespace symm::host

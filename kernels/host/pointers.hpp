@@ -6,7 +6,6 @@
 #include <memory>
 
 namespace symm::host {
-
 template <class T> class Pointers {
  public:
   explicit Pointers(int count) : many_(count > kFew ? std::make_unique<T*[]>(static_cast<size_t>(count)) : nullptr) {}
@@ -21,5 +20,4 @@ template <class T> class Pointers {
 
 using Sources = Pointers<const std::byte>;
 using Destinations = Pointers<std::byte>;
-
 }  // namespace symm::host

@@ -10,7 +10,6 @@
 #include "kernels/host/steps.hpp"
 
 namespace symm::host {
-
 inline constexpr size_t kSlots = 3;
 inline constexpr int kEveryRank = -1;
 
@@ -75,5 +74,4 @@ template <class Take> void publish_blocks(const Execution& x, Take take) {
       },
       [&](size_t round) { take(chunks[round], slot_of(round, slot_bytes) + piece * static_cast<size_t>(x.rank)); });
 }
-
 }  // namespace symm::host

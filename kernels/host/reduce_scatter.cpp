@@ -3,7 +3,6 @@
 #include "kernels/host/publish.hpp"
 
 namespace symm::host {
-
 void reduce_scatter_ll(const Execution& x) {
   const size_t block = bytes_of(x);
   x.sync.enter(x.send(), block * static_cast<size_t>(x.size));
@@ -32,5 +31,4 @@ void reduce_scatter_zero_copy(const Execution& x) {
   reduce(reduction);
   leave_together(x);
 }
-
 }  // namespace symm::host

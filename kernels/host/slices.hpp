@@ -6,7 +6,6 @@
 #include <cstddef>
 
 namespace symm::host {
-
 inline constexpr size_t kLine = 64;
 
 constexpr size_t round_down(size_t value, size_t unit) noexcept { return value / unit * unit; }
@@ -36,5 +35,4 @@ class Chunks {
   size_t bytes_;
   size_t chunk_;
 };
-
 }  // namespace symm::host

@@ -5,7 +5,6 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::host {
-
 class Steps {
  public:
   explicit Steps(const Execution& x) noexcept : sync_(x.sync), size_(x.size), entered_(x.plan.entered) {}
@@ -34,5 +33,4 @@ class Steps {
   bool entered_;
   bool arrived_ = false;
 };
-
 }  // namespace symm::host

@@ -11,7 +11,6 @@
 
 namespace symm::host {
 namespace {
-
 class Staged {
  public:
   Staged(const Execution& x, bool wanted)
@@ -82,9 +81,7 @@ class Staged {
   const size_t result_bytes_;  // of a result slot: the largest slice
   Sources sources_;
 };
-
 }  // namespace
 
 void two_shot_staged(const Execution& x, bool wanted) { Staged(x, wanted).run(); }
-
 }  // namespace symm::host

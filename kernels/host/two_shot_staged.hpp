@@ -4,8 +4,6 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::host {
-
 // `wanted`: this rank's recv gets the result.
 void two_shot_staged(const Execution& x, bool wanted);
-
 }  // namespace symm::host

@@ -8,7 +8,6 @@
 
 namespace symm::host {
 namespace {
-
 int node_of(const std::byte* page) {
   int node = -1;
   const unsigned long flags = MPOL_F_NODE | MPOL_F_ADDR;
@@ -50,6 +49,5 @@ TEST(Numa, MoreThanTheNodeHasIsRefusedUpFront) {
   const Failure failure = failure_on(0, size_t{1} << 50);
   EXPECT_EQ(failure.status, Status::out_of_memory) << failure.message;
 }
-
 }  // namespace
 }  // namespace symm::host

@@ -11,7 +11,6 @@
 
 namespace symm {
 namespace {
-
 std::string no_machine() { return ""; }
 
 PlanValues built_in(BackendKind backend, int size) { return PlanTable::built_in().values(backend, size, no_machine); }
@@ -292,6 +291,5 @@ TEST_F(PlanFile, AnEmptyNameIsNone) {
   setenv("SYMM_PLAN_FILE", "", 1);
   on_two_ranks([](Group& group) { EXPECT_EQ(plan_of(group, 1024).algorithm, Algorithm::one_shot); });
 }
-
 }  // namespace
 }  // namespace symm

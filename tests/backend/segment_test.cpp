@@ -11,7 +11,6 @@
 
 namespace symm::host {
 namespace {
-
 Fd duplicate(const Segment& segment) { return Fd(fcntl(segment.fd(), F_DUPFD_CLOEXEC, 0)); }
 
 Status status_of_import(Fd fd, size_t bytes) {
@@ -111,6 +110,5 @@ TEST(Hardware, LimitsOfControlGroupsAreSeen) {
   EXPECT_EQ(available("3:cpu:/job\n4:cpuset,memory:/job/inner\n0::/\n"), 700U);
   EXPECT_EQ(available("0::/job/part\n"), 400U);
 }
-
 }  // namespace
 }  // namespace symm::host

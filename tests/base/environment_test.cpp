@@ -6,7 +6,6 @@
 #include "core/base/error.hpp"
 
 namespace {
-
 using namespace symm;
 
 std::string page() {
@@ -46,5 +45,4 @@ TEST(Environment, EmptyIsUnset) {
   unsetenv("SYMM_CREATE_TIMEOUT_MS");
   EXPECT_STREQ(environment("SYMM_BOOTSTRAP"), "env://");
 }
-
 }  // namespace

@@ -3,7 +3,6 @@
 #include "core/base/failure_codec.hpp"
 
 namespace {
-
 using namespace symm;
 
 std::vector<std::byte> encoded(const Failure& failure) {
@@ -58,5 +57,4 @@ TEST(CurrentFailure, SaysWhichExceptionItWas) {
   EXPECT_EQ(status_of(std::length_error("too long")), Status::internal);
   EXPECT_EQ(status_of(4711), Status::internal);
 }
-
 }  // namespace

@@ -7,7 +7,6 @@
 
 namespace symm {
 namespace {
-
 std::atomic<int> handled{0};
 
 TEST(Process, AForkIsCountedInTheChildOnly) {
@@ -40,6 +39,5 @@ TEST(Process, AThreadOfTheLibraryGetsNoSignalsButThoseOfItsFaults) {
   EXPECT_EQ(sigismember(&mask, SIGSEGV), 0);
   EXPECT_EQ(sigismember(&mask, SIGTERM), 1);
 }
-
 }  // namespace
 }  // namespace symm

@@ -5,7 +5,6 @@
 
 namespace symm {
 namespace {
-
 TEST(Turn, ExcludesAndHandsOn) {
   TimedMutex turn;
   int count = 0;  // not atomic on purpose
@@ -36,6 +35,5 @@ TEST(Turn, GivesUpAtTheDeadline) {
   });
   other.join();
 }
-
 }  // namespace
 }  // namespace symm

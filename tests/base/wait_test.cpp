@@ -13,7 +13,6 @@
 
 namespace symm {
 namespace {
-
 using std::chrono::milliseconds;
 
 struct Waiting {
@@ -269,6 +268,5 @@ TEST(RetryUntil, AsksUntilTrueOrTheDeadline) {
   EXPECT_EQ(asked, 4);
   EXPECT_FALSE(retry_until([] { return false; }, Deadline::after_ms(10)));
 }
-
 }  // namespace
 }  // namespace symm

@@ -6,7 +6,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 using Variables = std::vector<std::pair<std::string, std::string>>;
@@ -178,5 +177,4 @@ TEST(PmiJob, IsNamedAfterTheProcessAtTheOtherEnd) {
   ::close(ends[1]);
   EXPECT_EQ(failure_of([&] { pmi_job(ends[1]); }).status, Status::unavailable);
 }
-
 }  // namespace

@@ -4,7 +4,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -99,5 +98,4 @@ TEST(CallbackStore, MissingFunctionsAreNamed) {
   callbacks.set = nullptr;
   EXPECT_NE(failure_of([&] { open_callback_store(callbacks, ""); }).message.find("set"), std::string::npos);
 }
-
 }  // namespace

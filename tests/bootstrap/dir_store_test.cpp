@@ -8,7 +8,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -251,5 +250,4 @@ TEST_F(DirStoreTest, ARankThatIsDoneEarlyIsNotMistakenForDead) {
     ASSERT_EQ(failure_of([&] { store->get("nothing", Deadline::after_ms(100)); }).status, Status::timeout);
   });
 }
-
 }  // namespace

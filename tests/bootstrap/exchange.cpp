@@ -10,7 +10,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using support::bytes_of;
 
 symm::BootstrapResult exchange(const std::string& url, int rounds) {
@@ -33,7 +32,6 @@ void* symbol(void* library, const char* name) {
   if (found == nullptr) throw symm::Error(symm::Status::unavailable, dlerror());
   return found;
 }
-
 }  // namespace
 
 int main(int argc, char** argv) {

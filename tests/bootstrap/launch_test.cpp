@@ -2,7 +2,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -157,5 +156,4 @@ TEST(Environment, RanksOnSeveralMachinesMeetAtRankZero) {
   expect_refusal(both(both(torchrun(1, 4), {{"LOCAL_WORLD_SIZE", "2"}, {"SYMM_PORT", "x"}}), {{"MASTER_ADDR", "a"}}),
                  Status::invalid_argument, {"SYMM_PORT", "'x'"});
 }
-
 }  // namespace

@@ -5,7 +5,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -101,5 +100,4 @@ TEST_F(ClaimTest, OfADeadOwnerGoesToOneOfManyWhoWantIt) {
     ASSERT_EQ(owners, 1);
   }
 }
-
 }  // namespace

@@ -7,7 +7,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -104,5 +103,4 @@ TEST(ThreadStore, IsDescribedAndTellsOfARankTakenTwice) {
         expect_failure(Status::mismatch, {"rank 1 of thread://twice"}, [] { open_thread_store("twice", 1, 3, soon()); }).rank, 1);
   });
 }
-
 }  // namespace

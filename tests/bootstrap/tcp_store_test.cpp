@@ -12,7 +12,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -104,5 +103,4 @@ TEST_F(TcpStores, ARankZeroThatDoesNotComeIsNamedAndPlacesAreChecked) {
     expect_failure(Status::invalid_argument, {bad}, [&] { bootstrap({bad, nullptr, 0, 2, ""}, soon()); });
   EXPECT_EQ(parse_tcp_place("[::1]:7").host, "::1");
 }
-
 }  // namespace

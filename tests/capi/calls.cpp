@@ -12,12 +12,10 @@
 
 namespace symm_test {
 namespace {
-
 constexpr symm_dtype_t kF32 = SYMM_DTYPE_F32;
 constexpr symm_op_t kSum = SYMM_OP_SUM;
 constexpr int32_t kSelf[] = {0};
 void ignore(void*, symm_log_level_t, const char*) {}
-
 }  // namespace
 
 const std::vector<Call>& calls() {
@@ -140,5 +138,4 @@ const std::vector<Call>& calls() {
   };
   return rows;
 }
-
 }  // namespace symm_test

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 // Cancels a thread in `call`, which nobody answers, and says how the call ended.
 std::string status_when_cancelled(const std::function<symm_status_t()>& call) {
   struct Thread {
@@ -46,6 +45,5 @@ TEST(Cancelled, AThreadEndsWhenItsCallHasReturned) {
   EXPECT_EQ(ranks[0].result(), timeout + timeout);
   EXPECT_EQ(ranks[1].result(), timeout);
 }
-
 }  // namespace
 }  // namespace support

@@ -8,17 +8,14 @@
 #include <thread>
 
 namespace {
-
 struct Half {
   uint16_t bits;
 };
-
 }  // namespace
 
 template <> struct symm::Dtype<Half> { static constexpr symm_dtype_values value = SYMM_DTYPE_F16; };
 
 namespace {
-
 symm::Group join(int rank, int size) {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -232,5 +229,4 @@ TEST(Cpp, devices_and_what_the_host_cannot_do) {
   EXPECT_EQ(failure_of([&] { group.allocate(4096).export_dmabuf(0, 4096); }).status(), SYMM_ERR_UNAVAILABLE);
   EXPECT_EQ(failure_of([&] { group.allocate(0); }).status(), SYMM_ERR_INVALID_ARGUMENT);
 }
-
 }  // namespace

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 Group single_rank_group() { return create({"thread://fork", ""}, 0, 1); }
 
 void expect_working(const Group& group) {
@@ -76,7 +75,6 @@ TEST(Fork, the_child_can_allocate_while_the_parent_does) {
   over = true;
   busy.join();
 }
-
 }  // namespace
 TEST(Fork, a_child_has_no_listeners_of_the_log) {
   static std::atomic<int> heard;
@@ -90,5 +88,4 @@ TEST(Fork, a_child_has_no_listeners_of_the_log) {
   });
   EXPECT_EQ(child.result(), "0");
 }
-
 }  // namespace support

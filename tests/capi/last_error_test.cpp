@@ -11,7 +11,6 @@
 #include "tests/support/sanitizers.hpp"
 
 namespace {
-
 std::string fail_with_device(int32_t device) {
   symm_device_info_t info{};
   info.struct_size = sizeof info;
@@ -260,5 +259,4 @@ TEST(Version, header_and_library_agree) {
   EXPECT_EQ(info.front(), '{');
   EXPECT_EQ(info.back(), '}');
 }
-
 }  // namespace

@@ -5,7 +5,6 @@
 #include "tests/support/group.hpp"
 
 namespace {
-
 struct Handles {
   symm_group_t* group = nullptr;
   symm_buffer_t* buffer = nullptr;
@@ -82,5 +81,4 @@ TEST(Lifetime, find_gives_a_reference_of_its_own) {
   EXPECT_EQ(symm_memory_find(handles.group, pointer, &found, &rank, &offset), SYMM_ERR_NOT_FOUND);
   handles.release(0);
 }
-
 }  // namespace

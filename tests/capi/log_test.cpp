@@ -6,7 +6,6 @@
 #include "tests/support/group.hpp"
 
 namespace {
-
 using support::create;
 
 // Messages at level info: a group of this name is formed.
@@ -130,5 +129,4 @@ TEST(Log, a_listener_may_end_itself_and_who_ends_it_waits_until_it_has_returned)
   EXPECT_EQ(inside, 2);
   logging.join();
 }
-
 }  // namespace

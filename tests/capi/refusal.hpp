@@ -14,7 +14,6 @@
 #include "tests/support/options.hpp"
 
 namespace symm_test {
-
 // A group of one rank with a buffer, a memory, an import of the buffer and a heap, and poisoned places for outputs.
 class World {
  public:
@@ -141,5 +140,4 @@ inline auto planned(const World& w, symm_collective_t collective, size_t count =
                     symm_op_t op = SYMM_OP_SUM, int32_t root = 0) {
   return support::call_of(collective, w.source.data(), w.source.data(), count, dtype, op, root);
 }
-
 }  // namespace symm_test

@@ -8,7 +8,6 @@
 #include <string>
 
 namespace symm_test {
-
 World::World() {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -47,7 +46,6 @@ bool World::outputs_untouched() const {
 }
 
 namespace {
-
 struct Parameter {
   const char* function;
   const char* name;
@@ -294,6 +292,5 @@ TEST(Refusal, no_row_is_stale) {
         << ": " << row.reason;
   }
 }
-
 }  // namespace
 }  // namespace symm_test

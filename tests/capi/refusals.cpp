@@ -33,7 +33,6 @@
 
 namespace symm_test {
 namespace {
-
 constexpr size_t kBytes = World::kBytes;
 constexpr int32_t kNoChannel = 1 << 30;
 constexpr int32_t kOne[] = {1};
@@ -78,7 +77,6 @@ const symm_store_t kStore{sizeof(symm_store_t), nullptr, unused_set, unused_get}
 const symm_store_t kWithoutSet{sizeof(symm_store_t), nullptr, nullptr, unused_get};
 const symm_store_t kWithoutGet{sizeof(symm_store_t), nullptr, unused_set, nullptr};
 const symm_store_t kShortStore{8, nullptr, unused_set, unused_get};
-
 }  // namespace
 
 const std::vector<Refusal>& refusals() {
@@ -343,5 +341,4 @@ const std::vector<Exemption>& exemptions() {
   };
   return rows;
 }
-
 }  // namespace symm_test

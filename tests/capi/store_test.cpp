@@ -4,7 +4,6 @@
 #include "tests/support/options.hpp"
 
 namespace {
-
 using namespace support;
 
 TEST(Store, two_ranks_meet_through_the_callers_store) {
@@ -51,5 +50,4 @@ TEST(Store, a_rank_that_does_not_come_is_named) {
   EXPECT_EQ(outcome.status, SYMM_ERR_TIMEOUT);
   EXPECT_NE(outcome.message.find("rank 1"), std::string::npos) << outcome.message;
 }
-
 }  // namespace

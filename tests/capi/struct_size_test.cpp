@@ -5,7 +5,6 @@
 #include "tests/support/options.hpp"
 
 namespace {
-
 symm_group_config_t host_config() {
   symm_group_config_t config = SYMM_GROUP_CONFIG_INIT;
   config.backend = SYMM_BACKEND_HOST;
@@ -83,5 +82,4 @@ TEST_F(StructSize, init_functions_agree_with_the_macros) {
   SYMM_EXPECT_SAME(symm_ipc_export_options_t, symm_ipc_export_options_init, SYMM_IPC_EXPORT_OPTIONS_INIT)
   SYMM_EXPECT_SAME(symm_ipc_import_options_t, symm_ipc_import_options_init, SYMM_IPC_IMPORT_OPTIONS_INIT)
 }
-
 }  // namespace

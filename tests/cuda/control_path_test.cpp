@@ -8,7 +8,6 @@
 
 namespace symm {
 namespace {
-
 using Live = std::map<std::string, long>;
 const Live kNothing = {{"handle", 0}, {"reservation", 0}, {"mapping", 0}, {"stream", 0},
                        {"event", 0},  {"host", 0},        {"context", 0}, {"pushed", 0}};
@@ -296,6 +295,5 @@ TEST(CudaControlPath, AnyDriverCallMayFailOnOneRank) {
                            "cuEventCreate", "cuLaunchKernelEx"})
     EXPECT_TRUE(calls.contains(call)) << call << " was not made to fail";
 }
-
 }  // namespace
 }  // namespace symm

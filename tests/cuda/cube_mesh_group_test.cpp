@@ -8,7 +8,6 @@
 
 namespace symm {
 namespace {
-
 // Before the driver and NVML are asked; and scratch of a size that a test can do without.
 const bool prepared = setenv("FAKE_NVML_MACHINE", "dgx1v", 1) == 0 &&
                       setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=8192,ll=4096,tile=1024,stripes=2", 1) == 0;
@@ -102,6 +101,5 @@ TEST(CubeMeshGroup, IsNothingForOtherNumbersOfRanks) {
     EXPECT_NE(seen.refusal.find("needs 8 ranks"), std::string::npos) << seen.refusal;
   }
 }
-
 }  // namespace
 }  // namespace symm

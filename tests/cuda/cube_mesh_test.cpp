@@ -7,7 +7,6 @@
 
 namespace symm::cuda {
 namespace {
-
 // Rank r has device order[r] of the machine.
 std::vector<LinkFacts> told(const std::string& name, const std::vector<int>& order) {
   const fake_machine::Machine* machine = fake_machine::find(name);
@@ -90,6 +89,5 @@ TEST(CubeMeshOfRanks, MoreLinksThanFit) {
   EXPECT_EQ(facts.bus.back(), '\0');
   EXPECT_EQ(facts.to_gpus.back().back(), '\0');
 }
-
 }  // namespace
 }  // namespace symm::cuda

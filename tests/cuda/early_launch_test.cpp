@@ -10,7 +10,6 @@
 
 namespace symm::cuda {
 namespace {
-
 using Launches = std::vector<fake_cuda::Launch>;
 
 constexpr size_t kSmall = 1000;
@@ -133,6 +132,5 @@ TEST_F(EarlyLaunch, NotWhereRanksShareADevice) {
   expect_none_early(all_launches({0, 1, 1}, kSmall, true));
   expect_all_early(asked_for({0, 1, 2}, kSmall, true));
 }
-
 }  // namespace
 }  // namespace symm::cuda

@@ -12,7 +12,6 @@
 #include "tests/support/core.hpp"
 
 namespace symm {
-
 // A name that no other group has.
 inline std::string unique() {
   static std::atomic<int> next{0};
@@ -71,5 +70,4 @@ inline Outcome outcome_of(int n, const std::function<void(Outcome& outcome, Stat
   fake_cuda::fail_call(0, 0);
   return outcome;
 }
-
 }  // namespace symm

@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 TEST(CudaHeap, PiecesAreDeviceMemory) {
   const std::string name = unique();
   support::as_threads(2, [&](int rank) {
@@ -69,6 +68,5 @@ TEST(CudaHeap, WhereRanksCheckEachOtherTheyCompareHeapCalls) {
   EXPECT_NE(CallSignature::unpacked(said[1][2], 64).text().find("allreduce(f32, sum, count 64) after heap calls with hash "),
             std::string::npos);
 }
-
 }  // namespace
 }  // namespace symm

@@ -2,11 +2,9 @@
 #include "kernels/cuda/images.hpp"
 
 namespace symm::cuda {
-
 std::span<const Image> images() {
   static const char image[] = "not a fatbin";
   static const Image all[] = {{"image", image, true}};
   return all;
 }
-
 }  // namespace symm::cuda

@@ -10,7 +10,6 @@
 
 namespace symm::ipc {
 namespace {
-
 using support::Process;
 
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
@@ -509,6 +508,5 @@ TEST_F(CudaIpc, AnyDriverCallMayFail) {
   };
   both(exporting, importing);
 }
-
 }  // namespace
 }  // namespace symm::ipc

@@ -14,7 +14,6 @@
 
 namespace symm {
 namespace {
-
 using cuda::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 using cuda::CU_MEM_LOCATION_TYPE_DEVICE;
 using cuda::CU_MEM_LOCATION_TYPE_HOST_NUMA;
@@ -459,6 +458,5 @@ TEST_F(CudaHostMemory, AnyDriverCallMayFailOnOneRank) {
                     {"cuMemGetAllocationGranularity", "cuMemCreate", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess",
                      "cuMemsetD32Async", "cuMemExportToShareableHandle", "cuMemImportFromShareableHandle"});
 }
-
 }  // namespace
 }  // namespace symm

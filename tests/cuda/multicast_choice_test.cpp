@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 using Variables = std::map<std::string, std::string>;
 
 MulticastFacts read(bool config, const Variables& variables) {
@@ -95,6 +94,5 @@ TEST(MulticastChoice, NonsenseFromAPeerIsNoVariable) {
   ranks[1].forbidden = 99;
   EXPECT_EQ(why_no_multicast(ranks), "");
 }
-
 }  // namespace
 }  // namespace symm::cuda

@@ -8,7 +8,6 @@
 
 namespace symm {
 namespace {
-
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 const bool no_variables = unsetenv("SYMM_MULTICAST") + unsetenv("NCCL_NVLS_ENABLE") + unsetenv("NVSHMEM_DISABLE_NVLS") +
                               unsetenv("TORCH_SYMM_MEM_DISABLE_MULTICAST") ==
@@ -331,6 +330,5 @@ TEST_F(CudaMulticast, TheGranularityAndTheKernelsMayFailToo) {
     if (failed == "cuMulticastGetGranularity" || failed == "cuLaunchKernelEx") seen.insert(failed);
   }
 }
-
 }  // namespace
 }  // namespace symm

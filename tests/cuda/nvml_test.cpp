@@ -6,7 +6,6 @@
 
 namespace symm::cuda {
 namespace {
-
 // The long form, which NVML uses.
 std::string remote(int gpu) { return "0000" + fake_machine::bus_of(gpu); }
 
@@ -78,6 +77,5 @@ TEST(NvLink, PairsByBridgeAreUnknown) {
   EXPECT_EQ(links.between(1, 0), 12);
   EXPECT_EQ(classify(links), TopologyClass::unknown);
 }
-
 }  // namespace
 }  // namespace symm::cuda

@@ -4,7 +4,6 @@
 
 namespace symm::cuda {
 namespace {
-
 Tuning default_tuning(int size) {
   return tuning_of(PlanTable::built_in().values(BackendKind::cuda, size, [] { return std::string(); }));
 }
@@ -243,6 +242,5 @@ TEST(CudaPlans, NamesOfKernels) {
   input.collective = Collective::alltoall;
   EXPECT_EQ(kernel_name(input, Algorithm::two_shot_staged), "symm_pieces_move");
 }
-
 }  // namespace
 }  // namespace symm::cuda

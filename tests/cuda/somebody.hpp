@@ -5,7 +5,6 @@
 #include "core/cuda/driver.hpp"
 
 namespace symm::cuda {
-
 class SomebodysMemory {
  public:
   static constexpr size_t kUnit = size_t{2} << 20;
@@ -55,5 +54,4 @@ class SomebodysMemory {
   size_t size;
   CUdeviceptr address = 0;
 };
-
 }  // namespace symm::cuda

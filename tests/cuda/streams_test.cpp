@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 const bool small_scratch = setenv("SYMM_CUDA_TUNE", "chunk=65536,one_shot=4096,ll=1024,tile=1024,stripes=2", 1) == 0;
 
 void* handle(uintptr_t number) { return reinterpret_cast<void*>(number); }
@@ -258,6 +257,5 @@ TEST_F(CudaStreams, OneWaitsForAnother) {
   EXPECT_TRUE(transport.stream_done(handle(76)));
   EXPECT_EQ(support::failure_of([&] { one.group->barrier({}, 0, 0, kAllStreams); }).status, Status::invalid_argument);
 }
-
 }  // namespace
 }  // namespace symm

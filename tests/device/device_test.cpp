@@ -11,7 +11,6 @@
 #include "tests/support/process.hpp"
 
 namespace {
-
 using namespace symm::device;
 
 constexpr int kChannels = 4;
@@ -355,5 +354,4 @@ TEST(Device, a_grid_that_is_not_complete_leaves) {
     EXPECT_EQ(outcome.trouble(), Trouble::timeout);
   });
 }
-
 }  // namespace

@@ -14,7 +14,6 @@ extern "C" int cuStreamCreate(void** stream, unsigned flags);
 extern "C" int cuStreamDestroy(void* stream);
 
 namespace {
-
 using namespace symm::device;
 
 // Scratch of a size that a test can do without.
@@ -179,5 +178,4 @@ TEST(DeviceMixed, a_description_fails_cleanly) {
     EXPECT_EQ(view.timeout_ns, 20'000'000'000ULL) << "the group's";
   });
 }
-
 }  // namespace

@@ -7,7 +7,6 @@
 #include "tests/support/core.hpp"
 
 namespace support {
-
 using namespace symm::engine;
 
 // A courier with the thread that serves it.
@@ -59,5 +58,4 @@ struct End final : Receiver {
   std::shared_ptr<symm::Revocation> revocation;
   std::unique_ptr<Post> post;
 };
-
 }  // namespace support

@@ -2,7 +2,6 @@
 #include "tests/engine/engine_support.hpp"
 
 namespace {
-
 using namespace support;
 
 struct Ucx : testing::Test {
@@ -32,5 +31,4 @@ TEST_F(Ucx, MessagesAndAnswersOfAllSizesArriveWholeAndInOrder) {
   for (size_t i = 0; i < two.heads.size(); ++i) EXPECT_EQ(two.heads[i].sequence, i);
   EXPECT_TRUE(one.losses.empty() && two.losses.empty());
 }
-
 }  // namespace

@@ -4,11 +4,9 @@
 
 namespace fake_cuda {
 namespace {
-
 thread_local int calls_until_failure = 0;
 thread_local CUresult failure = 0;
 thread_local std::string failed;
-
 }  // namespace
 
 State& state() {
@@ -56,5 +54,4 @@ void fail_call(int n, int result) {
   failed.clear();
 }
 std::string failed_call() { return failed; }
-
 }  // namespace fake_cuda

@@ -7,7 +7,6 @@
 
 namespace fake_cuda {
 namespace {
-
 constexpr CUresult kNoEntry = 500;
 
 char context_objects[64];
@@ -30,7 +29,6 @@ const std::vector<int>& visible() {
   }();
   return numbers;
 }
-
 }  // namespace
 
 size_t contexts_pushed() { return context_stack.size(); }
@@ -114,5 +112,4 @@ API cuGetProcAddress_v2(const char* name, void** entry, int, unsigned long long,
 #undef FIND
   return *entry = nullptr, *status = 1, kNoEntry;
 }
-
 }  // namespace fake_cuda

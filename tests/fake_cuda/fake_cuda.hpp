@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace fake_cuda {
-
 // Objects that exist, by kind: "handle", "reservation", "mapping", "stream", "event", "host", "context", "pushed";
 // "binding" (of memory to a multicast object) if there is any.
 std::map<std::string, long> live();
@@ -80,5 +79,4 @@ std::vector<std::pair<void*, void*>> waits();
 // Work on a stream. It is done when `work` returns true; until then, what comes after it waits. The mutex of the driver is held.
 void enqueue(void* stream, std::function<bool()> work);
 bool idle(void* stream);
-
 }  // namespace fake_cuda

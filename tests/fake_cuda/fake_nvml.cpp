@@ -6,7 +6,6 @@
 #include "tests/fake_cuda/machines.hpp"
 
 namespace {
-
 using Return = int;
 constexpr Return kSuccess = 0;
 constexpr Return kInvalid = 2;
@@ -67,7 +66,6 @@ const Link* link_of(void* device, unsigned link) {
   const auto& links = static_cast<Gpu*>(device)->links;
   return link < links.size() ? &links[link] : nullptr;
 }
-
 }  // namespace
 
 #define API extern "C" __attribute__((visibility("default"))) Return

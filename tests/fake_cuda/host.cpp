@@ -2,7 +2,6 @@
 #include "tests/fake_cuda/state.hpp"
 
 namespace fake_cuda {
-
 void* ordinary_memory(size_t bytes) {
   const std::lock_guard lock(state().mutex);
   void* memory = ::operator new(bytes);
@@ -39,5 +38,4 @@ API cuMemHostUnregister(void* host) {
   const std::lock_guard lock(state().mutex);
   return state().registered.erase(host) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
 }  // namespace fake_cuda

@@ -6,7 +6,6 @@
 
 namespace fake_cuda {
 namespace {
-
 // The kernels of signals and words are carried out, so that others can wait for them; all other launches are only written down.
 template <class Word> std::atomic<Word>& word_at(uint64_t address) { return *reinterpret_cast<std::atomic<Word>*>(address); }
 
@@ -47,7 +46,6 @@ bool is_early(const CUlaunchConfig& config) {
     return one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && one.value.allowed != 0;
   });
 }
-
 }  // namespace
 
 std::vector<Launch> launches() {
@@ -101,5 +99,4 @@ API cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** p
   if (name == "symm_wait_words") return wait_words(arguments.operator()<WaitWordsArgs>(), config->hStream);
   return CUDA_SUCCESS;
 }
-
 }  // namespace fake_cuda

@@ -7,7 +7,6 @@
 #include <vector>
 
 namespace fake_machine {
-
 struct Machine {
   std::string name;
   int gpus = 0;
@@ -52,5 +51,4 @@ inline std::string bus_of(int gpu) {
   std::snprintf(text, sizeof text, "0000:%02x:00.0", 6 + 13 * gpu);
   return text;
 }
-
 }  // namespace fake_machine

@@ -6,7 +6,6 @@
 
 namespace fake_cuda {
 namespace {
-
 constexpr size_t kPage = 4096;
 
 // The start of the reservation that has all of a range, or 0; the mutex is held.
@@ -22,7 +21,6 @@ bool is_mapped(CUdeviceptr address, size_t bytes) {
   const auto at = state().mappings.lower_bound(address);
   return mapping_at(address) != state().mappings.end() || (at != state().mappings.end() && at->first < address + bytes);
 }
-
 }  // namespace
 
 std::map<CUdeviceptr, State::Mapping>::iterator mapping_at(CUdeviceptr address) {
@@ -158,5 +156,4 @@ API cuMemGetHandleForAddressRange(void* out, CUdeviceptr address, size_t bytes, 
   *static_cast<int*>(out) = fcntl(state().memories[at->second.handle].fd, F_DUPFD, 0);
   return *static_cast<int*>(out) < 0 ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
-
 }  // namespace fake_cuda

@@ -8,7 +8,6 @@
 
 namespace fake_cuda {
 namespace {
-
 // Where memory lies is written on its file, so that another process that is given the descriptor knows it too.
 std::string label_of(const CUmemAllocationProp& prop) {
   return "fake_cuda." + std::to_string(prop.location.type) + "." + std::to_string(prop.location.id);
@@ -30,7 +29,6 @@ struct Fabric {
 static_assert(sizeof(Fabric) == 64);
 
 constexpr CUresult kNotPermitted = 800;
-
 }  // namespace
 
 void set_fabric(bool create, bool import) {
@@ -136,5 +134,4 @@ API cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* f
   state().memories[*handle] = {copy, static_cast<size_t>(status.st_size), prop, 1, 0};
   return CUDA_SUCCESS;
 }
-
 }  // namespace fake_cuda

@@ -6,14 +6,12 @@
 
 namespace fake_cuda {
 namespace {
-
 constexpr size_t kMulticastGranularity = size_t{4} << 20;  // another one, so that it must be asked for
 
 Team* map_team(int fd) {
   void* at = mmap(nullptr, sizeof(Team), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return at == MAP_FAILED ? nullptr : static_cast<Team*>(at);
 }
-
 }  // namespace
 
 CUresult release_object(std::map<unsigned long long, State::Object>::iterator at) {
@@ -135,5 +133,4 @@ API cuMulticastUnbind(CUmemGenericAllocationHandle handle, CUdevice device, size
   found->second.team->bound.fetch_and(~(1U << number_of(device)));
   return found->second.bound.erase(part), CUDA_SUCCESS;
 }
-
 }  // namespace fake_cuda

@@ -18,7 +18,6 @@
 #include "tests/fake_cuda/fake_cuda.hpp"
 
 namespace fake_cuda {
-
 using namespace symm::cuda;
 
 // So that the compiler compares what is defined here with what is called there.
@@ -143,5 +142,4 @@ CUresult release_object(std::map<unsigned long long, State::Object>::iterator at
 // Takes over `fd`.
 CUresult import_object(unsigned long long handle, int fd);
 bool is_bound(unsigned long long memory);
-
 }  // namespace fake_cuda

@@ -6,7 +6,6 @@
 
 namespace fake_cuda {
 namespace {
-
 void* const kEveryStream = reinterpret_cast<void*>(intptr_t{-1});
 
 // The mutex is held.
@@ -55,7 +54,6 @@ void record(void* event, void* stream) {
   }
   state().recorded[event] = {left, stream};
 }
-
 }  // namespace
 
 CUresult run(void* stream, std::function<bool()> work) {
@@ -220,5 +218,4 @@ API cuEventDestroy(CUevent event) {
   state().recorded.erase(event);
   return state().events.erase(event) == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-
 }  // namespace fake_cuda

@@ -8,7 +8,6 @@
 #include "core/ipc/protocol.hpp"
 
 namespace {
-
 using symm::Status;
 
 void require_same(const std::vector<std::byte>& again, std::span<const std::byte> bytes) {
@@ -32,7 +31,6 @@ std::vector<std::byte> sealed(std::span<const std::byte> bytes) {
   put(whole.size() - 8, symm::fnv1a(std::span(whole.data(), whole.size() - 8)), 8);
   return whole;
 }
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

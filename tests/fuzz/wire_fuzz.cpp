@@ -4,7 +4,6 @@
 #include "core/mesh/wire.hpp"
 
 namespace {
-
 symm::wire::Buffer encode_again(const symm::wire::Packet& packet) {
   using symm::wire::Type;
   switch (packet.header.type) {
@@ -16,7 +15,6 @@ symm::wire::Buffer encode_again(const symm::wire::Packet& packet) {
     default: return encode(packet.header, packet.body);
   }
 }
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

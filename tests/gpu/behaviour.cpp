@@ -4,7 +4,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-
 using gpu::cuda;
 using gpu::expect;
 using gpu::free_memory;
@@ -336,5 +335,4 @@ TEST_F(Behaviour, Silence) {
 TEST_F(Behaviour, AbortWord) { run(abort_word); }
 TEST_F(Behaviour, Mismatch) { run(mismatch, SYMM_GROUP_CHECK); }
 TEST_F(Behaviour, GraphsAfterFailures) { run(graphs); }
-
 }  // namespace

@@ -7,7 +7,6 @@
 #include "tests/kernels/values.hpp"
 
 namespace {
-
 using Bytes = std::vector<std::byte>;
 using symm::DType;
 using symm::Op;
@@ -290,5 +289,4 @@ TEST(Collectives, HaveTheBitsOfTheReference) {
     }
   });
 }
-
 }  // namespace

@@ -5,7 +5,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-
 using gpu::cuda;
 using gpu::expect;
 using gpu::Rank;
@@ -165,5 +164,4 @@ TEST(DeviceHeader, MeetsTheHostsCalls) {
     cudaFreeHost(words);
   });
 }
-
 }  // namespace

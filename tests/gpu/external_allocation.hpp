@@ -6,7 +6,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace gpu {
-
 class ExternalAllocation {
  public:
   // The device must be the thread's current one.
@@ -46,5 +45,4 @@ class ExternalAllocation {
   size_t bytes_;
   unsigned long long address_ = 0;
 };
-
 }  // namespace gpu

@@ -9,7 +9,6 @@
 #include "tests/support/options.hpp"
 
 namespace {
-
 using support::eventually;
 
 constexpr int kLimit = 240'000;  // milliseconds
@@ -329,5 +328,4 @@ TEST_P(Ipc, BetweenTwoProcesses) {
 INSTANTIATE_TEST_SUITE_P(Views, Ipc,
                          testing::Combine(testing::Range(size_t{0}, std::size(kViews)),
                                           testing::Range(size_t{0}, std::size(kTests))));
-
 }  // namespace

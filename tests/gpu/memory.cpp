@@ -7,7 +7,6 @@
 #include "tests/support/options.hpp"
 
 namespace {
-
 using gpu::cuda;
 using gpu::expect;
 using gpu::ExternalAllocation;
@@ -241,5 +240,4 @@ TEST(Memory, ThatCannotBeAdoptedIsRefused) { gpu::run_ranks(gpu::machine().ranks
 TEST(Memory, IsExportedAsDmabuf) { gpu::run_ranks(gpu::machine().ranks, dmabuf); }
 TEST(Memory, InPieces) { gpu::run_ranks(gpu::machine().ranks, heap); }
 TEST(Memory, OfTheHost) { gpu::run_ranks(gpu::machine().ranks, host_memory); }
-
 }  // namespace

@@ -4,7 +4,6 @@
 #include "tests/support/pieces_calls.hpp"
 
 namespace {
-
 using gpu::cuda;
 using gpu::expect;
 using gpu::Graph;
@@ -204,5 +203,4 @@ TEST(Pieces, ThatDoNotFitAreAnErrorOfTheGroup) {
 }
 TEST(Pieces, EndWhenTheGroupIsAborted) { gpu::run_ranks(gpu::machine().ranks, aborted); }
 TEST(Scaling, TakesTheFactorOfTheReplay) { gpu::run_ranks(gpu::machine().ranks, factors_in_graphs); }
-
 }  // namespace

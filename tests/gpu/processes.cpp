@@ -7,7 +7,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-
 constexpr int kLimit = 240'000;  // milliseconds
 
 using gpu::cuda;
@@ -102,5 +101,4 @@ TEST_P(Processes, HearOfARankThatIsGone) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, Processes,
                          testing::Combine(testing::Values(SIGKILL, SIGSTOP), testing::Values("500", "100000", "8000000")));
-
 }  // namespace

@@ -5,7 +5,6 @@
 #include "tests/gpu/world.hpp"
 
 namespace {
-
 using gpu::cuda;
 using gpu::expect;
 using gpu::Rank;
@@ -211,5 +210,4 @@ TEST_F(Streams, MemoryComesBack) {
   expect(after + (size_t{8} << 20) >= before,
          "device memory comes back: " + std::to_string(before) + " bytes free before, " + std::to_string(after) + " after");
 }
-
 }  // namespace

@@ -16,7 +16,6 @@
 #include "tests/support/process.hpp"
 
 namespace gpu {
-
 struct Counts {
   std::atomic<int> passed{0}, failed{0};
 };
@@ -185,5 +184,4 @@ inline void run_ranks(int size, const std::function<void(Rank&, std::barrier<>&)
     cudaStreamDestroy(rank.second);
   });
 }
-
 }  // namespace gpu

@@ -10,12 +10,10 @@
 #include "tests/support/process.hpp"
 
 namespace {
-
 // Of the thread that sets them: so many allocations succeed, then one fails; negative: all succeed. They are counted from the
 // first allocation of `counted_from` bytes; 0: from now.
 thread_local long allocations_left = -1;
 thread_local size_t counted_from = 0;
-
 }  // namespace
 
 // Not inlined: GCC would see free() of what it believes another operator new made.
@@ -35,7 +33,6 @@ thread_local size_t counted_from = 0;
 [[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -190,5 +187,4 @@ TEST(OutOfMemory, WhileTheLivingAgreeIsTheSameOnAll) {
     return group->shrink(0, nullptr);
   });
 }
-
 }  // namespace

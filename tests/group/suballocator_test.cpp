@@ -8,7 +8,6 @@
 
 namespace symm {
 namespace {
-
 constexpr size_t round_up(size_t number, size_t unit) { return (number + unit - 1) / unit * unit; }
 
 // The pieces in use, by offset, and what lies between them.
@@ -101,6 +100,5 @@ TEST(Suballocator, OfATerabyte) {
   EXPECT_EQ(pieces.free_pieces(), 2U);
   EXPECT_EQ(pieces.peak(), size_t{1} << 36);
 }
-
 }  // namespace
 }  // namespace symm

@@ -8,7 +8,6 @@
 
 namespace symm::ipc {
 namespace {
-
 TEST(Withdrawn, AgreesWithAMapOfBytes) {
   constexpr uint64_t kBytes = 64;
   std::mt19937 random(7);
@@ -159,6 +158,5 @@ TEST(Holder, OneThatIsGoneWithoutProofPutsItsBlocksInQuarantine) {
   EXPECT_FALSE(other.quarantined);
   EXPECT_EQ(held.leases, 0U);
 }
-
 }  // namespace
 }  // namespace symm::ipc

@@ -7,7 +7,6 @@
 
 namespace symm::ipc {
 namespace {
-
 TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   const support::TemporaryDirectory directory;
   setenv("SYMM_IPC_DIRECTORY", directory.path().c_str(), 1);
@@ -30,6 +29,5 @@ TEST(Importer, WhoClaimsWithoutATokenIsTurnedOut) {
   EXPECT_EQ(stats.rejected_connections, 1U);
   exporter.leave();
 }
-
 }  // namespace
 }  // namespace symm::ipc

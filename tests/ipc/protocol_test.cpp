@@ -3,7 +3,6 @@
 
 namespace symm::ipc {
 namespace {
-
 Packet some_packet(PacketType type) {
   Packet packet;
   packet.type = type;
@@ -60,6 +59,5 @@ TEST(IpcProtocol, ImpossibleContentsAreRefused) {
   EXPECT_TRUE(refused(PacketType::refusal, [](Packet& p) { p.failure.status = Status::ok; }));
   EXPECT_FALSE(refused(PacketType::refusal, [](Packet& p) { p.failure.message = "a\nb"; })) << "is cleaned by whoever sends it";
 }
-
 }  // namespace
 }  // namespace symm::ipc

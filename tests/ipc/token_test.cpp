@@ -3,7 +3,6 @@
 
 namespace symm::ipc {
 namespace {
-
 Token some_token() {
   Token token;
   token.backend = 2;
@@ -96,6 +95,5 @@ TEST(IpcToken, SecretsAreComparedWhole) {
     EXPECT_FALSE(same_secret(a, b)) << i;
   }
 }
-
 }  // namespace
 }  // namespace symm::ipc

@@ -8,7 +8,6 @@
 
 namespace symm::testing {
 namespace {
-
 constexpr Collective kCollectives[] = {Collective::allreduce, Collective::reduce_scatter, Collective::allgather,
                                        Collective::broadcast, Collective::reduce,         Collective::alltoall};
 constexpr Algorithm kAlgorithms[] = {Algorithm::automatic,       Algorithm::ll,
@@ -140,6 +139,5 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives,
                          [](const auto& test) {
                            return std::string(name_of(std::get<0>(test.param))) + "_" + std::to_string(std::get<1>(test.param));
                          });
-
 }  // namespace
 }  // namespace symm::testing

@@ -10,7 +10,6 @@
 
 namespace symm::host {
 namespace {
-
 class Conversions : public SimdTest, public ::testing::WithParamInterface<std::tuple<Simd, DType>> {
  protected:
   void SetUp() override { require(std::get<0>(GetParam())); }
@@ -103,6 +102,5 @@ INSTANTIATE_TEST_SUITE_P(Types, Conversions,
                          [](const auto& test) {
                            return std::string(name_of(std::get<0>(test.param))) + "_" + name_of(std::get<1>(test.param));
                          });
-
 }  // namespace
 }  // namespace symm::host

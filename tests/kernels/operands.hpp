@@ -11,7 +11,6 @@
 #include "tests/kernels/world.hpp"
 
 namespace symm::testing {
-
 class Operands {
  public:
   Operands(const Case& c, int size, unsigned seed) : case_(c), size_(size), element_(size_of(c.dtype)) {
@@ -142,5 +141,4 @@ class Operands {
   std::vector<const std::byte*> sends_;
   std::vector<std::byte*> recvs_;
 };
-
 }  // namespace symm::testing

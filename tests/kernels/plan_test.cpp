@@ -5,7 +5,6 @@
 
 namespace symm::host {
 namespace {
-
 PlanInput allreduce(size_t count, int size = 2) {
   PlanInput input;
   input.collective = Collective::allreduce;
@@ -159,6 +158,5 @@ TEST(RemoteOperands, AllToAllInPlaceCannotBeZeroCopy) {
   EXPECT_FALSE(remote_operands(Collective::allgather).recv);
   EXPECT_TRUE(remote_operands(Collective::broadcast).root_only);
 }
-
 }  // namespace
 }  // namespace symm::host

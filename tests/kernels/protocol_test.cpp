@@ -8,7 +8,6 @@
 
 namespace symm::testing {
 namespace {
-
 Case any_case(std::minstd_rand& random, int size) {
   const auto pick = [&](unsigned below) { return static_cast<int32_t>(random() / 7 % below); };
   for (;;) {
@@ -56,6 +55,5 @@ TEST_P(Protocol, OneDirectionOnly) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Protocol, ::testing::Values(2, 3, 5, 8), ::testing::PrintToStringParamName());
-
 }  // namespace
 }  // namespace symm::testing

@@ -12,7 +12,6 @@
 
 namespace symm::host {
 namespace {
-
 using testing::Values;
 
 class Arithmetic : public SimdTest, public ::testing::WithParamInterface<Simd> {
@@ -198,6 +197,5 @@ TEST(Simd, TheBestIsUsedAndTheScalarAlwaysThere) {
   if (is_supported(Simd::avx2)) { EXPECT_GE(current_simd(), Simd::avx2); }
 #endif
 }
-
 }  // namespace
 }  // namespace symm::host

@@ -32,5 +32,4 @@ std::string difference(DType dtype, const std::byte* got, const std::byte* expec
   }
   return "no difference";
 }
-
 }  // namespace symm::reference

@@ -8,7 +8,6 @@
 #include "tools/bench/reference.hpp"
 
 namespace symm::reference {
-
 inline constexpr DType kDTypes[] = {DType::i8,  DType::u8,  DType::i16,  DType::u16,    DType::boolean,
                                     DType::i32, DType::u32, DType::i64,  DType::u64,    DType::f16,
                                     DType::f32, DType::f64, DType::bf16, DType::f8e4m3, DType::f8e5m2};
@@ -21,5 +20,4 @@ bool same(DType dtype, uint64_t a, uint64_t b);
 bool same(DType dtype, const std::byte* a, const std::byte* b, size_t count);
 // Where a and b differ first, for a test's message.
 std::string difference(DType dtype, const std::byte* got, const std::byte* expected, size_t count);
-
 }  // namespace symm::reference

@@ -7,7 +7,6 @@
 #include "kernels/host/arithmetic/simd.hpp"
 
 namespace symm::host {
-
 #if defined(__aarch64__)
 inline constexpr Simd kSimds[] = {Simd::scalar, Simd::neon};
 #else
@@ -38,5 +37,4 @@ inline Reduction reduction(DType dtype, Op op, size_t count, const std::vector<c
   r.destination_count = to == nullptr ? 0 : 1;
   return r;
 }
-
 }  // namespace symm::host

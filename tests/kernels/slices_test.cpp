@@ -3,7 +3,6 @@
 
 namespace symm::host {
 namespace {
-
 TEST(Slices, CoverEverythingOnceAndCutAtLines) {
   for (const int parts : {1, 2, 3, 4, 7, 8, 64, 1000})
     for (const size_t bytes : {0U, 1U, 63U, 64U, 65U, 511U, 512U, 513U, 4096U, 100003U}) {
@@ -37,6 +36,5 @@ TEST(Chunks, CoverEverythingOnce) {
       EXPECT_EQ(end, bytes);
     }
 }
-
 }  // namespace
 }  // namespace symm::host

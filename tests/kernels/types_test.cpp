@@ -6,7 +6,6 @@
 
 namespace symm {
 namespace {
-
 TEST(Types, EveryTypeHasANameOfItsOwnAndASize) {
   std::set<std::string> names;
   for (const DType dtype : reference::kDTypes) {
@@ -29,6 +28,5 @@ TEST(Types, UnknownValuesAreInvalid) {
   EXPECT_FALSE(is_valid(static_cast<Collective>(kCollectives)));
   EXPECT_FALSE(is_valid(static_cast<Algorithm>(kAlgorithms)));
 }
-
 }  // namespace
 }  // namespace symm

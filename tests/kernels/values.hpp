@@ -9,7 +9,6 @@
 #include "tests/kernels/reference.hpp"
 
 namespace symm::testing {
-
 class Values {
  public:
   Values(DType dtype, Op op, unsigned seed) : dtype_(dtype), op_(op), random_(seed * 7919U + 17U) {}
@@ -65,5 +64,4 @@ class Values {
   const Op op_;
   std::mt19937 random_;
 };
-
 }  // namespace symm::testing

@@ -13,7 +13,6 @@
 
 namespace symm::testing {
 namespace {
-
 struct alignas(128) RankWords {
   std::atomic<uint64_t> entered{0};  // calls
   std::atomic<uint64_t> arrived{0};  // calls << 32 | arrivals in the last of them
@@ -107,7 +106,6 @@ host::PlanInput input_of(const Case& c, int size) {
   input.tuning = host::tuning_for(size);
   return input;
 }
-
 }  // namespace
 
 bool Case::is_possible(int size) const { return host::refuse(input_of(*this, size), all_direct()).empty(); }
@@ -175,5 +173,4 @@ void World::run(const std::vector<Case>& cases) const {
       EXPECT_EQ(arrivals[rank][i], arrivals[0][i]) << describe(cases[i], size) << ": arrivals of rank " << rank << " and rank 0";
   for (const auto& o : operands) o->check_scribbles();
 }
-
 }  // namespace symm::testing

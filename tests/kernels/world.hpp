@@ -8,7 +8,6 @@
 #include "kernels/host/execution.hpp"
 
 namespace symm::testing {
-
 struct Case {
   Collective collective = Collective::allreduce;
   DType dtype = DType::f32;
@@ -38,5 +37,4 @@ struct World {
   // Runs all cases in one group of ranks, and adds a test failure for every rank and case that is wrong.
   void run(const std::vector<Case>& cases) const;
 };
-
 }  // namespace symm::testing

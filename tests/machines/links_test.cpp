@@ -11,7 +11,6 @@
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -140,5 +139,4 @@ TEST_F(Machines, AStoppedProcessIsNotDead) {
   ranks[3].kill(SIGCONT);
   for (auto& rank : ranks) EXPECT_EQ(rank.result(), "");
 }
-
 }  // namespace

@@ -4,7 +4,6 @@
 
 namespace symm {
 namespace {
-
 // As that of a directory, when rank 1 has taken down its lock.
 class StoreThatRankOneLeft final : public Store {
  public:
@@ -38,6 +37,5 @@ TEST(CommitVote, ADeathIsTheCauseAndNotThoseThatLeftForIt) {
   EXPECT_EQ(worst.rank, 2) << worst.message;
   EXPECT_EQ(worst.pid, 102);
 }
-
 }  // namespace
 }  // namespace symm

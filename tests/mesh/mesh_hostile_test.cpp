@@ -9,7 +9,6 @@
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -112,5 +111,4 @@ TEST_F(MeshHostile, ADirectoryOpenToOthersIsRefused) {
   ASSERT_EQ(chmod(directory.path().c_str(), 0755), 0);
   EXPECT_NE(failure_of([&] { Listener(directory.path(), "s"); }).status, Status::ok);
 }
-
 }  // namespace

@@ -12,7 +12,6 @@
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -172,5 +171,4 @@ TEST_F(MeshProcess, AForkedChildMayMakeMeshesOfItsOwn) {
     return result;
   });
 }
-
 }  // namespace

@@ -6,7 +6,6 @@
 #include <iterator>
 
 namespace support {
-
 using namespace symm;
 
 std::string FileStore::file_of(const std::string& key) const {
@@ -73,5 +72,4 @@ void greet(Mesh& mesh, uint64_t tag) {
     if (heard != words(peer, mesh.rank())) throw Error(Status::internal, "heard " + heard);
   }
 }
-
 }  // namespace support

@@ -8,7 +8,6 @@
 #include "tests/support/core.hpp"
 
 namespace support {
-
 // Keys as files of a directory: enough for ranks that are threads, processes or both, and readable by a test that plays a hostile
 // rank.
 class FileStore final : public symm::Store {
@@ -54,5 +53,4 @@ std::string hear(symm::Mesh& mesh, int peer, const symm::Topic& topic, size_t si
                  uint64_t milliseconds = 20'000);
 // All to all: says to each peer who it is, and checks what each says.
 void greet(symm::Mesh& mesh, uint64_t tag);
-
 }  // namespace support

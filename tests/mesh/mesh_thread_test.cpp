@@ -5,7 +5,6 @@
 #include "tests/mesh/mesh_support.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -127,5 +126,4 @@ TEST_F(MeshThreads, AFloodOfUnreadMessagesFailsItsSender) {
   for (int i = 0; i < 5'000; ++i) say(*meshes[0], 1, kTopic, "flood");
   EXPECT_NE(revocations[1]->failure().message.find("more than anybody reads"), std::string::npos);
 }
-
 }  // namespace

@@ -3,7 +3,6 @@
 #include <random>
 
 namespace {
-
 using namespace symm;
 using namespace symm::wire;
 
@@ -134,5 +133,4 @@ TEST(Wire, MutatedPacketsAreRefusedOrMeanWhatTheySay) {
   }
   EXPECT_GT(accepted, 1'000);
 }
-
 }  // namespace

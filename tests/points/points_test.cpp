@@ -9,7 +9,6 @@
 
 namespace support {
 namespace {
-
 enum class Action { fail, kill, stop, delay };
 enum class Hurt {  // whose call fails when the victim does at a point
   all,             // everybody's, for the same reason
@@ -247,7 +246,6 @@ INSTANTIATE_TEST_SUITE_P(All, Points, testing::ValuesIn(all_points()), [](const 
   std::replace(name.begin(), name.end(), '.', '_');
   return name;
 });
-
 }  // namespace
 }  // namespace support
 

@@ -11,7 +11,6 @@
 
 namespace support {
 namespace {
-
 symm_collective_options_t with(symm_algorithm_t algorithm) {
   symm_collective_options_t options = SYMM_COLLECTIVE_OPTIONS_INIT;
   options.algorithm = algorithm;
@@ -317,6 +316,5 @@ TEST(Collective, RefusesTheBlockOfAnotherRankInPlace) {
     if (group.rank() == 1) check(symm_allgather(g, data + 50, data, 10, SYMM_DTYPE_F32, nullptr, nullptr));
   });
 }
-
 }  // namespace
 }  // namespace support

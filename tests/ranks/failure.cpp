@@ -8,7 +8,6 @@
 
 namespace support {
 namespace {
-
 constexpr size_t kStaged = 100'000;  // elements per rank: several chunks through the library's memory
 constexpr size_t kZeroCopy = 4096;
 constexpr size_t kShort = 512;
@@ -63,7 +62,6 @@ std::vector<Operation> make_operations() {
   }
   return all;
 }
-
 }  // namespace
 
 void collective(Member& m, symm_collective_values what, symm_algorithm_values algorithm, size_t count, bool symmetric, int root) {
@@ -234,5 +232,4 @@ void expect_working(const Config& config, int rank, int size, int rounds) {
 void expect_footprint(const Footprint& before) {
   EXPECT_TRUE(eventually([&] { return Footprint::now() == before; })) << "before: " << before << "; after: " << Footprint::now();
 }
-
 }  // namespace support

@@ -6,7 +6,6 @@
 #include "tests/support/group.hpp"
 
 namespace support {
-
 inline constexpr int kMost = 8;
 inline constexpr std::pair<const char*, symm_collective_values> kCollectives[] = {
     {"allreduce", SYMM_COLLECTIVE_ALLREDUCE}, {"reduce_scatter", SYMM_COLLECTIVE_REDUCE_SCATTER},
@@ -94,5 +93,4 @@ bool names_rank(const std::string& message, int rank);
 void expect_working(const Config& config, int rank, int size, int rounds = 3);
 // What was made has been given back, by this process.
 void expect_footprint(const Footprint& before);
-
 }  // namespace support

@@ -7,7 +7,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kRanks = 3;
 constexpr char kReason[] = "the solver diverged";
 
@@ -110,6 +109,5 @@ TEST(AbortAlone, ByAllAtOnce) {
     })) << reasons[rank];
   });
 }
-
 }  // namespace
 }  // namespace support

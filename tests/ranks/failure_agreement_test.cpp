@@ -9,7 +9,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kSize = 5;
 
 struct Reports {
@@ -66,6 +65,5 @@ TEST(Several, AllThatLiveComeToReportTheSame) {
   for (int trial = 0; trial < trials && !HasFailure(); ++trial)
     fail_twice(dying[trial % 3], {static_cast<int>(random() % 300), static_cast<int>(random() % 300)});
 }
-
 }  // namespace
 }  // namespace support

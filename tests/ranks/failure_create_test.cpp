@@ -10,7 +10,6 @@
 
 namespace support {
 namespace {
-
 Outcome attempt(const Config& config, int rank, int size) {
   return outcome_of([&] { create(config, rank, size); });
 }
@@ -135,6 +134,5 @@ TEST(Creation, ARankHasFewDescriptors) {
   }
   EXPECT_GT(failures, 5);
 }
-
 }  // namespace
 }  // namespace support

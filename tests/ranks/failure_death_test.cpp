@@ -9,7 +9,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kRanks = 3;
 
 // `perish` runs on the victim when all have made a few rounds of the operation.
@@ -163,6 +162,5 @@ TEST(Several, DeathOfTheParent) {
   EXPECT_TRUE(processes[0].hear("right 0") && processes[0].hear("right 1")) << processes[0].said();
   EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(meeting.path()); }));
 }
-
 }  // namespace
 }  // namespace support

@@ -13,7 +13,6 @@ extern "C" void __lsan_disable() __attribute__((weak));  // there with AddressSa
 
 namespace support {
 namespace {
-
 Footprint footprint_after_first_use(const Config& config, int rank, int size) {
   { expect_working(config, rank, size); }  // the monitor thread and what the C++ library keeps are there from now on
   return Footprint::settled();
@@ -175,6 +174,5 @@ TEST(Finalize, TimesOutAndEndsTheGroupAllTheSame) {
     }
   });
 }
-
 }  // namespace
 }  // namespace support

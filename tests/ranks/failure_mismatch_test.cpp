@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 struct Arguments {
   symm_collective_t what = SYMM_COLLECTIVE_ALLREDUCE;
   size_t count = 4;
@@ -146,6 +145,5 @@ TEST(MismatchOfGroups, PlanTablesDiffer) {
     EXPECT_EQ(outcome.pid, facts.pids[2]) << outcome.message;
   });
 }
-
 }  // namespace
 }  // namespace support

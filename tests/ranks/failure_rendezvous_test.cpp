@@ -11,7 +11,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kRanks = 3;
 constexpr size_t kBytes = 1 << 20;
 
@@ -154,6 +153,5 @@ TEST(Rendezvous, TagsDiffer) {
     EXPECT_EQ(group.status().status, SYMM_ERR_MISMATCH);
   });
 }
-
 }  // namespace
 }  // namespace support

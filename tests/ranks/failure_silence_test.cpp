@@ -7,7 +7,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kRanks = 3;
 
 class Silence : public testing::TestWithParam<Operation> {};
@@ -140,6 +139,5 @@ TEST(SilenceOfAWriter, IsNotThatOfSurvivors) {
              },
              {kVictim});
 }
-
 }  // namespace
 }  // namespace support

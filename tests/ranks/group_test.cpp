@@ -5,7 +5,6 @@
 
 namespace support {
 namespace {
-
 TEST(Group, IsOnOneMachineHere) {
   as_processes(2, [](int rank, const Group& group) {
     const symm_group_info_t info = group.info();
@@ -108,6 +107,5 @@ TEST(Group, WorksFromTheEnvironmentOfASingleProcess) {
   group.allreduce(symm::Span(&value, 1), symm::Span(&value, 1), SYMM_OP_SUM);
   EXPECT_EQ(value, 3.0F);
 }
-
 }  // namespace
 }  // namespace support

@@ -16,7 +16,6 @@
 
 namespace support {
 namespace {
-
 using symm::Heap;
 using symm::Piece;
 using symm::Span;
@@ -163,6 +162,5 @@ TEST(Heap, NoCallAfterTheFirstAsksTheKernel) {
     EXPECT_EQ(heap.info().pieces, 10'000U - 9'999 / 7);
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -7,7 +7,6 @@
 
 namespace support {
 namespace {
-
 int64_t now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 class Checker {
@@ -100,7 +99,6 @@ class Checker {
   std::map<int64_t, List> tokens_;
   std::vector<std::string> problems_;
 };
-
 }  // namespace
 
 Event& History::begin(Event event) {
@@ -128,5 +126,4 @@ std::vector<Event> History::events() const {
 std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint32_t struck) {
   return Checker(struck).problems(ranks);
 }
-
 }  // namespace support

@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace support {
-
 struct Event {
   enum Kind : int32_t {
     call,
@@ -47,5 +46,4 @@ class History {
 // Everything that cannot be, in words. `struck`: a bit for each rank that was killed, stopped or made to fail; the others blame
 // nobody else, and have the same verdict. Who takes part in an epoch has begun a call in it.
 std::vector<std::string> check_history(const std::vector<std::vector<Event>>& ranks, uint32_t struck);
-
 }  // namespace support

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 using Ranks = std::vector<std::vector<Event>>;
 constexpr uint32_t kStruck = 1U << 2;
 
@@ -79,6 +78,5 @@ TEST(History, EveryWrongOneIsRefused) {
     EXPECT_NE(all.find(one.complaint), std::string::npos) << one.name << ": " << all;
   }
 }
-
 }  // namespace
 }  // namespace support

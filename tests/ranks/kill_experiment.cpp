@@ -17,7 +17,6 @@
 
 namespace support {
 namespace {
-
 constexpr int64_t kTimeoutMs = 10'000;
 constexpr uint64_t kMissingTimeoutMs = 1500;  // in the phase in which a rank may die before it has come
 constexpr uint64_t kHangTimeoutMs = 1000;     // of calls, where one rank is to miss it
@@ -328,7 +327,6 @@ void strike(const Trial& trial, Processes& processes, std::mt19937_64& random) {
     }
   }
 }
-
 }  // namespace
 
 const char* name_of(Phase phase) {
@@ -404,5 +402,4 @@ AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart) {
   report.counts["problems"] = static_cast<int>(report.problems.size());
   return report;
 }
-
 }  // namespace support

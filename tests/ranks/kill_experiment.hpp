@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace support {
-
 enum class Attack {
   kill,   // one rank, or two at once
   stop,   // now and then, for less than a deadline: nobody may fail
@@ -37,5 +36,4 @@ struct AttackReport {
 // `seed` decides everything but the scheduling: phase, victims, moment, and the calls made. With `apart` every rank but the first
 // is in network, IPC and mount namespaces of its own.
 AttackReport attack_one(Attack attack, uint64_t seed, int size, bool apart = false);
-
 }  // namespace support

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 constexpr int kSizes[] = {2, 3, 4, 8};
 
 uint64_t first_seed() {
@@ -43,6 +42,5 @@ TEST(Kill, AttacksOfOtherKinds) {
   for (const auto& [name, what] : kAttacks)
     if (what != Attack::kill) attack(what, 8);
 }
-
 }  // namespace
 }  // namespace support

@@ -5,7 +5,6 @@
 
 namespace support {
 namespace {
-
 // Resident and virtual memory of this process in kilobytes, by /proc/self/statm.
 size_t private_kilobytes() {
   size_t total = 0, resident = 0, shared = 0;
@@ -173,6 +172,5 @@ TEST(ManyAtOnce, RanksAndTheirThreadsInOneProcess) {
     as_threads(3, [&](int tag) { rendezvous_on(group, rank, static_cast<uint64_t>(tag), 20); });
   });
 }
-
 }  // namespace
 }  // namespace support

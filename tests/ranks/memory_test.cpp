@@ -7,7 +7,6 @@
 
 namespace support {
 namespace {
-
 TEST(Memory, InfoTablesAndPads) {
   as_threads(3, [](int rank, const Group& group) {
     const Block block = allocate(group, 12345);
@@ -319,6 +318,5 @@ TEST(Data, PutGetFillWrite) {
     group.barrier();
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 void run_all(const Group& group, const Block& block, unsigned seed, symm_algorithm_t algorithm) {
   std::vector<std::byte> own(PiecesMemory::kBytes);
   const PiecesMemory memory{block.at<std::byte>(group.rank()), own.data(), std::memcpy, [&](const auto& call) {
@@ -133,6 +132,5 @@ TEST(Pieces, ThePlanSaysHow) {
     group.barrier();
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -8,7 +8,6 @@
 
 namespace support {
 namespace {
-
 using namespace symm::reference;
 
 struct Scaled {
@@ -235,6 +234,5 @@ TEST(ScaledReductions, what_makes_no_sense_is_refused) {
               SYMM_ERR_INVALID_ARGUMENT);
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -9,7 +9,6 @@
 
 namespace support {
 namespace {
-
 void expect_sum(const Group& group) {
   float value = 1;
   group.allreduce(symm::Span<const float>(&value, 1), symm::Span<float>(&value, 1), SYMM_OP_SUM);
@@ -272,6 +271,5 @@ TEST(Stats, CountWhatWasDone) {
     group.barrier();
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 constexpr uint64_t kHigh = uint64_t{1} << 40;
 
 TEST(SignalValue, IsAddedSetAndComparedInAllWays) {
@@ -123,6 +122,5 @@ TEST(Signal, ALongWaitLocksNobodyOut) {
     group.barrier();
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -10,7 +10,6 @@
 
 namespace support {
 namespace {
-
 // Ranks on machines by their letters; what each said.
 std::vector<std::string> on_machines(const std::string& layout,
                                      const std::function<std::string(int rank, const Group& group)>& body) {
@@ -188,6 +187,5 @@ TEST_F(Span, GiveTheBitsOfOne) {
     }
   }
 }
-
 }  // namespace
 }  // namespace support

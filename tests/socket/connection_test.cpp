@@ -17,7 +17,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using support::soon;
 
@@ -412,5 +411,4 @@ TEST(Life, AWordIsMappedOnlyFromWhatIsSealed) {
   ASSERT_TRUE(Life::current().hold(again));
   EXPECT_EQ(again, index);
 }
-
 }  // namespace

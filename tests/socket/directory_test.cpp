@@ -8,7 +8,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -150,5 +149,4 @@ TEST(Sweep, NeverTakesADirectoryThatIsBeingMade) {
   });
   EXPECT_TRUE(entries(top.path()).empty());
 }
-
 }  // namespace

@@ -7,7 +7,6 @@
 #include "tests/support/footprint.hpp"
 
 namespace {
-
 using namespace symm;
 using fdpass::Received;
 
@@ -114,5 +113,4 @@ TEST_F(FdPass, NeverWaits) {
   for (int i = 0; i < 100'000 && sent == fdpass::Sent::done; ++i) sent = fdpass::send(a.get(), buffer, {});
   EXPECT_EQ(sent, fdpass::Sent::would_block);
 }
-
 }  // namespace

@@ -3,7 +3,6 @@
 #include "tests/support/core.hpp"
 
 namespace {
-
 using namespace symm;
 using namespace support;
 
@@ -63,5 +62,4 @@ TEST_F(SecureEnds, RefuseAChangedGreetingOrAnswerAndAnotherSecret) {
   other[0] ^= 1;
   EXPECT_FALSE(SecureStream(other).answer(greeting));
 }
-
 }  // namespace

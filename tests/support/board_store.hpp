@@ -8,7 +8,6 @@
 #include "tests/support/group.hpp"
 
 namespace support {
-
 struct Board {
   struct Entry {
     std::atomic<int> ready;
@@ -62,5 +61,4 @@ struct BoardStore {
     return SYMM_OK;
   }
 };
-
 }  // namespace support

@@ -10,7 +10,6 @@
 #include "tests/support/process.hpp"
 
 namespace support {
-
 inline symm::Deadline soon() { return symm::Deadline::after_ms(20'000); }
 
 inline symm::Bytes bytes_of(const std::string& text) {
@@ -48,5 +47,4 @@ inline std::string outcome_of(const std::function<std::string()>& body) {
   const symm::Failure failure = failure_of([&] { result = body(); });
   return failure.status == symm::Status::ok ? result : std::string(symm::name_of(failure.status)) + ": " + failure.message;
 }
-
 }  // namespace support

@@ -7,7 +7,6 @@
 #include "tests/support/process.hpp"
 
 namespace support {
-
 size_t open_descriptors() { return entries("/proc/self/fd").size(); }
 
 void leave_descriptors(int more) {
@@ -76,5 +75,4 @@ void expect_empty(const std::string& directory) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
     ADD_FAILURE() << "left behind: " << entry.path();
 }
-
 }  // namespace support

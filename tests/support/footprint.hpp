@@ -8,7 +8,6 @@
 #include <vector>
 
 namespace support {
-
 size_t open_descriptors();
 // Lets this process open so many more descriptors, whatever holes its starter left between those it has.
 void leave_descriptors(int more);
@@ -44,5 +43,4 @@ class TemporaryDirectory {
 std::vector<std::string> entries(const std::string& directory);  // sorted
 // Nothing is left of what ranks put there.
 void expect_empty(const std::string& directory);
-
 }  // namespace support

@@ -2,7 +2,6 @@
 #include <atomic>
 
 namespace support {
-
 Outcome outcome_of(const std::function<void()>& call) {
   try {
     call();
@@ -70,5 +69,4 @@ symm_status_t allreduce(const Group& group, const float* send, float* recv, size
   options.algorithm = algorithm;
   return symm_allreduce(group.get(), send, recv, count, SYMM_DTYPE_F32, SYMM_OP_SUM, &options, nullptr);
 }
-
 }  // namespace support

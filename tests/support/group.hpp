@@ -7,7 +7,6 @@
 #include "tests/support/process.hpp"
 
 namespace support {
-
 using symm::Buffer;
 using symm::Error;
 using symm::Group;
@@ -59,5 +58,4 @@ void as_processes(int size, const GroupBody& body);
 // The sum over all ranks.
 symm_status_t allreduce(const Group& group, const float* send, float* recv, size_t count,
                         symm_algorithm_t algorithm = SYMM_ALGORITHM_AUTO);
-
 }  // namespace support

@@ -4,7 +4,6 @@
 #include <symm/symm.h>
 
 namespace support {
-
 // Lives as long as the call that it is an argument of.
 template <class Struct> struct Passed {
   Struct value;
@@ -36,5 +35,4 @@ inline Passed<symm_collective_call_t> call_of(symm_collective_t collective, cons
 inline Passed<symm_signal_wait_t> awaited(int32_t rank, int32_t channel, symm_compare_t compare, uint64_t value = 1) {
   return {{sizeof(symm_signal_wait_t), rank, channel, compare, value}};
 }
-
 }  // namespace support

@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace support {
-
 using Counts = std::vector<size_t>;
 using Bytes = std::vector<std::byte>;
 inline constexpr std::byte kUntouched{0xEE};
@@ -171,5 +170,4 @@ class DrawnPieces {
     }
   }
 };
-
 }  // namespace support

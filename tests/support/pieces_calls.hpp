@@ -8,7 +8,6 @@
 #include "tests/support/pieces.hpp"
 
 namespace support {
-
 // Where the operands of one rank may lie, kBytes each, and how bytes come there and back. `run` makes a call and waits for it.
 struct PiecesMemory {
   static constexpr size_t kLists = size_t{4} << 20;
@@ -108,5 +107,4 @@ inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned s
 inline void run_drawn(const Group& group, const PiecesMemory& memory, unsigned seed, symm_algorithm_t algorithm) {
   for (const PiecesKind kind : kPiecesKinds) run_drawn(group, memory, seed, algorithm, kind);
 }
-
 }  // namespace support

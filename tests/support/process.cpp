@@ -15,13 +15,11 @@
 
 namespace support {
 namespace {
-
 int pipe_to_parent = -1;
 
 void write_to_parent(const std::string& text) {
   if (write(pipe_to_parent, text.data(), text.size()) < 0) return;
 }
-
 }  // namespace
 
 bool eventually(const std::function<bool()>& so, int milliseconds, int pause_us) {
@@ -173,5 +171,4 @@ void* map_shared(size_t bytes, const std::string& path) {
 }
 
 void unmap_shared(void* memory, size_t bytes) { munmap(memory, bytes); }
-
 }  // namespace support

@@ -12,7 +12,6 @@
 #include <vector>
 
 namespace support {
-
 // Ask again and again until it is so; false after `milliseconds`, which are generous everywhere: they bound a failing test only.
 bool eventually(const std::function<bool()>& so, int milliseconds = 30'000, int pause_us = 200);
 
@@ -112,5 +111,4 @@ template <class T> class Shared {
  private:
   T* value_;
 };
-
 }  // namespace support

@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 using nlohmann::json;
 
 constexpr std::chrono::seconds limit{120};
@@ -148,6 +147,5 @@ TEST(Demo, ShowsWhoDidWhat) {
   for (const char* part : {"bit for bit", "busbw", "4194304 B", "barrier", "put with signal"})
     EXPECT_TRUE(contains(result.out, part)) << part;
 }
-
 }  // namespace
 }  // namespace symm::tool

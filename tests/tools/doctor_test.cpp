@@ -12,7 +12,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Feature there{"x", true, ""};
 const Feature absent{"x", false, "x: Function not implemented"};
@@ -124,6 +123,5 @@ TEST(Doctor, ReportSaysWhetherItFails) {
   EXPECT_EQ(doctor_json(broken)["checks"][0]["remedy"], "do that");
   EXPECT_NE(doctor_text(broken, false).find("FAIL  a  d\n"), std::string::npos);
 }
-
 }  // namespace
 }  // namespace symm::tool

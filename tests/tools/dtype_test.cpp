@@ -6,7 +6,6 @@
 
 namespace symm::reference {
 namespace {
-
 class SmallFloats : public testing::TestWithParam<symm_dtype_t> {};
 
 TEST_P(SmallFloats, EveryNumberComesBack) {
@@ -69,6 +68,5 @@ TEST(Reduce, SmallFloatsRoundOnce) {
   const auto half = [](float value) { return static_cast<uint16_t>(encode(SYMM_DTYPE_F16, value)); };
   EXPECT_EQ(reduced<uint16_t>(SYMM_DTYPE_F16, SYMM_OP_SUM, {half(1), half(0x1p-11F), half(0x1p-11F)}), half(1 + 0x1p-10F));
 }
-
 }  // namespace
 }  // namespace symm::reference

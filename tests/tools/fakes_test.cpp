@@ -5,7 +5,6 @@
 
 namespace symm::tool {
 namespace {
-
 using nlohmann::json;
 
 constexpr std::chrono::seconds limit{100};
@@ -133,6 +132,5 @@ TEST(TuneOnFakes, RanksThatDifferAreTold) {
   for (const char* side : {"rank 0 has stripes = 8 (SYMM_CUDA_TUNE)", "rank 1 has stripes = 44 (built in)"})
     EXPECT_TRUE(contains(result.err, side)) << side << " is not in\n" << result.err;
 }
-
 }  // namespace
 }  // namespace symm::tool

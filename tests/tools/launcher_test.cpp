@@ -16,7 +16,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr std::chrono::seconds limit{60};
 
 Captured symm_run(std::vector<std::string> options, const std::string& script) {
@@ -289,6 +288,5 @@ TEST(Launcher, APartEndsWithWhoeverStartedIt) {
     EXPECT_EQ(refused.status, 2) << bad;
   }
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -3,7 +3,6 @@
 
 namespace symm::tool {
 namespace {
-
 TEST(Lines, OnlyWholeLinesLeave) {
   LineAssembler lines("[1] ", false);
   std::string out;
@@ -52,6 +51,5 @@ TEST(Lines, EndlessLineIsBroken) {
   lines.finish(out);
   EXPECT_EQ(out, "xx\n");
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -8,7 +8,6 @@
 
 namespace symm::tool {
 namespace {
-
 std::vector<std::byte> data(const Pattern& pattern, symm_dtype_t dtype, int rank, size_t first, size_t count) {
   std::vector<std::byte> out(count * size_of(dtype));
   pattern.write(out.data(), rank, first, count);
@@ -90,6 +89,5 @@ TEST(BenchResult, BandwidthIsBytesOverTime) {
   result.p50_us = 2;
   EXPECT_DOUBLE_EQ(result.algorithm_bandwidth(4000), 2.0);
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -16,7 +16,6 @@
 
 namespace symm::tool {
 namespace {
-
 TEST(Environment, SaysWhoTheRankIsAndNothingElseDoes) {
   ::setenv("OMPI_COMM_WORLD_RANK", "7", 1);
   ::setenv("RANK", "7", 1);
@@ -150,6 +149,5 @@ TEST(Descendants, ChildrenAreSeenUnlessExcepted) {
   EXPECT_FALSE(seen({})) << "a zombie is not alive";
   ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED);
 }
-
 }  // namespace
 }  // namespace symm::tool

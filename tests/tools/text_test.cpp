@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 TEST(Text, BytesBothWays) {
   EXPECT_EQ(format_bytes(8), "8 B");
   EXPECT_EQ(format_bytes(4096), "4 KiB");
@@ -61,6 +60,5 @@ TEST(Picture, LinkMatrix) {
             "  0  -  2\n"
             "  1  .  -\n");
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -3,7 +3,6 @@
 
 namespace symm::tool {
 namespace {
-
 Ladder ladder(std::vector<Measured> sizes) {
   return {"allreduce", {{"ll", "ll"}, {"one-shot", "one_shot"}, {"two-shot", ""}}, std::move(sizes)};
 }
@@ -64,6 +63,5 @@ TEST(Thresholds, TextIsATableWithFigures) {
   report.ladders[0].sizes[1].steady = false;
   EXPECT_NE(plan_text(report).find("# Not steady: at 1 of 3 sizes"), std::string::npos) << plan_text(report);
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -11,7 +11,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr std::chrono::seconds limit{100};
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -129,6 +128,5 @@ TEST_F(Tune, WrongUseIsRefused) {
   EXPECT_EQ(nowhere.status, 1);
   EXPECT_TRUE(contains(nowhere.err, "cannot write /nowhere/plan")) << nowhere.err;
 }
-
 }  // namespace
 }  // namespace symm::tool

@@ -14,9 +14,7 @@
 #include "tools/text.hpp"
 
 namespace symm::tool {
-
 namespace {
-
 struct Free {
   void operator()(void* pointer) const { std::free(pointer); }
 };
@@ -172,9 +170,7 @@ int Bench::run() {
   group_.finalize();
   return total_wrong(rows) == 0 ? 0 : 1;
 }
-
 }  // namespace
 
 int run_bench(const BenchOptions& options) { return Bench(options).run(); }
-
 }  // namespace symm::tool

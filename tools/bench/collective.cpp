@@ -4,7 +4,6 @@
 
 namespace symm::tool {
 namespace {
-
 symm_collective_t code_of(Operation operation) {
   switch (operation) {
     case Operation::reduce_scatter: return SYMM_COLLECTIVE_REDUCE_SCATTER;
@@ -15,7 +14,6 @@ symm_collective_t code_of(Operation operation) {
     default: return SYMM_COLLECTIVE_ALLREDUCE;
   }
 }
-
 }  // namespace
 
 size_t Call::element() const { return size_of(dtype); }
@@ -88,5 +86,4 @@ std::string Call::algorithm() const {
   check(symm_collective_plan(group, &call, &options, &info), "symm_collective_plan");
   return name_of(algorithms(), info.algorithm);
 }
-
 }  // namespace symm::tool

@@ -8,7 +8,6 @@
 #include "tools/bench/pattern.hpp"
 
 namespace symm::tool {
-
 enum class Operation { allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, barrier };
 
 struct OperationTraits {
@@ -48,5 +47,4 @@ struct Call {
   size_t count_wrong(const Pattern& pattern, size_t shift) const;
   std::string algorithm() const;  // what the library would do; throws Error where it would refuse
 };
-
 }  // namespace symm::tool

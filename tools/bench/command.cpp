@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 struct Arguments {
   BenchOptions options;
   std::string collective;
@@ -76,7 +75,6 @@ BenchOptions finish(const Arguments& arguments) {
   options.check = arguments.check != 0;
   return options;
 }
-
 }  // namespace
 
 void add_bench(CLI::App& app, Action& action) {
@@ -124,5 +122,4 @@ void add_bench(CLI::App& app, Action& action) {
     action = [finished] { return finished.tune ? run_tune(finished) : run_bench(finished); };
   });
 }
-
 }  // namespace symm::tool

@@ -1,7 +1,6 @@
 #include "tools/bench/dtype.hpp"
 
 namespace symm::tool {
-
 const std::vector<Named<symm_dtype_t>>& dtypes() {
   static const std::vector<Named<symm_dtype_t>> list{
       {"i8", SYMM_DTYPE_I8},     {"u8", SYMM_DTYPE_U8},         {"i16", SYMM_DTYPE_I16},       {"u16", SYMM_DTYPE_U16},
@@ -30,5 +29,4 @@ const std::vector<Named<symm_algorithm_t>>& algorithms() {
                                                          {"marked", SYMM_ALGORITHM_MARKED}};
   return list;
 }
-
 }  // namespace symm::tool

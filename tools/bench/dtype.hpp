@@ -7,7 +7,6 @@
 #include "tools/bench/reference.hpp"
 
 namespace symm::tool {
-
 template <typename Value> struct Named {
   const char* name;
   Value value;
@@ -24,5 +23,4 @@ template <typename Value> std::string name_of(const std::vector<Named<Value>>& l
 }
 
 using reference::size_of;
-
 }  // namespace symm::tool

@@ -4,7 +4,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr std::array<OperationTraits, 7> operations = {{
     {"allreduce", Operation::allreduce, true, false, false},
     {"reduce_scatter", Operation::reduce_scatter, true, false, true},
@@ -14,7 +13,6 @@ constexpr std::array<OperationTraits, 7> operations = {{
     {"alltoall", Operation::alltoall, false, false, true},
     {"barrier", Operation::barrier, false, false, false},
 }};
-
 }  // namespace
 
 const OperationTraits* find_operation(const std::string& name) {
@@ -49,5 +47,4 @@ int iterations_for(const BenchOptions& options, uint64_t bytes) {
   constexpr uint64_t volume = uint64_t{64} << 20;
   return static_cast<int>(std::clamp<uint64_t>(volume / std::max<uint64_t>(bytes, 1), 20, 500));
 }
-
 }  // namespace symm::tool

@@ -8,7 +8,6 @@
 #include "tools/bench/collective.hpp"
 
 namespace symm::tool {
-
 struct BenchOptions {
   const OperationTraits* traits = nullptr;
   uint64_t begin = 8;
@@ -39,5 +38,4 @@ int iterations_for(const BenchOptions& options, uint64_t bytes);
 
 int run_bench(const BenchOptions& options);
 int run_tune(const BenchOptions& options);
-
 }  // namespace symm::tool

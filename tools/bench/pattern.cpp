@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 uint64_t mix(uint64_t value) {  // the finaliser of SplitMix64
   value += 0x9E3779B97F4A7C15U;
   value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9U;
@@ -43,7 +42,6 @@ uint64_t element(symm_dtype_t dtype, symm_op_t op, int ranks, uint64_t random) {
     default: return integer(random, dtype, op, ranks);
   }
 }
-
 }  // namespace
 
 Pattern::Pattern(symm_dtype_t dtype, symm_op_t op, int ranks) : element_(size_of(dtype)), reduced_(period * element_) {
@@ -85,5 +83,4 @@ size_t Pattern::count_wrong_in(const Bytes& table, const std::byte* seen, size_t
   }
   return wrong;
 }
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 // Element i of rank r's data is table[r][(i + shift) mod period], with another shift in every iteration, so that what an earlier
 // call left behind is never right. The period is prime: data that lands in a wrong slice or chunk shows. It is short enough that
 // writing the inputs costs little and long enough that every lane of every vector sees different values.
@@ -36,5 +35,4 @@ class Pattern {
   std::vector<Bytes> tables_;
   Bytes reduced_;
 };
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 // The smallest value that at least this part of all does not exceed; NaN without values.
 inline double quantile(std::vector<double> values, double part) {
   if (values.empty()) return std::nan("");
@@ -15,5 +14,4 @@ inline double quantile(std::vector<double> values, double part) {
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
-
 }  // namespace symm::tool

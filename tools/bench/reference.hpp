@@ -15,7 +15,6 @@
 #include "capi/include/symm/symm.h"
 
 namespace symm::reference {
-
 // A data type or an operation, in the codes of symm.h, which the library's own enums share.
 struct Code {
   int32_t value;
@@ -197,5 +196,4 @@ inline uint64_t reduce(Code dtype, Code op, const std::vector<uint64_t>& operand
     default: return encode(dtype, reduce_floats<float>(op, operands, [&](uint64_t bits) { return decode(dtype, bits); }));
   }
 }
-
 }  // namespace symm::reference

@@ -3,7 +3,6 @@
 
 namespace symm::tool {
 namespace {
-
 template <typename... Values> std::string print(const char* format, Values... values) {
   char buffer[256];
   std::snprintf(buffer, sizeof buffer, format, values...);
@@ -32,7 +31,6 @@ double average_bus_bandwidth(const BenchOptions& options, const std::vector<Row>
   }
   return measured == 0 ? 0 : sum / measured;
 }
-
 }  // namespace
 
 std::string table_header(const BenchOptions& options, int ranks, const std::string& bootstrap) {
@@ -113,5 +111,4 @@ nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& r
   if (has_size(options)) out["average_busbw"] = average_bus_bandwidth(options, rows, ranks);
   return out;
 }
-
 }  // namespace symm::tool

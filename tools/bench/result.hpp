@@ -7,7 +7,6 @@
 #include "tools/bench/options.hpp"
 
 namespace symm::tool {
-
 // Of one size, type and op, in place or not. A time is that of the slowest rank in one iteration.
 struct Result {
   bool measured = false;
@@ -38,5 +37,4 @@ std::string table_row(const BenchOptions& options, const Row& row, int ranks);
 std::string table_footer(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
 nlohmann::json bench_json(const BenchOptions& options, const std::vector<Row>& rows, int ranks);
 uint64_t total_wrong(const std::vector<Row>& rows);
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 struct Driver {
   int (*init)(unsigned) = nullptr;
   int (*device_get)(int*, int) = nullptr;
@@ -50,7 +49,6 @@ const Driver& driver() {
 void require(int result, const char* call) {
   if (result != 0) throw std::runtime_error(std::string(call) + ": CUDA error " + std::to_string(result));
 }
-
 }  // namespace
 
 // The context stays retained and current: the program ends soon after.
@@ -79,5 +77,4 @@ Stream& Stream::operator=(Stream&& other) noexcept {
 void Stream::synchronize() const {
   if (stream_ != nullptr) require(driver().synchronize(stream_), "cuStreamSynchronize");
 }
-
 }  // namespace symm::tool

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 namespace symm::tool {
-
 // A CUDA stream on which a group's collectives are issued, made by the driver directly: the tool is linked with no CUDA library.
 // One that was made for the host back end is none, and synchronizing it does nothing.
 class Stream {
@@ -21,5 +20,4 @@ class Stream {
  private:
   void* stream_ = nullptr;
 };
-
 }  // namespace symm::tool

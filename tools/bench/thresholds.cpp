@@ -7,7 +7,6 @@
 
 namespace symm::tool {
 namespace {
-
 double fastest(const Measured& measured) {
   double best = std::numeric_limits<double>::infinity();
   for (const double us : measured.us)
@@ -49,7 +48,6 @@ std::string warning(const Ladder& ladder) {
   return "\nNot steady: at " + std::to_string(unsteady) + " of " + std::to_string(ladder.sizes.size()) +
          " sizes the median was more than twice this. Measure again when nothing else runs.\n";
 }
-
 }  // namespace
 
 std::vector<size_t> divide(const Ladder& ladder) {
@@ -112,5 +110,4 @@ std::string plan_text(const TuneReport& report) {
   }
   return out;
 }
-
 }  // namespace symm::tool

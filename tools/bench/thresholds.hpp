@@ -6,7 +6,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 // An algorithm, and the key of the plan table that says up to which size it is used; "" for the last one, which takes what is
 // left.
 struct Candidate {
@@ -50,5 +49,4 @@ struct TuneReport {
 };
 // A plan table for SYMM_PLAN_FILE, with the times as comments.
 std::string plan_text(const TuneReport& report);
-
 }  // namespace symm::tool

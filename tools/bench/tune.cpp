@@ -17,7 +17,6 @@
 
 namespace symm::tool {
 namespace {
-
 // What is measured for a row of keys of the plan table. The last candidate can do every size.
 struct Question {
   const char* collective;
@@ -248,9 +247,7 @@ int Tuner::run() {
   control_.finalize();
   return 0;
 }
-
 }  // namespace
 
 int run_tune(const BenchOptions& options) { return Tuner(options).run(); }
-
 }  // namespace symm::tool

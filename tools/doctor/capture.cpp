@@ -9,7 +9,6 @@
 
 namespace symm::tool {
 namespace {
-
 // False at the end of the stream.
 bool read_into(const UniqueFd& fd, std::string& text) {
   char buffer[4096];
@@ -23,7 +22,6 @@ int wait_for(pid_t pid) {
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {}
   return status;
 }
-
 }  // namespace
 
 Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
@@ -48,5 +46,4 @@ Captured capture(const std::vector<std::string>& command, std::chrono::milliseco
   out.status = shell_status(wait_for(process.pid));
   return out;
 }
-
 }  // namespace symm::tool

@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 struct Captured {
   int status = 0;  // as a shell has it; -1: it did not end in time and was killed
   std::string out;
@@ -14,5 +13,4 @@ struct Captured {
 
 // Run a program to its end and keep what it writes. Throws ExecError, std::system_error.
 Captured capture(const std::vector<std::string>& command, std::chrono::milliseconds limit);
-
 }  // namespace symm::tool

@@ -7,7 +7,6 @@
 #include "tools/text.hpp"
 
 namespace symm::tool {
-
 void add_doctor(CLI::App& app, Action& action) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* doctor =
@@ -25,5 +24,4 @@ void add_doctor(CLI::App& app, Action& action) {
   CLI::App* self_test_rank = app.add_subcommand("self-test", "One rank of the doctor's self test")->group("");
   self_test_rank->callback([&action] { action = run_self_test_rank; });
 }
-
 }  // namespace symm::tool

@@ -16,7 +16,6 @@
 
 namespace symm::tool {
 namespace {
-
 namespace fs = std::filesystem;
 
 // The directory of a group holds a file "lock", locked by every rank that lives.
@@ -43,7 +42,6 @@ std::string octal(unsigned mode) {
   std::snprintf(text, sizeof text, "%04o", mode & 07777U);
   return text;
 }
-
 }  // namespace
 
 std::string library_parent() {
@@ -135,5 +133,4 @@ Finding judge_namespaces(const Namespaces& namespaces, bool peer_pidfd) {
   }
   return {"namespaces", Verdict::ok, detail + "; ranks in several need a shared directory, but no --ipc=host and no ptrace", ""};
 }
-
 }  // namespace symm::tool

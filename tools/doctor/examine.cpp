@@ -4,7 +4,6 @@
 #include "tools/run/job_directory.hpp"
 
 namespace symm::tool {
-
 std::vector<Finding> examine() {
   const Feature peer = peer_pidfd();
   const CudaDriver driver = find_cuda_driver();
@@ -31,5 +30,4 @@ std::vector<Finding> examine() {
       self_test(),
   };
 }
-
 }  // namespace symm::tool

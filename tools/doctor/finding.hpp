@@ -9,7 +9,6 @@
 #include "tools/host/host.hpp"
 
 namespace symm::tool {
-
 enum class Verdict : uint8_t { ok, note, warning, failure };
 
 struct Finding {
@@ -59,5 +58,4 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour);
 
 // What each of the two ranks of the doctor's self test does: `symm self-test`, under `symm run`.
 int run_self_test_rank();
-
 }  // namespace symm::tool

@@ -4,9 +4,7 @@
 
 namespace symm::tool {
 namespace {
-
 std::string or_unlimited(uint64_t value) { return value == unlimited ? "unlimited" : std::to_string(value); }
-
 }  // namespace
 
 Finding judge_shared_memory_mount(const std::optional<Space>& mount) {
@@ -131,5 +129,4 @@ Finding judge_peer_access(int devices) {
   if (devices < 2) return {"peer access", Verdict::ok, "not applicable: fewer than two devices that libsymm can use", ""};
   return {"peer access", Verdict::note, "not examined", "symm info shows the links between the devices."};
 }
-
 }  // namespace symm::tool

@@ -5,7 +5,6 @@
 
 namespace symm::tool {
 namespace {
-
 struct Style {
   const char* word;
   Colour colour;
@@ -42,7 +41,6 @@ std::string wrap(const std::string& text, const std::string& indent, size_t widt
 long count(const std::vector<Finding>& findings, Verdict verdict) {
   return std::count_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.verdict == verdict; });
 }
-
 }  // namespace
 
 bool any_failure(const std::vector<Finding>& findings) { return count(findings, Verdict::failure) > 0; }
@@ -75,5 +73,4 @@ std::string doctor_text(const std::vector<Finding>& findings, bool colour) {
                                              : paint("symm works here", Colour::green, colour);
   return out + "\n" + verdict + ": " + std::to_string(failures) + " failures, " + std::to_string(warnings) + " warnings.\n";
 }
-
 }  // namespace symm::tool

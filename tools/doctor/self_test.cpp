@@ -7,7 +7,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr size_t elements = size_t{1} << 16;
 constexpr uint64_t deadline_ms = 10'000;
 
@@ -32,7 +31,6 @@ void sum(const Group& group, const Memory& memory) {
   for (size_t i = 0; i < elements; ++i)
     require(values[i] == n * static_cast<float>(i % 1000) + n * (n - 1) / 2, "symm_allreduce");
 }
-
 }  // namespace
 
 int run_self_test_rank() {
@@ -60,5 +58,4 @@ Finding self_test() {
   return {"self test", Verdict::failure, first_line.empty() ? "ended with status " + std::to_string(result.status) : first_line,
           "Mend what is reported above first. SYMM_LOG=debug symm run -n 2 -- symm self-test shows more."};
 }
-
 }  // namespace symm::tool

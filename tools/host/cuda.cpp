@@ -3,7 +3,6 @@
 
 namespace symm::tool {
 namespace {
-
 template <typename Function> Function find(void* library, const char* name) {
   return reinterpret_cast<Function>(::dlsym(library, name));
 }
@@ -14,7 +13,6 @@ std::string error_name(void* library, int result) {
   if (get != nullptr && get(result, &name) == 0 && name != nullptr) return name;
   return "result " + std::to_string(result);
 }
-
 }  // namespace
 
 CudaDriver find_cuda_driver() {
@@ -43,5 +41,4 @@ CudaDriver find_cuda_driver() {
   driver.usable = driver.reason.empty();
   return driver;
 }
-
 }  // namespace symm::tool

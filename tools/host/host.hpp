@@ -9,7 +9,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 // What the running kernel can do, found out by trying it.
 struct Feature {
   std::string name;
@@ -73,5 +72,4 @@ Part host_tree();  // of what this process may use; throws std::runtime_error
 
 // The cores that this process may use, as the sets of their processors, in an order in which neighbours share caches.
 std::vector<cpu_set_t> usable_cores();  // throws std::runtime_error
-
 }  // namespace symm::tool

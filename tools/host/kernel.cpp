@@ -11,7 +11,6 @@
 
 namespace symm::tool {
 namespace {
-
 // Younger than the C library's headers may be.
 constexpr int so_peerpidfd = 77;
 constexpr long nr_pidfd_open = 434;
@@ -20,7 +19,6 @@ constexpr long nr_futex_waitv = 449;
 Feature missing(std::string name, const char* call) {
   return {std::move(name), false, std::string(call) + ": " + std::strerror(errno)};
 }
-
 }  // namespace
 
 std::string kernel_release() {
@@ -66,5 +64,4 @@ Feature futex_waitv() {
 }
 
 std::vector<Feature> kernel_features() { return {memfd_with_seals(), pidfd(), peer_pidfd(), futex_waitv()}; }
-
 }  // namespace symm::tool

@@ -10,7 +10,6 @@
 
 namespace symm::tool {
 namespace {
-
 namespace fs = std::filesystem;
 
 uint64_t value_of(rlim_t value) { return value == RLIM_INFINITY ? unlimited : static_cast<uint64_t>(value); }
@@ -58,7 +57,6 @@ std::vector<fs::path> control_groups(const std::string& controller) {
   }
   return out;
 }
-
 }  // namespace
 
 Limit open_files() { return resource_limit(RLIMIT_NOFILE); }
@@ -117,5 +115,4 @@ std::string shmem_huge_pages() {
   const size_t close = line->find(']');
   return open == std::string::npos || close == std::string::npos ? "" : line->substr(open + 1, close - open - 1);
 }
-
 }  // namespace symm::tool

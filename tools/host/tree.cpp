@@ -14,7 +14,6 @@
 
 namespace symm::tool {
 namespace {
-
 void draw_parts(const Part& part, const std::string& indent, std::string& out) {
   for (size_t i = 0; i < part.parts.size(); ++i) {
     const Part& child = part.parts[i];
@@ -175,7 +174,6 @@ void add_parts(Part& part, Range range, std::span<const Level> levels) {
     range = range.subspan(count);
   }
 }
-
 }  // namespace
 
 std::string draw(const Part& root) {
@@ -211,5 +209,4 @@ std::vector<cpu_set_t> usable_cores() {
   }
   return all;
 }
-
 }  // namespace symm::tool

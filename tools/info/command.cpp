@@ -7,7 +7,6 @@
 #include "tools/text.hpp"
 
 namespace symm::tool {
-
 void add_info(CLI::App& app, Action& action) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* info = app.add_subcommand("info", "Show the library, its back ends, the devices and this machine");
@@ -27,5 +26,4 @@ void add_info(CLI::App& app, Action& action) {
     };
   });
 }
-
 }  // namespace symm::tool

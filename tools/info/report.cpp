@@ -4,7 +4,6 @@
 
 namespace symm::tool {
 namespace {
-
 using nlohmann::json;
 
 json feature(int32_t available, const char* reason) {
@@ -75,7 +74,6 @@ json limits_report() {
     out["memory_control_group_bytes"] = {{"limit", group->total}, {"free", group->free}};
   return out;
 }
-
 }  // namespace
 
 json info_report() {
@@ -94,5 +92,4 @@ json info_report() {
   out["limits"] = limits_report();
   return out;
 }
-
 }  // namespace symm::tool

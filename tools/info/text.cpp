@@ -6,7 +6,6 @@
 
 namespace symm::tool {
 namespace {
-
 using nlohmann::json;
 
 Part part_from(const json& value) {
@@ -69,7 +68,6 @@ std::string limits_text(const json& limits) {
   }
   return table.text();
 }
-
 }  // namespace
 
 std::string link_matrix(const std::vector<std::vector<int>>& links) {
@@ -143,5 +141,4 @@ std::string info_text(const json& report, bool colour) {
   for (const auto& [name, feature] : report.at("kernel").at("features").items()) features.add({name, yes_or_why_not(feature)});
   return out + features.text() + heading("Limits") + limits_text(report.at("limits"));
 }
-
 }  // namespace symm::tool

@@ -5,11 +5,9 @@
 
 namespace symm::tool {
 namespace {
-
 std::chrono::milliseconds from_seconds(double seconds) {
   return std::chrono::milliseconds(static_cast<long long>(std::ceil(seconds * 1000)));
 }
-
 }  // namespace
 
 void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::string>& after_dashes) {
@@ -81,5 +79,4 @@ void add_run(CLI::App& app, Action& action, bool dashes, const std::vector<std::
     };
   });
 }
-
 }  // namespace symm::tool

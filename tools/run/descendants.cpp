@@ -9,7 +9,6 @@
 
 namespace symm::tool {
 namespace {
-
 struct Process {
   pid_t parent = 0;
   char state = '?';
@@ -42,7 +41,6 @@ ProcessTable read_processes() {
   }
   return processes;
 }
-
 }  // namespace
 
 std::vector<Descendant> living_descendants(const std::set<pid_t>& except) {
@@ -69,5 +67,4 @@ std::set<pid_t> inherited_children() {
     if (process.parent == ::getpid()) out.insert(pid);
   return out;
 }
-
 }  // namespace symm::tool

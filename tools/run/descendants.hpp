@@ -7,7 +7,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 struct Descendant {
   pid_t pid = 0;
   std::string name;
@@ -20,5 +19,4 @@ std::vector<Descendant> living_descendants(const std::set<pid_t>& except);
 // Children that this process had before it did anything: a shell that replaces itself by us (`exec`, or the last command of
 // a script) leaves us its own.
 std::set<pid_t> inherited_children();
-
 }  // namespace symm::tool

@@ -11,7 +11,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr std::array<std::string_view, 18> foreign_names = {
     "RANK",         "WORLD_SIZE",   "LOCAL_RANK",   "LOCAL_WORLD_SIZE", "GROUP_RANK",           "PMI_FD",
     "PMI_RANK",     "PMI_SIZE",     "PMI_PORT",     "PMI_ID",           "MPI_LOCALRANKID",      "MPI_LOCALNRANKS",
@@ -26,7 +25,6 @@ bool foreign(std::string_view entry) {
          std::any_of(foreign_prefixes.begin(), foreign_prefixes.end(),
                      [&](std::string_view prefix) { return name.substr(0, prefix.size()) == prefix; });
 }
-
 }  // namespace
 
 std::string random_job_id() {
@@ -53,5 +51,4 @@ std::vector<std::string> rank_environment(const Job& job, int rank) {
   if (job.terminal) out.emplace_back("SYMM_RUN_TERMINAL=1");
   return out;
 }
-
 }  // namespace symm::tool

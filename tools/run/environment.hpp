@@ -5,7 +5,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 struct Job {
   std::string id;         // random, for messages and names
   std::string directory;  // private to the job
@@ -21,5 +20,4 @@ std::string random_job_id();
 // This process's environment, without what other launchers say about ranks (the job is ours, and sources that disagree are
 // refused by the library), and with SYMM_RANK and its kin.
 std::vector<std::string> rank_environment(const Job& job, int rank);
-
 }  // namespace symm::tool

@@ -11,7 +11,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr size_t kSecretBytes = 32;
 
 // Of `text`, which they are all of.
@@ -26,7 +25,6 @@ std::string quoted(const std::string& text) {
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
-
 }  // namespace
 
 Hosts parse_hosts(std::string_view text) {
@@ -97,5 +95,4 @@ UniqueFd pipe_with(const std::string& text, UniqueFd& write_end) {
     throw std::system_error(errno, std::generic_category(), "write");
   return read_end;
 }
-
 }  // namespace symm::tool

@@ -8,7 +8,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 using Hosts = std::vector<std::pair<std::string, int>>;  // and how many ranks each has
 Hosts parse_hosts(std::string_view text);                // "a:4,b:4". Throws std::invalid_argument
 
@@ -30,5 +29,4 @@ std::string line_for_shell(const std::vector<std::string>& arguments);
 
 void keep_secret(const std::string& path);                         // reads it from standard input. Throws std::runtime_error
 UniqueFd pipe_with(const std::string& text, UniqueFd& write_end);  // the other end, which can be read
-
 }  // namespace symm::tool

@@ -11,7 +11,6 @@
 
 namespace symm::tool {
 namespace {
-
 constexpr const char* prefix = "symm-run-";
 
 UniqueFd open_directory(const std::string& path) {
@@ -22,7 +21,6 @@ bool is_private_directory(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 022) == 0;
 }
-
 }  // namespace
 
 std::string runtime_parent() {
@@ -70,5 +68,4 @@ bool remove_tree(const std::string& path) noexcept {
   std::filesystem::remove_all(path, failed);
   return !failed;
 }
-
 }  // namespace symm::tool

@@ -8,7 +8,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 // $XDG_RUNTIME_DIR if it is a private directory of this user, else $TMPDIR, else /tmp.
 std::string runtime_parent();
 
@@ -33,5 +32,4 @@ std::vector<std::string> stale_job_directories(const std::string& parent, time_t
 
 // Remove a directory and what is in it, following no link. True when it is gone.
 bool remove_tree(const std::string& path) noexcept;
-
 }  // namespace symm::tool

@@ -14,14 +14,12 @@
 
 namespace symm::tool {
 namespace {
-
 // 0, 1 and 2 must be taken before a pipe is made, or a rank's pipe might become our standard output.
 void open_missing_standard_streams() {
   for (int fd = 0; fd < 3; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
       const int opened = ::open("/dev/null", O_RDWR);
 }
-
 }  // namespace
 
 Launcher::Launcher(const RunOptions& options)
@@ -217,5 +215,4 @@ void Launcher::say(std::string_view text) {
   err_.queue() += text;
   err_.queue() += "\n";
 }
-
 }  // namespace symm::tool

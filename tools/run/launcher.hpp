@@ -21,7 +21,6 @@
 #include "tools/run/warden.hpp"
 
 namespace symm::tool {
-
 enum class Bind : uint8_t { none, core };
 
 struct RunOptions {
@@ -103,5 +102,4 @@ class Launcher {
   bool orphans_reported_ = false;
   bool processes_left_ = true;
 };
-
 }  // namespace symm::tool

@@ -10,7 +10,6 @@
 
 namespace symm::tool {
 namespace {
-
 // After SIGKILL only a process inside an uninterruptible system call is still there; it cannot be helped and must not hold us.
 constexpr std::chrono::seconds patience_after_kill{5};
 
@@ -20,7 +19,6 @@ std::string seconds(std::chrono::milliseconds duration) {
   if (text.back() == '.') text.pop_back();
   return text + " s";
 }
-
 }  // namespace
 
 bool Launcher::any_alive() const {
@@ -145,5 +143,4 @@ void Launcher::summarise() {
     if (::poll(&writable, 1, 100) > 0) err_.write_some();
   }
 }
-
 }  // namespace symm::tool

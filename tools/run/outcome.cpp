@@ -4,7 +4,6 @@
 #include "tools/text.hpp"
 
 namespace symm::tool {
-
 bool Outcome::record(int rank, int wait_status, bool expected) {
   if (wait_status == 0) return false;
   if (!expected && !first_failure_) {
@@ -32,5 +31,4 @@ std::vector<std::string> Outcome::later() const {
   }
   return out;
 }
-
 }  // namespace symm::tool

@@ -7,7 +7,6 @@
 #include <vector>
 
 namespace symm::tool {
-
 class Outcome {
  public:
   // A rank ended. `expected`: it was told to end, so how it did so is no news.
@@ -22,5 +21,4 @@ class Outcome {
   std::optional<int> first_ended_;  // non-zero end of a rank that was told to end
   std::map<std::string, std::vector<int>> later_;
 };
-
 }  // namespace symm::tool

@@ -7,7 +7,6 @@
 #include <cerrno>
 
 namespace symm::tool {
-
 void LineAssembler::emit(std::string_view line, char end, std::string& out) const {
   if (terminal_) out += "\033[2K";  // what a progress line left behind
   out += prefix_;
@@ -42,7 +41,6 @@ void LineAssembler::finish(std::string& out) {
 }
 
 namespace {
-
 // Never waits for a reader: standard output and error may be one pipe, of which the other has just taken the last page, and so
 // may those of processes elsewhere.
 ssize_t write_now(int fd, const char* bytes, size_t size) {
@@ -55,7 +53,6 @@ ssize_t write_now(int fd, const char* bytes, size_t size) {
   if (errno == EAGAIN && !(::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))) return -1;
   return ::write(fd, bytes, size);  // older kernels, and what is never full
 }
-
 }  // namespace
 
 void Output::write_some() {
@@ -68,5 +65,4 @@ void Output::write_some() {
     queue_.clear();
   }
 }
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 #include <string_view>
 
 namespace symm::tool {
-
 // What one rank writes, cut into lines that belong to it. Only whole lines leave, so that ranks never mix within a line. A last
 // line without its newline gets one when the rank closes the stream.
 class LineAssembler {
@@ -47,5 +46,4 @@ class Output {
   bool broken_ = false;
   std::string queue_;
 };
-
 }  // namespace symm::tool

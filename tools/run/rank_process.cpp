@@ -10,7 +10,6 @@
 
 namespace symm::tool {
 namespace {
-
 struct Pipe {
   UniqueFd read_end;
   UniqueFd write_end;
@@ -62,7 +61,6 @@ void raise_exec_error(const std::string& program, int error) {
   if (error == ENOEXEC) message += " (neither a binary for this machine nor a script with a #! line)";
   throw ExecError(message, missing ? 127 : 126);
 }
-
 }  // namespace
 
 Spawned spawn(const SpawnRequest& request) {
@@ -94,5 +92,4 @@ std::string describe_end(int wait_status) {
   if (WCOREDUMP(wait_status)) text += ", core dumped";
   return text;
 }
-
 }  // namespace symm::tool

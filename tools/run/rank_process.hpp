@@ -12,7 +12,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 // The program could not be started; status as shells have it: 127 not found, 126 found but not to be run.
 struct ExecError : std::runtime_error {
   ExecError(const std::string& message, int shell_status) : std::runtime_error(message), status(shell_status) {}
@@ -40,5 +39,4 @@ Spawned spawn(const SpawnRequest& request);  // throws ExecError, std::system_er
 // From a wait status.
 int shell_status(int wait_status);          // 0..255, 128 + signal if killed
 std::string describe_end(int wait_status);  // "exited with status 3", "was killed by SIGSEGV (Segmentation fault), core dumped"
-
 }  // namespace symm::tool

@@ -5,12 +5,10 @@
 
 namespace symm::tool {
 namespace {
-
 bool ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
-
 }  // namespace
 
 SignalQueue::SignalQueue() {
@@ -38,5 +36,4 @@ std::vector<int> SignalQueue::take() const {
 }
 
 bool asks_to_end(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT; }
-
 }  // namespace symm::tool

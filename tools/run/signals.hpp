@@ -6,7 +6,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 class SignalQueue {
  public:
   SignalQueue();   // blocks the signals; throws std::system_error
@@ -22,5 +21,4 @@ class SignalQueue {
 };
 
 bool asks_to_end(int signal);  // SIGINT, SIGTERM, SIGHUP, SIGQUIT
-
 }  // namespace symm::tool

@@ -5,7 +5,6 @@
 #include <system_error>
 
 namespace symm::tool {
-
 StandardInput::StandardInput() {
   if (::isatty(STDIN_FILENO) == 0) return;
   int ends[2];
@@ -37,5 +36,4 @@ void StandardInput::write_some() {
     close();
   }
 }
-
 }  // namespace symm::tool

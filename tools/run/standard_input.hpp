@@ -5,7 +5,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 // A file or pipe is handed over as it is. A terminal is not readable for rank 0, which is in a background process group, so its
 // lines are copied through a pipe.
 class StandardInput {
@@ -27,5 +26,4 @@ class StandardInput {
   std::string queue_;
   bool ended_ = false;
 };
-
 }  // namespace symm::tool

@@ -12,7 +12,6 @@
 
 namespace symm::tool {
 namespace {
-
 enum Message : int { watch_group, forget_group, leave };
 using Frame = std::array<int, 2>;  // a write of this size to a pipe is never divided
 
@@ -45,7 +44,6 @@ void detach(int pipe) {
   remove_tree(directory);
   ::_exit(0);
 }
-
 }  // namespace
 
 Warden::Warden(const std::string& directory) {
@@ -74,5 +72,4 @@ void Warden::tell(int what, pid_t process_group) const {
 
 void Warden::watch(pid_t process_group) { tell(watch_group, process_group); }
 void Warden::forget(pid_t process_group) { tell(forget_group, process_group); }
-
 }  // namespace symm::tool

@@ -6,7 +6,6 @@
 #include "tools/unique_fd.hpp"
 
 namespace symm::tool {
-
 // Ranks also die with the launcher by PR_SET_PDEATHSIG, but that reaches neither their children nor the directory.
 class Warden {
  public:
@@ -23,5 +22,4 @@ class Warden {
   UniqueFd pipe_;
   pid_t pid_ = -1;
 };
-
 }  // namespace symm::tool

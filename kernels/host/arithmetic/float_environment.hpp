@@ -9,7 +9,6 @@
 #endif
 
 namespace symm::host {
-
 class FloatEnvironment {
  public:
 #if defined(__x86_64__)
@@ -47,5 +46,4 @@ class FloatEnvironment {
   FloatEnvironment(const FloatEnvironment&) = delete;
   FloatEnvironment& operator=(const FloatEnvironment&) = delete;
 };
-
 }  // namespace symm::host

@@ -12,7 +12,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-
 // For what no instruction does: through memory, lane by lane.
 template <class D, class Function> HWY_INLINE hn::Vec<D> lanewise(D d, hn::Vec<D> a, hn::Vec<D> b, Function function) {
   using T = hn::TFromD<D>;

@@ -12,7 +12,6 @@
 
 namespace symm::host {
 namespace {
-
 constexpr size_t kStreamAtLeast = 1024;  // below, the fence costs more than the cache pollution
 constexpr size_t kBlock = 4096;          // results of one block wait in L1 until they are streamed out
 
@@ -107,7 +106,6 @@ template <class T> void multiply(DType dtype, const std::byte* from, std::byte* 
     reduce(product);
   }
 }
-
 }  // namespace
 
 size_t size_of_partial(DType dtype) noexcept { return is_small_float(dtype) ? 4 : size_of(dtype); }
@@ -163,5 +161,4 @@ void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) 
   stream_unfenced(to, from, bytes);
   fence();
 }
-
 }  // namespace symm::host

@@ -11,7 +11,6 @@
 #include "kernels/scaled_call.hpp"
 
 namespace symm::host {
-
 struct Reduction {
   DType dtype{};
   Op op{};
@@ -40,5 +39,4 @@ void convert(const Conversion& conversion, double factor) noexcept;
 
 // Copy; `to` may be equal to `from`. Non-temporal stores are used if asked for and the size allows.
 void copy(std::byte* to, const std::byte* from, size_t bytes, bool nontemporal) noexcept;
-
 }  // namespace symm::host

@@ -7,7 +7,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-
 Kernel find_float(DType dtype, Op op) {
   switch (dtype) {
     case DType::f32: return find_operation<Whole<float>>(op);

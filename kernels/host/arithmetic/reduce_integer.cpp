@@ -7,7 +7,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-
 Kernel find_integer(DType dtype, Op op) {
   switch (dtype) {
     case DType::i8: return find_operation<Whole<int8_t>>(op);

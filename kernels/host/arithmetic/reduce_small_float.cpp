@@ -7,7 +7,6 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace symm::host::HWY_NAMESPACE {
-
 Kernel find_small_float(DType dtype, Op op) {
   switch (dtype) {
     case DType::f16: return find_operation<F16>(op);

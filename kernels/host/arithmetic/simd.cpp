@@ -8,7 +8,6 @@
 
 namespace symm::host {
 namespace {
-
 #if defined(__x86_64__)
 bool has_f16c() noexcept {  // not every compiler's __builtin_cpu_supports() knows the name
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -49,7 +48,6 @@ std::atomic<int>& chosen() noexcept {
   static std::atomic<int> simd{best()};
   return simd;
 }
-
 }  // namespace
 
 const char* name_of(Simd simd) noexcept {
@@ -72,5 +70,4 @@ bool use_simd(Simd simd) noexcept {
   chosen().store(static_cast<int>(simd), std::memory_order_relaxed);
   return true;
 }
-
 }  // namespace symm::host

@@ -2,7 +2,6 @@
 #pragma once
 
 namespace symm::host {
-
 enum class Simd : int { scalar = 0, sse4 = 1, avx2 = 2, avx512 = 3, neon = 4 };
 inline constexpr int kSimdCount = 5;
 
@@ -16,5 +15,4 @@ Simd current_simd() noexcept;
 
 // Use `simd` from now on, in the whole process; false if it is not supported, and then nothing changes.
 bool use_simd(Simd simd) noexcept;
-
 }  // namespace symm::host

@@ -7,7 +7,6 @@
 #include "kernels/host/arithmetic/simd.hpp"
 
 namespace symm::host {
-
 using Kernel = void (*)(const Reduction& reduction);
 using FindKernel = Kernel (*)(DType dtype, Op op);
 using StreamCopy = void (*)(std::byte* to, const std::byte* from, size_t bytes);
@@ -24,5 +23,4 @@ const KernelTable& float_table() noexcept;        // f32, f64
 const KernelTable& small_float_table() noexcept;  // f16, bf16, f8e4m3, f8e5m2
 const KernelTable& integer_table() noexcept;
 const StreamTable& stream_table() noexcept;
-
 }  // namespace symm::host

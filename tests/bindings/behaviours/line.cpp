@@ -7,7 +7,6 @@
 
 namespace behaviours {
 namespace {
-
 std::vector<std::string> split(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
   size_t begin = 0;
@@ -67,7 +66,6 @@ const std::map<std::string, int32_t>& constants() {
   };
   return all;
 }
-
 }  // namespace
 
 int32_t constant(const std::string& kind, const std::string& name) {
@@ -152,5 +150,4 @@ void Line::require_all_used() const {
   for (const auto& [key, value] : values_)
     if (!used_.contains(key)) throw std::runtime_error(verb + " has no key " + key);
 }
-
 }  // namespace behaviours

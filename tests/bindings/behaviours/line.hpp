@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace behaviours {
-
 constexpr int kRanks = 3;
 
 // The value of SYMM_<KIND>_<name>, KIND one of DTYPE, OP, ALGORITHM and STATUS (where OK and ERR_<name> are meant); a number
@@ -56,5 +55,4 @@ class Line {
   mutable std::set<std::string> used_;
   std::vector<int64_t> f_;
 };
-
 }  // namespace behaviours

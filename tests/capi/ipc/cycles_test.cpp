@@ -4,7 +4,6 @@
 
 namespace support {
 namespace {
-
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kLess = 10;
 #else
@@ -124,6 +123,5 @@ TEST(Cycles, TenThousandBuffers) {
   EXPECT_LT(entries("/dev/shm").size(), shm_before + 20) << "other programs put files there too, but not one for each cycle";
   EXPECT_TRUE(eventually([&] { return machine_shared_memory() < shared_before + (size_t{64} << 20); }));
 }
-
 }  // namespace
 }  // namespace support

@@ -5,7 +5,6 @@
 
 namespace support {
 namespace {
-
 class Death : public Sharing {
  protected:
   // A consumer imports so often, releases all but `leases` and is killed; the exporter must then hold nothing of it.
@@ -128,6 +127,5 @@ TEST_F(Death, TheExportersDataStays) {
   reach(*facts, 2);
   processes.expect_success({0});
 }
-
 }  // namespace
 }  // namespace support

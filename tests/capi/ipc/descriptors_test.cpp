@@ -6,7 +6,6 @@
 
 namespace support {
 namespace {
-
 using Descriptors = Sharing;
 
 // Leaves room for `room` more descriptors.
@@ -85,6 +84,5 @@ TEST_F(Descriptors, TheExporterHasNone) {
     EXPECT_EQ(outcome_of_import(facts->token).message, "");
   });
 }
-
 }  // namespace
 }  // namespace support

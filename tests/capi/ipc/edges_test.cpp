@@ -16,10 +16,8 @@
 
 namespace support {
 namespace {
-
 std::atomic<int> sendmsg_errno{0};   // of the next call
 std::atomic<long> mallocs_left{-1};  // until one fails; negative: none does
-
 }  // namespace
 }  // namespace support
 
@@ -38,7 +36,6 @@ extern "C" [[gnu::visibility("default")]] void* malloc(size_t bytes) {
 
 namespace support {
 namespace {
-
 class Edges : public Sharing {
  protected:
   std::string socket_path() const {
@@ -275,6 +272,5 @@ TEST_F(Edges, AnyAllocationMayFail) {
   });
 }
 #endif
-
 }  // namespace
 }  // namespace support

@@ -8,7 +8,6 @@
 
 namespace support {
 namespace {
-
 using Errors = Sharing;
 
 // FNV-1a, as in core/base/hash.hpp: the tests see the library from outside.
@@ -208,6 +207,5 @@ TEST_F(Errors, AnotherUser) {
     expect_error(facts->token, SYMM_ERR_UNAVAILABLE, "another user", "of another user");
   });
 }
-
 }  // namespace
 }  // namespace support

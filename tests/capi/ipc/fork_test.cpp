@@ -4,7 +4,6 @@
 
 namespace support {
 namespace {
-
 using Fork = Sharing;
 
 // Runs in a child, which ends without leaving the library; what went wrong there.
@@ -89,6 +88,5 @@ TEST_F(Fork, AChildDoesNotHideItsParentsDeath) {
     EXPECT_EQ(outcome_of_import(facts->token).status, SYMM_ERR_PEER_FAILED);
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -8,7 +8,6 @@
 
 namespace support {
 namespace {
-
 // Into new PID, network and IPC namespaces; 0, or the error. A PID namespace is for children.
 int leave_namespaces() {
   const int flags = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | (geteuid() != 0 ? CLONE_NEWUSER : 0);
@@ -77,6 +76,5 @@ TEST_F(Namespaces, TheExporterIsInside) { share(true, false, false); }
 TEST_F(Namespaces, TheImporterIsInside) { share(false, true, false); }
 TEST_F(Namespaces, BothInDifferentOnes) { share(true, true, false); }
 TEST_F(Namespaces, TheImporterDiesInside) { share(false, true, true); }
-
 }  // namespace
 }  // namespace support

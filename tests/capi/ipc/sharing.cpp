@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 namespace support {
-
 Directory::Directory() { setenv("SYMM_IPC_DIRECTORY", path().c_str(), 1); }
 
 Directory::~Directory() {
@@ -96,5 +95,4 @@ void Sharing::join() {
   for (Process& process : processes_) process.expect_success("an exporter or importer");
   processes_.clear();
 }
-
 }  // namespace support

@@ -7,7 +7,6 @@
 #include "tests/support/group.hpp"
 
 namespace support {
-
 using symm::ipc_collect;
 using symm::ipc_stats;
 
@@ -76,5 +75,4 @@ class Sharing : public testing::Test {
   int turn_ = 0;
   std::list<Process> processes_;
 };
-
 }  // namespace support

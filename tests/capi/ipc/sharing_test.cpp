@@ -4,7 +4,6 @@
 
 namespace support {
 namespace {
-
 TEST_F(Sharing, BothSidesSeeOneMemory) {
   exporter([&] {
     const Owned owned(1'000'000);
@@ -280,6 +279,5 @@ TEST_F(Sharing, ManyBlocksInLimboAreWarnedOf) {
     pass();
   });
 }
-
 }  // namespace
 }  // namespace support

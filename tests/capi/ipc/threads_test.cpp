@@ -3,7 +3,6 @@
 
 namespace support {
 namespace {
-
 TEST(Threads, OfTheExportingProcess) {
   const Bootstrap meeting;  // no Directory: it forks, and this process has threads
   setenv("SYMM_IPC_DIRECTORY", meeting.path().c_str(), 1);
@@ -30,6 +29,5 @@ TEST(Threads, OfTheExportingProcess) {
   EXPECT_EQ(ipc_stats().limbo_blocks, 0U);
   EXPECT_EQ(ipc_stats().grants, 4U * 300 * 3);
 }
-
 }  // namespace
 }  // namespace support

@@ -5,7 +5,6 @@
 
 namespace support {
 namespace {
-
 using Withdraw = Sharing;
 
 TEST_F(Withdraw, EndsTheTokensOfAPieceOnly) {
@@ -90,6 +89,5 @@ TEST_F(Withdraw, WhatWasNeverExportedIsFree) {
     EXPECT_EQ(ipc_stats().tokens, 0U);
   });
 }
-
 }  // namespace
 }  // namespace support

@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace {
-
 constexpr size_t kBlock = 1 << 20;      // bytes
 constexpr size_t kHalf = kBlock / 2;    // where the neighbour's floats arrive
 constexpr size_t kMailbox = 768 << 10;  // where its token arrives: its length in 4 bytes, then its bytes
@@ -128,7 +127,6 @@ void run() {
   require(cudaFree(reduced.data()), "cudaFree");
   require(cudaStreamDestroy(stream), "cudaStreamDestroy");
 }
-
 }  // namespace
 
 int main() {

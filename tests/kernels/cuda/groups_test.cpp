@@ -15,7 +15,6 @@ extern "C" void symm_pieces_move(symm::cuda::PiecesArgs args);
 
 namespace symm::cuda::model {
 namespace {
-
 constexpr int kRanks = 2;
 constexpr size_t kCount = 160;  // f32 of each rank: more tiles than there are slots of both stages
 constexpr uint64_t kTile = 16;
@@ -207,6 +206,5 @@ TEST(Plans, OfThreeGroupsFitOntoADevice) {
     }
   }
 }
-
 }  // namespace
 }  // namespace symm::cuda::model

@@ -13,7 +13,6 @@ extern "C" void symm_ll_reduce_8(symm::cuda::CollectiveArgs args);
 
 namespace symm::cuda::model {
 namespace {
-
 using Operand = std::vector<float>;
 
 // Where the ranks stand: shuffled.
@@ -216,6 +215,5 @@ TEST(HybridCubeMeshKernel, NamesAPartnerThatHasLeftWithoutSendingOn) {
   }
   EXPECT_GE(named, 3) << "the rest of its quad";
 }
-
 }  // namespace
 }  // namespace symm::cuda::model

@@ -16,7 +16,6 @@ extern "C" void symm_convert(symm::cuda::ConvertArgs args);
 
 namespace symm::cuda::model {
 namespace {
-
 using support::Bytes;
 using support::DrawnPieces;
 using support::PiecesKind;
@@ -282,6 +281,5 @@ TEST(Convert, WidensAndNarrowsWhatIsScaled) {
     }
   }
 }
-
 }  // namespace
 }  // namespace symm::cuda::model

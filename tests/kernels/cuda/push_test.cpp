@@ -11,7 +11,6 @@ extern "C" void symm_two_shot_without_tokens_4(symm::cuda::CollectiveArgs args);
 
 namespace symm::cuda::model {
 namespace {
-
 using Kernel = void (*)(CollectiveArgs);
 constexpr size_t kCalls = 4;
 
@@ -152,6 +151,5 @@ TEST(PushKernels, TheModelSeesAThreadThatHearsNothing) {
   while (seed < 500 && outcome(form, seed) != "nothing goes on") ++seed;
   EXPECT_LT(seed, 500U);
 }
-
 }  // namespace
 }  // namespace symm::cuda::model

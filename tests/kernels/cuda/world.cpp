@@ -5,12 +5,10 @@
 
 namespace symm::cuda::model {
 namespace {
-
 constexpr size_t kStack = size_t{64} << 10;
 constexpr long kPatience = 1'000'000;  // steps in which nothing changes: then nothing will
 
 Ranks* current = nullptr;
-
 }  // namespace
 
 struct Ranks::Thread {
@@ -315,5 +313,4 @@ bool Ranks::run() {
     if (steps_ - last_change_ > kPatience) return false;
   }
 }
-
 }  // namespace symm::cuda::model

@@ -18,7 +18,6 @@
 #include "kernels/cuda/args.hpp"
 
 namespace symm::cuda::model {
-
 class Ranks {
  public:
   struct Options {
@@ -126,5 +125,4 @@ class Ranks {
   long steps_ = 0;
   long last_change_ = 0;  // the step in which memory last changed or a thread ended
 };
-
 }  // namespace symm::cuda::model

@@ -8,7 +8,6 @@
 #include "kernels/types.hpp"
 
 namespace symm::cuda {
-
 inline uint4 combine_any(const uint4* operands, int ranks, DType, Op) {
   const auto sum = [&](auto word) {
     auto total = std::bit_cast<float>(operands[0].*word);
@@ -22,7 +21,6 @@ struct Any {
   template <int kRanks> static int ranks(const DeviceComm& comm) { return comm.size; }
   static uint4 run(const uint4* operands, int ranks, const CollectiveArgs&) { return combine_any(operands, ranks, {}, {}); }
 };
-
 }  // namespace symm::cuda
 
 #ifndef SYMM_FOR_ARITHMETICS

@@ -24,7 +24,6 @@ struct Index {
 };
 
 namespace symm::cuda::model {
-
 inline Index block_index, thread_index, grid_size, block_size;  // of the thread that is running
 // Of so many bytes it is taken for granted that they come into view together.
 struct Pair {
@@ -42,7 +41,6 @@ void fence();
 bool meet(bool yes);  // of a block's threads: do all say so?
 uint64_t now();
 void* shared(size_t bytes);  // of the block that is running; there is one such thing in a kernel
-
 }  // namespace symm::cuda::model
 
 #define blockIdx (symm::cuda::model::block_index)
@@ -62,7 +60,6 @@ inline uint32_t atomicCAS(uint32_t* word, uint32_t expected, uint32_t wanted) { 
 }
 
 namespace symm::cuda {
-
 inline uint32_t load_relaxed(const uint32_t* from) { return model::load(from); }
 inline void store_relaxed(uint32_t* to, uint32_t v) { model::store(to, v); }
 inline uint64_t load_relaxed(const uint64_t* from) {
@@ -123,5 +120,4 @@ template <class Size> void store_pack(char* message, Size bytes, Size q, uint4 v
 }
 
 inline ControlWords& words_of(const DeviceComm& comm, int rank) { return *reinterpret_cast<ControlWords*>(comm.control[rank]); }
-
 }  // namespace symm::cuda
