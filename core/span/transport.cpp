@@ -18,6 +18,7 @@ enum Kind : uint16_t {
 
 constexpr size_t kMessage = size_t{1} << 20;  // at most, of what is put or fetched
 constexpr size_t kMostAddress = 2048;
+constexpr uint64_t kReasonMs = 100;  // that the mesh takes at most to say why a line broke
 
 // Behind what the host back end shares.
 struct EngineShare {
@@ -107,7 +108,6 @@ void SpanTransport::let_go() noexcept {
 // ---- to ranks of other machines
 
 void SpanTransport::send(int rank, const Head& head, std::span<const std::byte> payload, uint64_t timeout_ms, const char* what) {
-  constexpr uint64_t kReasonMs = 100;  // that the mesh takes at most to say why a line broke
   const Revocation& revocation = *context_.revocation;
   if (revocation.departed(rank)) return;  // as into memory that nobody looks at
   try {
@@ -283,7 +283,6 @@ void SpanTransport::memory_removed(const MemoryView& memory) noexcept {
 // ---- who is there
 
 void SpanTransport::lost(int peer, const std::string& how) noexcept {
-  constexpr uint64_t kReasonMs = 100;
   const std::lock_guard lock(mutex_);
   Loss& loss = losses_[static_cast<size_t>(peer)];
   loss.how = how;

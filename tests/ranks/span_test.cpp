@@ -183,7 +183,6 @@ TEST_F(Span, GiveTheBitsOfOne) {
       EXPECT_EQ(said[rank].substr(from == std::string::npos ? 0 : from, 400),
                 expected[rank].substr(from == std::string::npos ? 0 : from, 400))
           << layout << ", rank " << rank;
-      EXPECT_EQ(said[rank].size(), expected[rank].size());
     }
   }
 }
