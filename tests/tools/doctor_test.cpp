@@ -112,6 +112,13 @@ TEST(Doctor, Cuda) {
   expect(judge_peer_access(0), Verdict::ok);
 }
 
+TEST(Doctor, Ucx) {
+  expect(judge_ucx({0, 0, 0, "", "no libucp.so.0"}), Verdict::note, "libucx0");
+  expect(judge_ucx({1, 12, 1, "/x", ""}), Verdict::warning, "1.13");
+  expect(judge_ucx({1, 13, 1, "/x", ""}), Verdict::note, "trusted");
+  expect(judge_ucx({1, 22, 0, "/x", ""}), Verdict::ok);
+}
+
 TEST(Doctor, ReportSaysWhetherItFails) {
   const std::vector<Finding> fine{{"a", Verdict::ok, "d", ""}, {"b", Verdict::warning, "d", "do this"}};
   EXPECT_FALSE(any_failure(fine));

@@ -129,4 +129,17 @@ Finding judge_peer_access(int devices) {
   if (devices < 2) return {"peer access", Verdict::ok, "not applicable: fewer than two devices that libsymm can use", ""};
   return {"peer access", Verdict::note, "not examined", "symm info shows the links between the devices."};
 }
+
+Finding judge_ucx(const Ucx& ucx) {
+  const std::string install =
+      "install libucx0 (Debian), ucx (RPM, conda) or libucx-cu13 (pip), or name its libucp.so.0 in SYMM_UCX.";
+  if (ucx.path.empty()) return {"UCX", Verdict::note, "none: " + ucx.reason, "Groups across machines need it: " + install};
+  const std::string detail =
+      std::to_string(ucx.major) + "." + std::to_string(ucx.minor) + "." + std::to_string(ucx.release) + " (" + ucx.path + ")";
+  if (ucx.major != 1 || ucx.minor < 13)
+    return {"UCX", Verdict::warning, detail, "Groups across machines need 1.13 or newer: " + install};
+  if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
+  return {"UCX", Verdict::note, detail, "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
+}
+
 }  // namespace symm::tool

@@ -58,6 +58,12 @@ struct CudaDriver {
 // Looks for the driver by itself, independently of what libsymm was built with.
 CudaDriver find_cuda_driver();
 
+struct Ucx {
+  unsigned major = 0, minor = 0, release = 0;
+  std::string path, reason;  // why there is none
+};
+Ucx find_ucx();  // where libsymm looks for it, unless the program has it already
+
 // The machine as a tree of named parts, and its picture in text.
 struct Part {
   std::string name;    // "package 0", "L3", "cores 0-3"
