@@ -141,5 +141,4 @@ Finding judge_ucx(const Ucx& ucx) {
   if (ucx.minor >= 20) return {"UCX", Verdict::ok, detail, ""};
   return {"UCX", Verdict::note, detail, "Before 1.20, whoever reaches the port of a rank can end it: trusted networks only."};
 }
-
 }  // namespace symm::tool

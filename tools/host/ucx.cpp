@@ -4,7 +4,6 @@
 #include "tools/host/host.hpp"
 
 namespace symm::tool {
-
 Ucx find_ucx() {
   Ucx ucx;
   const std::string named = environment("SYMM_UCX");
@@ -27,5 +26,4 @@ Ucx find_ucx() {
   ucx.path = path;
   return ucx;
 }
-
 }  // namespace symm::tool
